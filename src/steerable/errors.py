@@ -1,0 +1,32 @@
+"""Small helpers for error messages: what was given, what was expected, why, what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["did_you_mean", "listing"]
+
+
+def listing(names: Iterable[object], limit: int = 12) -> str:
+    """Names in backticks, cut after ``limit`` so that a message stays readable.
+
+    >>> listing(["e", "r"])
+    '`e`, `r`'
+    """
+    names = [str(name) for name in names]
+    shown = ", ".join(f"`{name}`" for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The remedy for an unknown name: the nearest known ones, or all of them.
+
+    >>> did_you_mean("qmr4", ["regular", "qmr", "qm"])
+    'Did you mean `qmr` or `qm`?'
+    """
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if close:
+        return "Did you mean " + " or ".join(f"`{match}`" for match in close) + "?"
+    return f"Known names: {listing(known)}."
