@@ -3,6 +3,9 @@
 Groups, representations, intertwiners and field types are numpy; what needs torch is imported when it is first used.
 """
 
+import importlib
+from typing import TYPE_CHECKING
+
 from steerable.capsules import Capsule
 from steerable.characters import CharacterTable, character_table, intertwining_number
 from steerable.families import cyclic, dihedral, octahedral, trivial
@@ -14,8 +17,39 @@ from steerable.homomorphisms import Homomorphism, homomorphisms, inclusion
 from steerable.intertwiners import intertwiner_basis
 from steerable.irreps import Irrep, decompose
 from steerable.representations import Representation, direct_sum, induce
+from steerable.restriction import restriction
+
+if TYPE_CHECKING:
+    from steerable import nn, testing
+    from steerable.transforms import transform
+    from steerable.type_checking import typecheck, typed
 
 __version__ = "0.1.0"
+
+# What needs torch, by the module that has it (None: the module itself).
+_LAZY = {
+    "nn": None,
+    "testing": None,
+    "transform": "steerable.transforms",
+    "typecheck": "steerable.type_checking",
+    "typed": "steerable.type_checking",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'steerable' has no attribute '{name}'")
+    home = _LAZY[name]
+    value = (
+        importlib.import_module(f"steerable.{name}") if home is None else getattr(importlib.import_module(home), name)
+    )
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
 
 __all__ = [
     "Capsule",
@@ -38,9 +72,15 @@ __all__ = [
     "intertwiner_basis",
     "intertwining_number",
     "kernel_basis",
+    "nn",
     "octahedral",
     "parameter_cost",
     "parameter_utilization",
     "pixel_patch",
+    "restriction",
+    "testing",
+    "transform",
     "trivial",
+    "typecheck",
+    "typed",
 ]

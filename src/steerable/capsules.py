@@ -144,16 +144,23 @@ def _described(kind: str) -> str:
     return {"orthogonal": "orthogonal but not monomial", "general": "not monomial"}.get(kind, f"{kind}s")
 
 
-@lru_cache(maxsize=256)
 def catalogue(group: FiniteGroup) -> Mapping[str, Capsule]:
     """All capsules of a group by name: its irreps, then its quotients, smallest subgroup first."""
     names = [*(str(irrep) for irrep in real_irreps(group)), *_quotients(group)]
     return MappingProxyType({name: capsule_by_name(group, name) for name in names})
 
 
-@lru_cache(maxsize=4096)
 def capsule_by_name(group: FiniteGroup, name: str) -> Capsule:
     """One capsule of the catalogue; ``trivial``, ``A`` and ``A1`` name the trivial irrep in every group."""
+    if not isinstance(name, str):
+        raise TypeError(
+            f"a capsule of {group.name} is asked for by name, such as 'regular'; got {type(name).__name__}."
+        )
+    return _capsule_by_name(group, group.name, name)
+
+
+@lru_cache(maxsize=4096)
+def _capsule_by_name(group: FiniteGroup, group_name: str, name: str) -> Capsule:
     if name in trivial_aliases(group) or (group.order == 1 and name == "regular"):
         return Capsule(real_irreps(group)[0])
     irreps = {str(irrep): irrep for irrep in real_irreps(group)}

@@ -129,10 +129,12 @@ class FieldType:
 
     __rmul__ = __mul__
 
-    def restrict(self, subgroup: Iterable[str] | FiniteGroup) -> FieldType:
-        """The same channels seen by a subgroup; a capsule keeps a catalogue name where the subgroup has one for it."""
-        smaller = subgroup if isinstance(subgroup, FiniteGroup) else self.group.subgroup(subgroup)
-        return FieldType(smaller, [(n, _restricted(c, smaller)) for c, n in self.blocks])
+    def after_concatenation(self) -> FieldType:
+        """Act_ν: what a concatenated nonlinearity such as CReLU makes of it, capsule by capsule.
+
+        Capsules that become equal are adjacent, so that their order may differ from that of (ν(x), ν(-x)).
+        """
+        return FieldType(self.group, [(n, after) for c, n in self.blocks for after in c.after_concatenation()])
 
     def __len__(self) -> int:
         """The number of capsules."""
@@ -190,6 +192,12 @@ def parameter_utilization(in_type: FieldType, out_type: FieldType, kernel_size: 
 
 
 def _check_one_group(in_type: FieldType, out_type: FieldType) -> None:
+    for given in (in_type, out_type):
+        if not isinstance(given, FieldType):
+            raise TypeError(
+                f"expected field types such as FieldType(dihedral(4), '2*regular'), got {type(given).__name__} "
+                f"{given!r}."
+            )
     if in_type.group != out_type.group:
         raise TypeError(
             f"a filter bank maps between fields of one group; got `{in_type}` of {in_type.group.name} and `{out_type}` "
@@ -238,11 +246,3 @@ def _as_capsule(item: object) -> Capsule:
     if isinstance(item, Representation):
         return Capsule(item)
     raise TypeError(f"expected a Capsule or a Representation with a name, got {type(item).__name__}.")
-
-
-def _restricted(capsule: Capsule, subgroup: FiniteGroup) -> Capsule:
-    representation = capsule.representation.restrict(subgroup)
-    for known in subgroup.capsules.values():
-        if known.representation == representation:
-            return known
-    return Capsule(representation, f"{capsule.name}_restricted")

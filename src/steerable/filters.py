@@ -15,11 +15,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from steerable.characters import inner_product, whole_number
 from steerable.groups import FiniteGroup, IntArray
 from steerable.intertwiners import SparseBasis, orthonormalised, solve_dense, solve_monomial
 from steerable.representations import Monomial, Representation
 
-__all__ = ["kernel_basis", "patch_size", "pixel_patch", "tap_coordinates"]
+__all__ = ["kernel_basis", "patch_size", "pixel_patch", "sparse_kernel_basis", "tap_coordinates"]
 
 FloatArray = NDArray[np.float64]
 
@@ -44,11 +45,21 @@ def pixel_patch(group: FiniteGroup, size: int | Sequence[int]) -> Representation
     return Representation._of(group, monomial=Monomial(image, np.ones(image.shape)), name=name)
 
 
-def kernel_basis(rho_in: Representation, rho_out: Representation, size: int | Sequence[int]) -> SparseBasis:
-    """An orthonormal basis of Hom_H(patch ⊗ ρ_in, ρ_out), each element of shape (dim out, dim in, *patch).
+def kernel_basis(rho_in: Representation, rho_out: Representation, size: int | Sequence[int]) -> FloatArray:
+    """An orthonormal basis of Hom_H(patch ⊗ ρ_in, ρ_out), of shape (dim Hom, dim out, dim in, *patch).
 
-    This is the layout of a convolution's weight. Remembered by the content of its arguments.
+    Each element has the layout of a convolution's weight.
+
+    >>> from steerable import dihedral
+    >>> G = dihedral(4)
+    >>> kernel_basis(G.regular, G.irrep("E"), 3).shape
+    (18, 2, 8, 3, 3)
     """
+    return sparse_kernel_basis(rho_in, rho_out, size).dense()
+
+
+def sparse_kernel_basis(rho_in: Representation, rho_out: Representation, size: int | Sequence[int]) -> SparseBasis:
+    """The same basis in sparse form, remembered by the content of its arguments."""
     if rho_in.group != rho_out.group:
         raise TypeError(
             f"a filter bank maps between fields of one group; got {rho_in.group.name} and {rho_out.group.name}. "
@@ -65,7 +76,10 @@ def patch_size(group: FiniteGroup, size: int | Sequence[int]) -> tuple[int, ...]
             f"group_from_matrices(...) with 2×2 or 3×3 orthogonal matrices."
         )
     axes = group.action.shape[1]
-    shape = (int(size),) * axes if isinstance(size, int | np.integer) else tuple(int(s) for s in size)
+    extents = tuple(size) if isinstance(size, Sequence) else (size,) * axes
+    if any(isinstance(s, bool) or not isinstance(s, int | np.integer) for s in extents):
+        raise TypeError(f"a patch's extents are whole numbers, one or one per axis; got {size!r}.")
+    shape = tuple(int(s) for s in extents)
     if len(shape) != axes:
         raise ValueError(f"{group.name} acts on {axes} dimensions; a patch has {axes} extents, got {shape}.")
     if min(shape) < 1:
@@ -139,6 +153,13 @@ def _kernel_basis(rho_in: Representation, rho_out: Representation, shape: tuple[
         basis = SparseBasis.of(dense.reshape(len(dense), *full_shape))
     if not (rho_in.is_orthogonal and rho_out.is_orthogonal):  # carrying a value along its orbit changed its length
         basis = SparseBasis.of(orthonormalised(basis.dense()))
+    patch_character = (_tap_images(rho_in.group, shape) == np.arange(taps)).sum(axis=1)
+    expected = whole_number(inner_product(patch_character * rho_in.character, rho_out.character))
+    if basis.count != expected:
+        raise ArithmeticError(
+            f"found {basis.count} kernels from {rho_in} to {rho_out}, but ⟨χ_patch χ_in, χ_out⟩ = {expected}. This is "
+            f"a bug, or the matrices are too inexact."
+        )
     return basis
 
 

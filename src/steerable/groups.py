@@ -54,7 +54,7 @@ class FiniteGroup:
         self.elements: tuple[str, ...] = tuple(str(element) for element in elements)
         self.order: int = len(self.elements)
         self.name: str = name if name is not None else f"group of order {self.order}"
-        self.table: IntArray = np.array(table, dtype=np.intp)
+        self.table: IntArray = _as_indices(table)
         self._index = {element: i for i, element in enumerate(self.elements)}
         _check_table(self.elements, self._index, self.table)
         self.action: NDArray[np.float64] | None = None
@@ -245,7 +245,7 @@ class FiniteGroup:
         """Every element as the 1×1 identity; it is the first of ``irreps``."""
         return self.irreps[0]
 
-    @property
+    @cached_property
     def regular(self) -> Representation:
         """The action on functions on the group: one channel per element."""
         from steerable.representations import quotient
@@ -382,6 +382,15 @@ def _is_prime_power(n: int) -> bool:
     while n % prime == 0:
         n //= prime
     return n == 1
+
+
+def _as_indices(table: ArrayLike) -> IntArray:
+    given = np.array(table)
+    if given.size and not np.issubdtype(given.dtype, np.integer):
+        raise TypeError(
+            f"a multiplication table holds whole numbers, the indices of products; got {given.dtype} entries."
+        )
+    return given.astype(np.intp)
 
 
 def _check_table(elements: tuple[str, ...], index: dict[str, int], table: IntArray) -> None:

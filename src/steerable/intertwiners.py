@@ -37,6 +37,10 @@ class SparseBasis:
     position: IntArray
     value: FloatArray
 
+    def __post_init__(self) -> None:
+        for array in (self.number, self.position, self.value):
+            array.setflags(write=False)  # one basis serves every layer
+
     @staticmethod
     def of(arrays: FloatArray) -> SparseBasis:
         """From a dense (count, *shape) array; entries at rounding level are dropped."""

@@ -52,9 +52,14 @@ class Irrep(Representation):
         self.schur_type = _SCHUR_TYPES[self.commutant_dim]
 
 
-@lru_cache(maxsize=512)
 def real_irreps(group: FiniteGroup) -> tuple[Irrep, ...]:
-    """All real irreps, the trivial one first, then by dimension."""
+    """All real irreps, the trivial one first, then by dimension (for O_h: even ones, then odd ones)."""
+    return _real_irreps(group, group.name)
+
+
+@lru_cache(maxsize=512)
+def _real_irreps(group: FiniteGroup, name: str) -> tuple[Irrep, ...]:
+    """Remembered by content, and by name too: equal groups may be called differently, and messages say which one."""
     structure = rotation_structure(group)
     if structure is not None:
         named = _dihedral_irreps(structure) if structure.has_mirrors else _cyclic_irreps(structure)
@@ -94,17 +99,18 @@ def decompose(rho: Representation) -> tuple[tuple[int, ...], FloatArray]:
     >>> kind, basis.shape
     ((3, 0, 1, 1, 2), (9, 9))
     """
-    if not rho.is_orthogonal:
-        root = invariant_root(rho.matrices)
-        # C ρ C⁻¹ is change_basis(C⁻¹) of ρ, and is orthogonal.
-        inverse = np.linalg.inv(root)
-        kind, basis = decompose(rho.change_basis(inverse))
-        return kind, inverse @ basis
+    basis = np.eye(rho.dim)
+    for _ in range(4):  # once, and again where a badly conditioned ρ left rounding errors behind
+        if rho.is_orthogonal:
+            break
+        # C ρ C⁻¹ is orthogonal, and is change_basis(C⁻¹) of ρ.
+        inverse = np.linalg.inv(invariant_root(rho.matrices))
+        rho, basis = rho.change_basis(inverse), basis @ inverse
     columns = [np.zeros((rho.dim, 0))]
     for irrep, copies in zip(rho.group.irreps, rho.type, strict=True):
         if copies:
             columns.extend(_copies(hom_basis(irrep, rho).dense(), copies))
-    return rho.type, np.concatenate(columns, axis=1)
+    return rho.type, basis @ np.concatenate(columns, axis=1)
 
 
 def _copies(maps: FloatArray, copies: int) -> list[FloatArray]:
@@ -165,7 +171,7 @@ def _octahedral_irreps(group: FiniteGroup) -> list[tuple[str, FloatArray]]:
     proper = group.action * parity
     axes = np.abs(proper)  # how the three axes are permuted
     sign = np.round(np.linalg.det(axes))[:, None, None]
-    # x²-y² and 2z²-x²-y², normalised: the part of the axis permutation that is orthogonal to x²+y²+z².
+    # 2z²-x²-y² and x²-y², normalised: the part of the axis permutation that is orthogonal to x²+y²+z².
     quadratic = np.array([[-1, 1 * math.sqrt(3)], [-1, -math.sqrt(3)], [2, 0]]) / math.sqrt(6)
     even = [
         ("A1", np.ones_like(sign)),
@@ -205,7 +211,10 @@ def _eigenspaces(group: FiniteGroup, seed: int) -> list[FloatArray] | None:
     coefficients += coefficients[group.inverses]
     generic = coefficients[group.table[group.inverses]]  # [a, b] -> c(a⁻¹b), symmetric since c(g) = c(g⁻¹)
     values, vectors = np.linalg.eigh(generic)
-    borders = np.flatnonzero(np.diff(values) > 1e-7 * np.abs(values).max()) + 1
+    gaps = np.diff(values) / np.abs(values).max()
+    if ((gaps > 1e-10) & (gaps < 1e-6)).any():
+        return None  # eigenspaces this close would be known to few digits; another draw keeps them apart
+    borders = np.flatnonzero(gaps > 1e-7) + 1
     spaces: list[FloatArray] = []
     characters: list[FloatArray] = []
     for v in np.split(vectors, borders, axis=1):
@@ -227,7 +236,7 @@ def _character(group: FiniteGroup, v: FloatArray) -> FloatArray:
 
 
 def _matrices_on(group: FiniteGroup, v: FloatArray) -> FloatArray:
-    """φ(g) = Vᵀ L(g) V in a basis that does not depend on how LAPACK chose V, then polished to a homomorphism."""
+    """φ(g) = Vᵀ L(g) V in a basis that does not depend on how LAPACK chose V."""
     dim = v.shape[1]
     rotation = np.zeros((dim, dim))
     residual = v.copy()
@@ -236,13 +245,7 @@ def _matrices_on(group: FiniteGroup, v: FloatArray) -> FloatArray:
         rotation[k] = residual[pivot] / np.linalg.norm(residual[pivot])
         residual = residual - np.outer(residual @ rotation[k], rotation[k])
     v = v @ rotation.T
-    phi = np.stack([v.T @ v[group.table[group.inverses[g]]] for g in range(group.order)])
-    for _ in range(2):
-        # φ(g) ← mean over h of φ(gh) φ(h)ᵀ squares the error of an almost-homomorphism.
-        stacked = phi.transpose(2, 0, 1).reshape(-1, dim)
-        phi = np.stack([phi[group.table[g]].transpose(1, 2, 0).reshape(dim, -1) @ stacked for g in range(group.order)])
-        phi /= group.order
-    return phi
+    return np.stack([v.T @ v[group.table[group.inverses[g]]] for g in range(group.order)])
 
 
 def _signed_permutation_irreps(group: FiniteGroup, characters: Sequence[FloatArray]) -> list[Representation]:

@@ -9,7 +9,7 @@ from steerable.families import dihedral
 from steerable.fields import FieldType, parameter_cost
 from steerable.groups import FiniteGroup
 
-__all__ = ["ConvolutionPlan", "after_concatenation", "resnet_plan"]
+__all__ = ["ConvolutionPlan", "resnet_plan"]
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,6 @@ class ConvolutionPlan:
     def parameters(self) -> int:
         """The number of free parameters of its filter bank."""
         return parameter_cost(self.in_type, self.out_type, self.kernel_size)
-
-
-def after_concatenation(field_type: FieldType) -> FieldType:
-    """Act_ν of a whole type: what a concatenated nonlinearity such as CReLU makes of it."""
-    return FieldType(
-        field_type.group,
-        [(n, after) for capsule, n in field_type.blocks for after in capsule.after_concatenation()],
-    )
 
 
 def resnet_plan(
@@ -73,7 +65,7 @@ def resnet_plan(
             middle = copies * factor * unit_inner
             stride = 2 if s > 1 and b == 1 else 1
             convolutions.append(ConvolutionPlan(f"{name}.conv1", before, middle, 3, stride))
-            convolutions.append(ConvolutionPlan(f"{name}.conv2", after_concatenation(middle), now, 3))
+            convolutions.append(ConvolutionPlan(f"{name}.conv2", middle.after_concatenation(), now, 3))
             if before != now:
                 convolutions.append(ConvolutionPlan(f"{name}.shortcut", before, now, 1, stride))
     return tuple(convolutions)

@@ -32,6 +32,10 @@ class Monomial:
     image: IntArray
     scale: FloatArray
 
+    def __post_init__(self) -> None:
+        self.image.setflags(write=False)
+        self.scale.setflags(write=False)
+
     def dense(self) -> FloatArray:
         order, dim = self.image.shape
         matrices = np.zeros((order, dim, dim))
@@ -136,7 +140,7 @@ class Representation:
             raise RuntimeError("a representation has matrices or a monomial form")
         matrices = self.monomial.dense()
         matrices.setflags(write=False)
-        if matrices.nbytes <= 1 << 20:
+        if matrices.nbytes <= 1 << 24:
             self._dense = matrices
         return matrices
 
@@ -239,7 +243,7 @@ class Representation:
     def pullback(self, homomorphism: Homomorphism, *, name: str | None = None) -> Representation:
         """ρ∘φ, a representation of the group that φ starts from."""
         if homomorphism.target != self.group:
-            raise ValueError(
+            raise TypeError(
                 f"the homomorphism ends in {homomorphism.target.name}, but the representation is of {self.group.name}."
             )
         rows = homomorphism.indices

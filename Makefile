@@ -1,0 +1,65 @@
+# Every target sets up .venv by itself and is quick when nothing changed.
+#   make demo    a tour of what the library computes, printed and drawn
+#   make test    formatting, lint, types, tests and doctests; warnings are errors
+#   make format  rewrite the code in the project's format
+#   make lint, make types, make tests, make doctests   the parts of make test
+#   make bench   timings of the foundation
+#   make clean   remove .venv, caches and output
+
+PYTHON ?= python3
+WORKERS ?= 2
+OUT ?= out
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CODE := src tests examples benchmarks
+
+export MPLBACKEND := Agg
+export DO_NOT_TRACK := 1
+export HF_HUB_DISABLE_TELEMETRY := 1
+export GRADIO_ANALYTICS_ENABLED := False
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint types tests doctests format bench clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV). The first time this downloads torch."
+	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/python examples/tour.py --out $(OUT)/tour
+
+test: lint types tests doctests
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+tests: $(STAMP)
+	$(BIN)/pytest -n $(WORKERS) tests
+
+doctests: $(STAMP)
+	$(BIN)/pytest --doctest-modules --doctest-glob='*.md' src/steerable README.md
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix-only $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: $(STAMP)
+	@$(BIN)/python benchmarks/foundation.py --json $(OUT)/benchmarks/foundation.json
+
+clean:
+	rm -rf $(VENV) $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests examples benchmarks \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +

@@ -1,0 +1,190 @@
+"""Containers that check, when they are put together, that neighbouring types fit."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from steerable.fields import FieldType
+from steerable.nn.channels import merge_order, take_channels
+from steerable.nn.module import EquivariantModule
+from steerable.nn.plumbing import Identity
+from steerable.nn.type_errors import bridge, mismatch
+
+__all__ = ["Concat", "Parallel", "Residual", "Sequential"]
+
+
+class Sequential(EquivariantModule):
+    """y = f_k(… f_2(f_1(x))), each layer's ``out_type`` being the next one's ``in_type``.
+
+    Args:
+        layers: equivariant modules, or one OrderedDict of them by name.
+    """
+
+    def __init__(self, *layers: EquivariantModule | OrderedDict[str, EquivariantModule]) -> None:
+        named = _named(layers)
+        if not named:
+            raise ValueError(
+                "Sequential needs at least one layer, since nothing else says its type; use Identity(type)."
+            )
+        previous: tuple[str, EquivariantModule] | None = None
+        for name, layer in named.items():
+            if not isinstance(layer, EquivariantModule):
+                raise TypeError(
+                    f"Sequential takes equivariant layers; ({name}) is a {type(layer).__name__}, which has no "
+                    "types. Use the "
+                    f"layer of steerable.nn, or torch.nn.Sequential for what comes after the last field."
+                )
+            if previous is not None and previous[1].out_type != layer.in_type:
+                raise TypeError(
+                    f"Sequential: ({previous[0]}) {type(previous[1]).__name__} gives a field of type "
+                    f"`{previous[1].out_type}` of {previous[1].out_type.group.name}, but ({name}) "
+                    f"{type(layer).__name__} "
+                    f"takes `{layer.in_type}` of {layer.in_type.group.name}. "
+                    f"{_bridge(previous[1].out_type, layer.in_type)}"
+                )
+            previous = (name, layer)
+        everything = list(named.values())
+        super().__init__(everything[0].in_type, everything[-1].out_type)
+        for name, layer in named.items():
+            self.add_module(name, layer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self._modules.values():
+            if layer is not None:
+                x = layer(x)
+        return x
+
+    def plain(self) -> nn.Module:
+        return nn.Sequential(OrderedDict((name, layer.plain()) for name, layer in self.named_children()))  # type: ignore[operator]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[EquivariantModule]:
+        return iter(self._modules.values())  # type: ignore[arg-type]
+
+    @overload
+    def __getitem__(self, index: int) -> EquivariantModule: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequential: ...
+    def __getitem__(self, index: int | slice) -> EquivariantModule | Sequential:
+        layers = list(self)
+        return Sequential(*layers[index]) if isinstance(index, slice) else layers[index]
+
+
+class Residual(EquivariantModule):
+    """y = shortcut(x) + body(x). Both must give identical capsules: only those may be added.
+
+    Args:
+        body: the residual branch.
+        shortcut: the other branch; by default the identity.
+    """
+
+    def __init__(self, body: EquivariantModule, shortcut: EquivariantModule | None = None) -> None:
+        for branch in (body, shortcut):
+            if branch is not None and not isinstance(branch, EquivariantModule):
+                raise TypeError(f"Residual takes equivariant modules, got {type(branch).__name__}.")
+        if shortcut is None:
+            if body.in_type != body.out_type:
+                raise TypeError(f"Residual: {mismatch(body.in_type, body.out_type)} Pass that as the shortcut.")
+            shortcut = Identity(body.in_type)
+        if body.in_type != shortcut.in_type:
+            raise TypeError(
+                f"Residual: the body takes `{body.in_type}` of {body.in_type.group.name}, the shortcut "
+                f"`{shortcut.in_type}` of {shortcut.in_type.group.name}; both start from one field."
+            )
+        if body.out_type != shortcut.out_type:
+            raise TypeError(f"Residual: {mismatch(shortcut.out_type, body.out_type)}")
+        super().__init__(body.in_type, body.out_type)
+        self.body, self.shortcut = body, shortcut
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.shortcut(x) + self.body(x)  # type: ignore[no-any-return]
+
+
+class Parallel(EquivariantModule):
+    """y = f_1(x) ⊕ f_2(x) ⊕ …: the direct sum of several branches' outputs, equal capsules brought together.
+
+    Shapes: each branch gets the whole input; channels add up.
+    """
+
+    def __init__(self, *branches: EquivariantModule) -> None:
+        if not branches:
+            raise ValueError("Parallel needs at least one branch.")
+        first = branches[0]
+        for k, branch in enumerate(branches):
+            if not isinstance(branch, EquivariantModule):
+                raise TypeError(f"Parallel takes equivariant modules; branch {k} is a {type(branch).__name__}.")
+            if branch.in_type != first.in_type:
+                raise TypeError(
+                    f"Parallel: branch 0 takes `{first.in_type}` of {first.in_type.group.name}, branch {k} "
+                    f"`{branch.in_type}` of {branch.in_type.group.name}; all start from one field."
+                )
+        join = Concat([branch.out_type for branch in branches])
+        super().__init__(first.in_type, join.out_type)
+        self.branches = nn.ModuleList(branches)
+        self.join = join
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.join(*[branch(x) for branch in self.branches])  # type: ignore[no-any-return]
+
+
+class Concat(EquivariantModule):
+    """x_1 ⊕ x_2 ⊕ …: torch.cat along the channels, and then equal capsules brought together as a field type has them.
+
+    Call it with one tensor per type. Shapes: (batch, in_types[k].channels, …) → (batch, out_type.channels, …), where
+    ``out_type`` is the sum of the types.
+    """
+
+    def __init__(self, in_types: Sequence[FieldType]) -> None:
+        if not in_types:
+            raise ValueError("Concat needs at least one type.")
+        total = in_types[0]
+        for field_type in in_types[1:]:
+            total = total + field_type
+        super().__init__(total, total)
+        self.in_types = tuple(in_types)
+        order = merge_order([c for t in in_types for c in t.capsules], total)
+        self.reorder = not np.array_equal(order, np.arange(len(order)))
+        self.register_index("order", order)
+
+    def forward(self, *fields: Tensor) -> Tensor:
+        if len(fields) != len(self.in_types):
+            raise ValueError(f"Concat of {len(self.in_types)} types takes as many tensors, got {len(fields)}.")
+        for k, (x, field_type) in enumerate(zip(fields, self.in_types, strict=True)):
+            if not isinstance(x, torch.fx.Proxy) and x.shape[1] != field_type.channels:
+                raise ValueError(
+                    f"Concat: input {k} has type `{field_type}`, {field_type.channels} channels; got {x.shape[1]}."
+                )
+        stacked = torch.cat(fields, dim=1)
+        return take_channels(stacked, self.order) if self.reorder else stacked
+
+    def plain(self) -> nn.Module:
+        graph = torch.fx.Graph()
+        fields = [graph.placeholder(f"x{k}") for k in range(len(self.in_types))]
+        stacked = graph.call_function(torch.cat, (fields, 1))
+        if self.reorder:
+            stacked = graph.call_function(torch.index_select, (stacked, 1, graph.get_attr("order")))
+        graph.output(stacked)
+        return torch.fx.GraphModule({"order": self.order.clone()}, graph, class_name="PlainConcat")
+
+    def extra_repr(self) -> str:
+        return f"{' ⊕ '.join(f'({t})' for t in self.in_types)} → {self.out_type}"
+
+
+def _named(layers: Sequence[EquivariantModule | OrderedDict[str, EquivariantModule]]) -> dict[str, EquivariantModule]:
+    if len(layers) == 1 and isinstance(layers[0], dict):
+        return dict(layers[0])
+    return {str(k): layer for k, layer in enumerate(layers)}  # type: ignore[misc]
+
+
+def _bridge(given: FieldType, wanted: FieldType) -> str:
+    if given.group != wanted.group:
+        return f"Put `snn.Restrict` in between, or build both for {given.group.name}."
+    return f"Put `{bridge(given, wanted)}` in between, or change one of the types."

@@ -1,0 +1,167 @@
+"""From parameters to filter banks: ψΘ for every pair of capsule kinds (the paper's section 2.8).
+
+A plan is made once, from the types alone; it knows how many coefficients each pair of kinds has and where they lie in
+the layer's one parameter vector. Expansion is one matrix product per pair of kinds, whatever the number of copies.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from steerable.capsules import Capsule
+from steerable.fields import FieldType
+from steerable.filters import sparse_kernel_basis
+from steerable.intertwiners import hom_basis
+
+__all__ = ["BankPlan", "InvariantPlan", "PairBlock"]
+
+
+@dataclass(frozen=True)
+class PairBlock:
+    """The superblock H_ij: all filters from one kind of capsule to another.
+
+    Its coefficients Θ_ij have the shape (groups · out_copies, in_copies, count), copies counted within one of the
+    convolution's groups, and lie at ``start`` in the parameter vector.
+    """
+
+    out_capsule: Capsule
+    in_capsule: Capsule
+    out_copies: int
+    in_copies: int
+    count: int
+    start: int
+    basis_start: int
+
+    @property
+    def coefficients(self) -> int:
+        """The number of coefficients in one of the convolution's groups."""
+        return self.out_copies * self.in_copies * self.count
+
+
+class BankPlan:
+    """How the filter bank of a layer is put together from its parameters.
+
+    Args:
+        in_type, out_type: the types of the fields.
+        kernel_size: (height, width).
+        groups: into how many equal shares both types are divided.
+    """
+
+    def __init__(self, in_type: FieldType, out_type: FieldType, kernel_size: tuple[int, int], groups: int = 1) -> None:
+        if in_type.group != out_type.group:
+            raise TypeError(
+                f"a layer maps between fields of one group; got in_type `{in_type}` of {in_type.group.name} and "
+                f"out_type `{out_type}` of {out_type.group.name}. Put snn.Restrict in between."
+            )
+        self.in_type, self.out_type, self.kernel_size, self.groups = in_type, out_type, kernel_size, groups
+        self.taps = math.prod(kernel_size)
+        out_share, in_share = _share(out_type, groups, "out_type"), _share(in_type, groups, "in_type")
+        self.blocks: list[PairBlock] = []
+        bases: list[NDArray[np.float64]] = []
+        start = basis_start = 0
+        for (out_capsule, out_copies), (in_capsule, in_copies) in itertools.product(out_share, in_share):
+            pair = in_capsule.representation, out_capsule.representation
+            # One tap stays where it is, whatever the group moves: Linear also serves groups that move no pixels.
+            basis = hom_basis(*pair) if self.taps == 1 else sparse_kernel_basis(*pair, kernel_size)
+            self.blocks.append(
+                PairBlock(out_capsule, in_capsule, out_copies, in_copies, basis.count, start, basis_start)
+            )
+            bases.append(basis.dense().ravel())
+            start += groups * self.blocks[-1].coefficients
+            basis_start += bases[-1].size
+        self.in_kinds = len(in_share)
+        self.parameters = start
+        self.basis: NDArray[np.float64] = np.concatenate(bases) if bases else np.zeros(0)
+
+    def theta(self, weight: Tensor, block: PairBlock) -> Tensor:
+        """Θ_ij as a view of the parameter vector: (groups · out_copies, in_copies, count)."""
+        flat = weight.narrow(0, block.start, self.groups * block.coefficients)
+        return flat.view(self.groups * block.out_copies, block.in_copies, block.count)
+
+    def expand(self, weight: Tensor, basis: Tensor) -> Tensor:
+        """The filter bank, (out channels, in channels / groups, height, width), group by group."""
+        rows = []
+        for start in range(0, len(self.blocks), self.in_kinds):
+            row = [self._superblock(weight, basis, block) for block in self.blocks[start : start + self.in_kinds]]
+            rows.append(torch.cat(row, dim=2) if len(row) > 1 else row[0])
+        bank = torch.cat(rows, dim=1) if len(rows) > 1 else rows[0]
+        return bank.reshape(self.out_type.channels, self.in_type.channels // self.groups, *self.kernel_size)
+
+    def _superblock(self, weight: Tensor, basis: Tensor, block: PairBlock) -> Tensor:
+        """H_ij of shape (groups, out_copies · dim out, in_copies · dim in, taps)."""
+        out_dim, in_dim = block.out_capsule.dim, block.in_capsule.dim
+        size = out_dim * in_dim * self.taps
+        psi = basis.narrow(0, block.basis_start, block.count * size).view(block.count, size)
+        filters = self.theta(weight, block) @ psi  # (groups · out_copies, in_copies, out_dim · in_dim · taps)
+        filters = filters.view(self.groups, block.out_copies, block.in_copies, out_dim, in_dim, self.taps).transpose(
+            2, 3
+        )
+        return filters.reshape(self.groups, block.out_copies * out_dim, block.in_copies * in_dim, self.taps)
+
+    def project(self, bank: Tensor, basis: Tensor) -> Tensor:
+        """The parameters of the equivariant bank nearest to ``bank``: expand's adjoint, its inverse on its range."""
+        parts = []
+        full = bank.reshape(self.groups, -1, self.in_type.channels // self.groups, self.taps)
+        row = 0
+        for start in range(0, len(self.blocks), self.in_kinds):
+            column = 0
+            for block in self.blocks[start : start + self.in_kinds]:
+                height, width = block.out_copies * block.out_capsule.dim, block.in_copies * block.in_capsule.dim
+                piece = full[:, row : row + height, column : column + width].reshape(
+                    self.groups, block.out_copies, block.out_capsule.dim, block.in_copies, block.in_capsule.dim, -1
+                )
+                flat = piece.transpose(2, 3).reshape(self.groups * block.out_copies, block.in_copies, -1)
+                psi = basis.narrow(0, block.basis_start, block.count * flat.shape[-1]).view(block.count, flat.shape[-1])
+                parts.append((flat @ psi.T).reshape(-1))
+                column += width
+            row += height
+        return torch.cat(parts)
+
+
+class InvariantPlan:
+    """Vectors of a type's fibre that no element moves: where a bias may point.
+
+    Each capsule contributes ``dim Hom(trivial, ρ)`` coefficients. Their directions are scaled to a mean square of 1
+    over the channels that they touch: a permutation capsule's bias is added to each of its channels as it is.
+    """
+
+    def __init__(self, field_type: FieldType) -> None:
+        trivial = field_type.group.trivial
+        self.kinds: list[tuple[int, NDArray[np.float64]]] = []
+        for capsule, copies in field_type.blocks:
+            directions = hom_basis(trivial, capsule.representation).dense()[:, :, 0]
+            support = np.count_nonzero(np.abs(directions) > 1e-12, axis=1, keepdims=True)
+            self.kinds.append((copies, directions * np.sqrt(support)))
+        self.parameters = sum(copies * len(directions) for copies, directions in self.kinds)
+        self.directions: NDArray[np.float64] = np.concatenate([d.ravel() for _, d in self.kinds] or [np.zeros(0)])
+
+    def expand(self, coefficients: Tensor, directions: Tensor) -> Tensor:
+        """(channels,): the invariant vector with these coefficients."""
+        parts, at, direction_at = [], 0, 0
+        for copies, matrix in self.kinds:
+            count, dim = matrix.shape
+            vectors = directions.narrow(0, direction_at, count * dim).view(count, dim)
+            parts.append((coefficients.narrow(0, at, copies * count).view(copies, count) @ vectors).reshape(-1))
+            at, direction_at = at + copies * count, direction_at + count * dim
+        return torch.cat(parts)
+
+
+def _share(field_type: FieldType, groups: int, role: str) -> Sequence[tuple[Capsule, int]]:
+    """Each kind with its number of copies in one of ``groups`` equal shares."""
+    if groups < 1:
+        raise ValueError(f"groups is a whole number ≥ 1, got {groups}.")
+    for capsule, copies in field_type.blocks:
+        if copies % groups:
+            raise ValueError(
+                f"groups={groups} divides a type into equal shares, but {role} `{field_type}` has {copies} copies of "
+                f"`{capsule}`, which {groups} does not divide. Change the number of copies or of groups."
+            )
+    return [(capsule, copies // groups) for capsule, copies in field_type.blocks]

@@ -1,0 +1,125 @@
+"""Layers with a filter bank: one parameter vector, expanded when it is used, kept in evaluation, never stale."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from steerable.fields import FieldType
+from steerable.nn.expansion import BankPlan, InvariantPlan
+from steerable.nn.init import initialise
+from steerable.nn.module import EquivariantModule
+
+__all__ = ["FilterBankModule"]
+
+
+class FilterBankModule(EquivariantModule):
+    """What ``Conv2d``, ``ConvTranspose2d`` and ``Linear`` share.
+
+    ``weight`` holds the coefficients of all pairs of capsule kinds, one after the other; ``theta(out, in)`` shows one
+    pair's. ``bias`` holds one coefficient per invariant direction of ``out_type``, and is None where there is none.
+    """
+
+    def __init__(
+        self,
+        in_type: FieldType,
+        out_type: FieldType,
+        kernel_size: tuple[int, int],
+        *,
+        groups: int = 1,
+        bias: bool = True,
+        init: str = "he",
+        upsampling: int = 1,
+    ) -> None:
+        super().__init__(in_type, out_type)
+        self.upsampling = upsampling  # how many output pixels there are per input pixel: each sees so many taps fewer
+        for role, field_type in (("in_type", in_type), ("out_type", out_type)):
+            if field_type.channels == 0:
+                raise ValueError(f"{type(self).__name__}: {role} has no channels.")
+        self.plan = BankPlan(in_type, out_type, kernel_size, groups)
+        self.register_constant("basis", self.plan.basis)
+        self.weight = nn.Parameter(torch.empty(self.plan.parameters))
+        self.invariants = InvariantPlan(out_type)
+        self.bias: nn.Parameter | None = None
+        if bias and self.invariants.parameters:
+            self.register_constant("bias_directions", self.invariants.directions)
+            self.bias = nn.Parameter(torch.zeros(self.invariants.parameters))
+        self._kept: tuple[Any, Tensor, Tensor, Tensor | None] | None = None
+        if self.plan.parameters == 0:
+            warnings.warn(
+                f"{type(self).__name__}: there is no equivariant map from `{in_type}` to `{out_type}` with kernel size "
+                f"{kernel_size}, so that the output is always zero. Choose types that share an irrep, or a larger "
+                "kernel.",
+                UserWarning,
+                stacklevel=3,
+            )
+        self.init = init
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights by the layer's initialisation; the bias becomes zero."""
+        initialise(self, self.init)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def theta(self, out_capsule: str, in_capsule: str) -> Tensor:
+        """Θ of one pair of capsule kinds, a view of ``weight``: (groups · copies out, copies in, dim Hom)."""
+        for block in self.plan.blocks:
+            if (block.out_capsule.name, block.in_capsule.name) == (out_capsule, in_capsule):
+                return self.plan.theta(self.weight, block)
+        raise ValueError(
+            f"this layer has no filters from `{in_capsule}` to `{out_capsule}`; it maps `{self.in_type}` to "
+            f"`{self.out_type}`."
+        )
+
+    # ---------------------------------------------------------------- expansion
+
+    def expand(self) -> tuple[Tensor, Tensor | None]:
+        """The filter bank (out, in / groups, height, width) and the bias (out,), as functions of the parameters."""
+        with torch.autocast(self.weight.device.type, enabled=False):
+            bank = self.plan.expand(self.weight, self.basis)
+            bias = None if self.bias is None else self.invariants.expand(self.bias, self.bias_directions)
+        return bank, bias
+
+    def filters(self) -> tuple[Tensor, Tensor | None]:
+        """``expand()``, or in evaluation what it gave last time, if no parameter was written since.
+
+        Writing is seen by the parameters' version counters; on the CPU also through ``.data``, by comparison.
+        """
+        key = self._keep_key()
+        if key is None:
+            self._kept = None
+            return self.expand()
+        if self._kept is not None and self._kept[0] == key and self._unchanged(self._kept[1]):
+            return self._kept[2], self._kept[3]
+        bank, bias = self.expand()
+        self._kept = (key, self._snapshot(), bank, bias)
+        return bank, bias
+
+    def _keep_key(self) -> tuple[object, ...] | None:
+        if self.training or torch.compiler.is_compiling() or isinstance(self.weight, torch.fx.Proxy):
+            return None
+        parameters = [p for p in (self.weight, self.bias) if p is not None]
+        if any(type(p) is not nn.Parameter or p.is_inference() for p in parameters):
+            return None  # functional_call and transforms bring their own tensors
+        if torch.is_grad_enabled() and any(p.requires_grad for p in parameters):
+            return None
+        inference = torch.is_inference_mode_enabled()
+        return (inference, *((p._version, p.data_ptr(), p.dtype, p.device) for p in parameters))
+
+    def _snapshot(self) -> Tensor:
+        parts = [p.detach() for p in (self.weight, self.bias) if p is not None]
+        return torch.cat(parts) if self.weight.device.type == "cpu" else self.weight.new_empty(0)
+
+    def _unchanged(self, snapshot: Tensor) -> bool:
+        return self.weight.device.type != "cpu" or torch.equal(snapshot, self._snapshot())
+
+    def train(self, mode: bool = True) -> Self:
+        self._kept = None
+        return super().train(mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_kept": None}

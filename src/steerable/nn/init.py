@@ -1,0 +1,62 @@
+"""Initialisation of intertwiner coefficients.
+
+He's rule asks that an output channel have the variance gain² · (mean square of an input channel). A bank Σ α_k ψ_k
+with orthonormal ψ_k and independent α_k of variance σ² sends a white input to a capsule of total variance σ² · count,
+count being the number of coefficients that feed the capsule; so σ² = gain² · dim / count for a capsule of that dim.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from steerable.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from steerable.nn.filter_bank import FilterBankModule
+
+__all__ = ["he_", "initialise", "orthogonal_"]
+
+
+def initialise(layer: FilterBankModule, rule: str) -> None:
+    """Apply the rule of that name, ``"he"`` or ``"orthogonal"``."""
+    rules = {"he": he_, "orthogonal": orthogonal_}
+    if rule not in rules:
+        raise ValueError(f"unknown initialisation {rule!r}. {did_you_mean(str(rule), rules)}")
+    rules[rule](layer)
+
+
+@torch.no_grad()
+def he_(layer: FilterBankModule, gain: float = math.sqrt(2.0)) -> None:
+    """Normal coefficients such that each output channel has variance gain² for white input of variance 1."""
+    plan = layer.plan
+    for start in range(0, len(plan.blocks), plan.in_kinds):
+        row = plan.blocks[start : start + plan.in_kinds]
+        count = sum(block.in_copies * block.count for block in row) / layer.upsampling
+        if count:
+            deviation = gain * math.sqrt(row[0].out_capsule.dim / count)
+            for block in row:
+                nn.init.normal_(plan.theta(layer.weight, block), std=deviation)
+
+
+@torch.no_grad()
+def orthogonal_(layer: FilterBankModule, gain: float = 1.0) -> None:
+    """An equivariant bank with singular values ``gain`` only, as a map from patches to fibres.
+
+    The orthogonal polar factor of a random intertwiner between orthogonal representations is an intertwiner again.
+    """
+    types = (layer.in_type, layer.out_type)
+    rough = [str(c) for t in types for c, _ in t.blocks if not c.representation.is_orthogonal]
+    if rough:
+        raise ValueError(f"orthogonal initialisation needs orthogonal capsules; `{rough[0]}` is not. Use init='he'.")
+    plan = layer.plan
+    he_(layer, gain=1.0)
+    basis = layer.basis.double()
+    bank = plan.expand(layer.weight.double(), basis)
+    matrices = bank.reshape(plan.groups, -1, bank[0].numel())
+    u, s, vh = torch.linalg.svd(matrices, full_matrices=False)
+    alive = (s > 1e-6 * s.amax(dim=-1, keepdim=True).clamp_min(1e-300)).to(s.dtype)
+    layer.weight.copy_(plan.project(gain * (u * alive.unsqueeze(-2)) @ vh, basis))

@@ -1,0 +1,146 @@
+"""Maps from capsules to invariants, and from quotients to coarser quotients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from steerable.capsules import Capsule, quotient_name
+from steerable.fields import FieldType
+from steerable.nn.activations import require
+from steerable.nn.channels import is_vector, scale_channels, take_channels
+from steerable.nn.expansion import InvariantPlan
+from steerable.nn.module import EquivariantModule
+from steerable.nn.segments import Segments
+from steerable.representations import quotient
+
+__all__ = ["CosetPool", "GroupPool"]
+
+
+class GroupPool(EquivariantModule):
+    """One invariant channel per capsule.
+
+    Shapes: (batch, in_type.channels, …) → (batch, number of capsules, …); ``out_type`` is that many trivial capsules.
+
+    Args:
+        field_type: what goes in.
+        mode: ``"max"``, the largest channel of a permutation capsule and the largest absolute value of a signed one;
+            ``"mean"``, the mean along the invariant direction, for capsules that have one; ``"norm"``, the length, for
+            any orthogonal capsule.
+    """
+
+    def __init__(self, field_type: FieldType, mode: Literal["max", "mean", "norm"] = "max") -> None:
+        if mode not in ("max", "mean", "norm"):
+            raise ValueError(f"mode is 'max', 'mean' or 'norm', got {mode!r}.")
+        trivial = FieldType(field_type.group, [(len(field_type), field_type.group.trivial)])
+        super().__init__(field_type, trivial)
+        self.mode = mode
+        self.segments = Segments(field_type)
+        if mode == "max":
+            require("GroupPool(mode='max')", field_type, "odd")
+            signed = np.array([not c.admits("pointwise") for c in field_type.capsules for _ in range(c.dim)])
+            self.any_signed = bool(signed.any())
+            self.register_constant("signed", signed.astype(np.float64))
+        elif mode == "norm":
+            require("GroupPool(mode='norm')", field_type, "norm")
+        else:
+            self.register_constant("direction", _mean_direction(field_type))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, spatial=not is_vector(x))
+        if self.mode == "norm":
+            return self.segments.norm(x)
+        if self.mode == "mean":
+            return self.segments.sum(scale_channels(x, self.direction.to(x.dtype)))
+        if self.any_signed:  # |a| = a + 2·max(-a, 0), on signed capsules only
+            x = x + scale_channels(torch.relu(-x), 2 * self.signed.to(x.dtype))
+        return self.segments.amax(x)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, mode={self.mode}"
+
+
+class CosetPool(EquivariantModule):
+    """The maximum or mean over each coset of a subgroup K: ``regular``, or a quotient by a part of K, becomes G/K.
+
+    y(gK) = max or mean of x(h) over the channels h in gK.
+
+    Shapes: (batch, in_type.channels, …) → (batch, out_type.channels, …).
+
+    Args:
+        field_type: capsules that are quotients by subgroups of K.
+        subgroup: the elements of K; the whole group gives invariants.
+        mode: ``"max"`` or ``"mean"``.
+    """
+
+    def __init__(self, field_type: FieldType, subgroup: Iterable[str], mode: Literal["max", "mean"] = "max") -> None:
+        if mode not in ("max", "mean"):
+            raise ValueError(f"mode is 'max' or 'mean', got {mode!r}.")
+        group = field_type.group
+        members = tuple(group.subgroup(subgroup).elements)
+        target = Capsule(quotient(group, members), quotient_name(group, members) or f"q{len(members)}_coset")
+        super().__init__(field_type, FieldType(group, [(len(field_type), target)]))
+        self.mode = mode
+        tables = [_coset_channels(capsule, members) for capsule, _ in field_type.blocks]
+        self.widths = [(copies, *table.shape) for (_, copies), table in zip(field_type.blocks, tables, strict=True)]
+        index = [
+            channels.start + copy * capsule.dim + table.ravel()
+            for (capsule, copies), channels, table in zip(
+                field_type.blocks, field_type.block_slices, tables, strict=True
+            )
+            for copy in range(copies)
+        ]
+        self.register_index("members", np.concatenate(index))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, spatial=not is_vector(x))
+        gathered, at, parts = take_channels(x, self.members), 0, []
+        for copies, cosets, size in self.widths:
+            part = gathered.narrow(1, at, copies * cosets * size).unflatten(1, (copies * cosets, size))
+            parts.append(part.amax(2) if self.mode == "max" else part.mean(2))
+            at += copies * cosets * size
+        return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, mode={self.mode}"
+
+
+def _mean_direction(field_type: FieldType) -> np.ndarray:
+    """(channels,): w / ‖w‖² on each capsule, w its invariant direction; 1/dim on a permutation capsule."""
+    parts = []
+    for (capsule, copies), (_, directions) in zip(field_type.blocks, InvariantPlan(field_type).kinds, strict=True):
+        if len(directions) == 0:
+            raise TypeError(
+                f"GroupPool(mode='mean') is not admissible for capsule `{capsule}`: it has no invariant direction, so "
+                f"that its mean over the group is zero. Use mode='norm'"
+                + (", or 'max'." if capsule.admits("odd") else ".")
+            )
+        w = directions.sum(0)
+        parts.append(np.tile(w / (w @ w), copies))
+    return np.concatenate(parts)
+
+
+def _coset_channels(capsule: Capsule, members: tuple[str, ...]) -> np.ndarray:
+    """(cosets of K, channels per coset) of a capsule whose channels are cosets of a subgroup of K."""
+    group = capsule.group
+    monomial = capsule.representation.monomial
+    if monomial is None or not capsule.admits("pointwise"):
+        raise TypeError(
+            f"CosetPool is not admissible for capsule `{capsule}`: it pools the channels of `regular` and other "
+            "quotients, "
+            f"which the group permutes. Use `GroupPool(mode='norm')`."
+        )
+    inside = set(group.indices(members))
+    reached = np.unique(monomial.image[:, 0])
+    stabiliser = np.flatnonzero(monomial.image[:, 0] == 0)
+    if len(reached) != capsule.dim or not inside.issuperset(stabiliser):
+        raise TypeError(
+            f"CosetPool: capsule `{capsule}` is the quotient by "
+            f"{{{', '.join(group.elements[g] for g in stabiliser)}}}, "
+            f"which is not a part of the subgroup {{{', '.join(members)}}}. Choose a subgroup that contains it."
+        )
+    return np.stack([np.unique(monomial.image[coset, 0]) for coset in group.coset_indices(members)])

@@ -1,0 +1,39 @@
+"""Equivariant linear maps on pooled fields."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from steerable.fields import FieldType
+from steerable.nn.filter_bank import FilterBankModule
+
+__all__ = ["Linear"]
+
+
+class Linear(FilterBankModule):
+    """y = Ψx + b with ρ_out(h)Ψ = Ψρ_in(h): a map of single fibres, for instance after global pooling.
+
+    Shapes: (batch, in_type.channels) → (batch, out_type.channels).
+    """
+
+    def __init__(self, in_type: FieldType, out_type: FieldType, bias: bool = True, *, init: str = "he") -> None:
+        super().__init__(in_type, out_type, (1, 1), bias=bias, init=init)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, spatial=False)
+        bank, bias = self.filters()
+        return F.linear(x, bank.flatten(1), bias)
+
+    @torch.no_grad()
+    def plain(self) -> nn.Module:
+        """A ``torch.nn.Linear`` with the expanded matrix."""
+        bank, bias = self.expand()
+        linear = nn.Linear(
+            self.in_type.channels, self.out_type.channels, bias is not None, device=bank.device, dtype=bank.dtype
+        )
+        linear.weight.copy_(bank.flatten(1))
+        if bias is not None:
+            linear.bias.copy_(bias)
+        return linear

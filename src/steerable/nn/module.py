@@ -1,0 +1,117 @@
+"""The base of all layers: types at both ends, checked inputs, and constants that keep full precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from steerable.fields import FieldType
+
+__all__ = ["EquivariantModule"]
+
+
+class EquivariantModule(nn.Module):
+    """A layer f with f(π_in(g) x) = π_out(g) f(x) for all g.
+
+    Tensors are plain, of shape (batch, in_type.channels, height, width) unless a layer says otherwise.
+
+    Attributes:
+        in_type: the type of the field that goes in.
+        out_type: the type of the field that comes out.
+    """
+
+    in_type: FieldType
+    out_type: FieldType
+
+    def __init__(self, in_type: FieldType, out_type: FieldType) -> None:
+        super().__init__()
+        for role, field_type in (("in_type", in_type), ("out_type", out_type)):
+            if not isinstance(field_type, FieldType):
+                raise TypeError(
+                    f"{type(self).__name__} takes a FieldType as {role}, such as FieldType(dihedral(4), '2*regular'); "
+                    f"got {type(field_type).__name__}."
+                )
+        self.in_type = in_type
+        self.out_type = out_type
+        self._constants: dict[str, NDArray[np.float64]] = {}
+
+    def check_input(self, x: Tensor, *, spatial: bool = True) -> None:
+        """Refuse tensors that cannot be fields of ``in_type``."""
+        if isinstance(x, torch.fx.Proxy):
+            return
+        expected = f"(batch, {self.in_type.channels}{', height, width' if spatial else ''})"
+        if x.ndim != (4 if spatial else 2):
+            raise ValueError(
+                f"{type(self).__name__} expected a tensor of shape {expected}, got one of rank {x.ndim} with shape "
+                f"{tuple(x.shape)}."
+                + (" Add a batch dimension with x.unsqueeze(0)." if spatial and x.ndim == 3 else "")
+            )
+        if x.shape[1] != self.in_type.channels:
+            raise ValueError(
+                f"{type(self).__name__} expected {self.in_type.channels} channels, those of its type "
+                f"`{self.in_type}`, got {x.shape[1]} (shape {tuple(x.shape)})."
+            )
+
+    # ---------------------------------------------------------------- constants
+
+    def register_constant(self, name: str, values: NDArray[np.float64]) -> None:
+        """A float64 constant that is a buffer outside the state dict and is exact in whatever dtype the layer has.
+
+        A plain buffer would be rounded by ``.float()`` and stay rounded after ``.double()``.
+        """
+        self._constants[name] = np.ascontiguousarray(values, dtype=np.float64)
+        self.register_buffer(name, torch.tensor(values, dtype=torch.get_default_dtype()), persistent=False)
+
+    def register_index(self, name: str, values: NDArray[np.intp]) -> None:
+        """A constant of whole numbers, likewise outside the state dict."""
+        self.register_buffer(name, torch.tensor(values, dtype=torch.int64), persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        for name, values in self._constants.items():
+            buffer = getattr(self, name)
+            if buffer.device.type != "meta":
+                setattr(self, name, torch.tensor(values, dtype=buffer.dtype, device=buffer.device))
+        return self
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        for name in (*self._parameters, *self._buffers):
+            value = state_dict.get(prefix + name)
+            if isinstance(value, Tensor) and value.is_floating_point() and not torch.isfinite(value).all():
+                error_msgs.append(
+                    f"`{prefix}{name}` has values that are not finite. The checkpoint comes from a run that "
+                    "diverged, or is "
+                    f"damaged; load an earlier one."
+                )
+                return
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+    # ---------------------------------------------------------------- plain PyTorch
+
+    def plain(self) -> nn.Module:
+        """The same function in evaluation mode, made of nothing but torch's own modules and operations."""
+        from steerable.nn.plain import traced
+
+        return traced(self)
+
+    def extra_repr(self) -> str:
+        return f"{self.in_type} → {self.out_type}" if self.in_type != self.out_type else str(self.in_type)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__.copy()

@@ -1,0 +1,116 @@
+"""Nonlinearities on whole capsules: of the capsule's length, and gates; and a sound default for a mixed type."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from steerable.fields import FieldType
+from steerable.nn.activations import CReLU, ReLU, ScalarFunction, require
+from steerable.nn.channels import capsule_of_channel, is_vector, merge_order, shift_channels, take_channels
+from steerable.nn.module import EquivariantModule
+from steerable.nn.segments import Segments
+
+__all__ = ["Activation", "Gated", "NormActivation", "NormReLU"]
+
+
+class NormActivation(EquivariantModule):
+    """y = ν(‖x‖) · x / ‖x‖ for each capsule, with any ν; capsules must be orthogonal. A capsule of length 0 stays 0.
+
+    Shapes: (batch, channels, …) → the same.
+    """
+
+    def __init__(self, field_type: FieldType, function: ScalarFunction) -> None:
+        require(type(self).__name__, field_type, "norm")
+        super().__init__(field_type, field_type)
+        self.function = function
+        self.segments = Segments(field_type)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, spatial=not is_vector(x))
+        length = self.segments.norm(x)
+        factor = self.respond(length) / torch.where(length == 0, torch.ones_like(length), length)
+        return x * self.segments.spread(factor)
+
+    def respond(self, length: Tensor) -> Tensor:
+        return self.function(length)
+
+
+class NormReLU(NormActivation):
+    """y = max(‖x‖ - b, 0) · x / ‖x‖ for each capsule, with one learned b per capsule; capsules must be orthogonal.
+
+    Shapes: (batch, channels, …) → the same.
+
+    Args:
+        field_type: the type, which stays the same.
+        bias: b at the start; positive, so that the layer is not the identity.
+    """
+
+    def __init__(self, field_type: FieldType, bias: float = 0.1) -> None:
+        super().__init__(field_type, nn.ReLU())
+        self.threshold = nn.Parameter(torch.full((len(field_type),), float(bias)))
+
+    def respond(self, length: Tensor) -> Tensor:
+        return self.function(shift_channels(length, -self.threshold.to(length.dtype)))
+
+
+class Gated(EquivariantModule):
+    """y = σ(s) · x for each capsule x, with a gate s of its own: an invariant channel that the layer before computes.
+
+    Shapes: (batch, in_type.channels, …) → (batch, field_type.channels, …), where ``in_type`` is ``field_type`` plus one
+    trivial capsule per capsule. Any capsule is admissible.
+    """
+
+    def __init__(self, field_type: FieldType) -> None:
+        gates = FieldType(field_type.group, [(len(field_type), field_type.group.trivial)])
+        in_type = field_type + gates
+        super().__init__(in_type, field_type)
+        order = merge_order([*field_type.capsules, *gates.capsules], in_type)
+        place = np.argsort(order)  # where each stacked channel is in in_type
+        self.register_index("fields", place[: field_type.channels])
+        self.register_index("gates", place[field_type.channels :][capsule_of_channel(field_type)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, spatial=not is_vector(x))
+        return take_channels(x, self.fields) * torch.sigmoid(take_channels(x, self.gates))
+
+
+class Activation(EquivariantModule):
+    """A sound default for each capsule of a mixed type: ReLU on permutations, CReLU on signed permutations and other
+    monomial capsules, NormReLU on other orthogonal ones.
+
+    Shapes: (batch, in_type.channels, …) → (batch, out_type.channels, …); CReLU doubles its channels.
+    """
+
+    def __init__(self, field_type: FieldType) -> None:
+        layers: list[EquivariantModule] = []
+        for capsule, copies in field_type.blocks:
+            part = FieldType(field_type.group, [(copies, capsule)])
+            if capsule.admits("pointwise"):
+                layers.append(ReLU(part))
+            elif capsule.admits("scale-free concatenated"):
+                layers.append(CReLU(part))
+            elif capsule.admits("norm"):
+                layers.append(NormReLU(part))
+            else:
+                require("Activation", part, "norm")
+        stack = [c for layer in layers for c in layer.out_type.capsules]
+        super().__init__(field_type, FieldType(field_type.group, stack))
+        self.layers = nn.ModuleList(layers)
+        self.sizes = [layer.in_type.channels for layer in layers]
+        order = merge_order(stack, self.out_type)
+        self.reorder = not np.array_equal(order, np.arange(len(order)))
+        if self.reorder:
+            self.register_index("order", order)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, spatial=not is_vector(x))
+        if len(self.layers) == 1:
+            return self.layers[0](x)  # type: ignore[no-any-return]
+        starts = itertools.accumulate(self.sizes, initial=0)
+        parts = [layer(x.narrow(1, s, n)) for layer, s, n in zip(self.layers, starts, self.sizes, strict=False)]
+        y = torch.cat(parts, dim=1)
+        return take_channels(y, self.order) if self.reorder else y

@@ -1,0 +1,332 @@
+"""Normalisation of whole capsules: batch, instance, group and layer norm.
+
+A mean is subtracted along invariant directions only (elsewhere the mean of an equivariant field is zero by symmetry),
+a variance is taken over all channels of a capsule, and the affine scale is one number per capsule. For fields of
+trivial capsules each of these layers is torch's own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from steerable.fields import FieldType
+from steerable.nn.activations import require
+from steerable.nn.channels import is_vector, scale_channels, shift_channels, widened
+from steerable.nn.expansion import InvariantPlan
+from steerable.nn.module import EquivariantModule
+from steerable.nn.segments import Segments
+
+__all__ = ["BatchNorm2d", "GroupNorm", "InstanceNorm2d", "LayerNorm"]
+
+
+class CapsuleNorm(EquivariantModule):
+    """What the norms share: the affine part, and the normalisation itself once centre and variance are known.
+
+    ``weight`` has one entry per capsule, ``bias`` one per invariant direction; both are None without ``affine``.
+    """
+
+    def __init__(self, field_type: FieldType, eps: float, affine: bool) -> None:
+        require(type(self).__name__, field_type, "norm")
+        super().__init__(field_type, field_type)
+        self.eps, self.affine = eps, affine
+        self.segments = Segments(field_type)
+        self.invariants = InvariantPlan(field_type)
+        self.register_constant("bias_directions", self.invariants.directions)
+        self.weight = nn.Parameter(torch.ones(len(field_type))) if affine else None
+        has_bias = affine and self.invariants.parameters > 0
+        self.bias = nn.Parameter(torch.zeros(self.invariants.parameters)) if has_bias else None
+
+    def reset_parameters(self) -> None:
+        if self.weight is not None:
+            nn.init.ones_(self.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(self.bias_directions.device.type, enabled=False):  # statistics are not for half precision
+            return self.normalise(x)
+
+    def normalise(self, x: Tensor) -> Tensor:
+        raise TypeError(
+            f"{type(self).__name__} is a base class; use BatchNorm2d, InstanceNorm2d, GroupNorm or LayerNorm."
+        )
+
+    def scale_and_shift(self, centre: Tensor, capsule_variance: Tensor) -> tuple[Tensor, Tensor]:
+        """a and b, each (rows, channels), such that the layer is x ↦ a·x + b.
+
+        Args:
+            centre: (rows, channels), what is subtracted.
+            capsule_variance: (rows, capsules).
+        """
+        inverse = torch.rsqrt(capsule_variance + self.eps)
+        if self.weight is not None:
+            inverse = inverse * self.weight
+        scale = self.segments.spread(inverse)
+        shift = -centre * scale
+        if self.bias is not None:
+            shift = shift + self.invariants.expand(self.bias, self.bias_directions)
+        return scale, shift
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, eps={self.eps}, affine={self.affine}"
+
+
+class _StatisticsNorm(CapsuleNorm):
+    """Batch and instance norm: statistics per capsule, taken over pixels, with or without running averages."""
+
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+    over_batch: bool
+
+    def __init__(
+        self, field_type: FieldType, eps: float, momentum: float | None, affine: bool, track_running_stats: bool
+    ) -> None:
+        super().__init__(field_type, eps, affine)
+        self.momentum, self.track_running_stats = momentum, track_running_stats
+        projections = [
+            directions.T @ np.linalg.pinv(directions.T) if len(directions) else np.zeros((capsule.dim, capsule.dim))
+            for (_, directions), (capsule, _) in zip(self.invariants.kinds, field_type.blocks, strict=True)
+        ]
+        self.register_constant("projections", np.concatenate([p.ravel() for p in projections]))
+        counted = [
+            (capsule.dim, len(d))
+            for (capsule, n), (_, d) in zip(field_type.blocks, self.invariants.kinds, strict=True)
+            for _ in range(n)
+        ]
+        self.register_constant("capsule_dims", np.array([float(dim) for dim, _ in counted]))
+        self.register_constant("capsule_means", np.array([float(k) for _, k in counted]))
+        tracked = track_running_stats
+        self.register_buffer("running_mean", torch.zeros(field_type.channels) if tracked else None)
+        self.register_buffer("running_var", torch.ones(len(field_type)) if tracked else None)
+        self.register_buffer("num_batches_tracked", torch.tensor(0, dtype=torch.long) if tracked else None)
+
+    def reset_running_stats(self) -> None:
+        if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def normalise(self, x: Tensor) -> Tensor:
+        vector = is_vector(x) and self.over_batch
+        self.check_input(x, spatial=not vector)
+        wide = widened(x)
+        if self.training or self.running_mean is None or self.running_var is None:
+            centre, variance, count = self._statistics(wide)
+            if self.training and self.running_mean is not None:
+                self._track(centre.detach(), variance.detach(), count)
+        else:
+            centre, variance = self.running_mean.unsqueeze(0), self.running_var.unsqueeze(0)
+        scale, shift = self.scale_and_shift(centre.to(wide.dtype), variance.to(wide.dtype))
+        if not vector:
+            scale, shift = scale[..., None, None], shift[..., None, None]
+        return (wide * scale + shift).to(x.dtype)
+
+    def _statistics(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | int]:
+        """Centre (rows, channels), variance (rows, capsules), and the number of values per channel."""
+        dims = [0] if is_vector(x) else [0, 2, 3] if self.over_batch else [2, 3]
+        count = math.prod(x.shape[d] for d in dims) if self.training else 0
+        if count == 1:
+            raise ValueError(
+                f"{type(self).__name__} needs more than one value per channel when training, got a tensor of shape "
+                f"{tuple(x.shape)}. Use a larger batch, or eval()."
+            )
+        variance, mean = torch.var_mean(x, dims, correction=0)
+        if self.over_batch:
+            mean, variance = mean.unsqueeze(0), variance.unsqueeze(0)
+            mean, variance, total = self.synchronise(mean, variance, count)
+        else:
+            total = count
+        centre = self._project(mean)
+        return centre, self.segments.mean(variance + (mean - centre).square()), total
+
+    def synchronise(self, mean: Tensor, variance: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor | int]:
+        return mean, variance, count
+
+    def _project(self, mean: Tensor) -> Tensor:
+        """The invariant part of (rows, channels) means."""
+        parts, at, start = [], 0, 0
+        for copies, dim in self.segments.shapes:
+            matrix = self.projections[at : at + dim * dim].view(dim, dim).to(mean.dtype)
+            parts.append((mean.narrow(1, start, copies * dim).unflatten(1, (copies, dim)) @ matrix).flatten(1))
+            at, start = at + dim * dim, start + copies * dim
+        return torch.cat(parts, dim=1)
+
+    @torch.no_grad()
+    def _track(self, centre: Tensor, variance: Tensor, count: Tensor | int) -> None:
+        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+            return
+        self.num_batches_tracked.add_(1)
+        values = self.capsule_dims.to(variance.dtype) * count  # in float16 this would overflow
+        unbiased = values / (
+            values - self.capsule_means.to(variance.dtype)
+        )  # a mean that is zero by symmetry costs no degree of freedom
+        new_mean = centre.mean(0).to(self.running_mean.dtype)
+        new_variance = (variance.mean(0) * unbiased).to(self.running_var.dtype)
+        weight: Tensor | float
+        if self.momentum is None:  # cumulative average
+            weight = self.num_batches_tracked.to(new_mean.dtype).reciprocal()
+        else:
+            weight = self.momentum
+        self.running_mean.lerp_(new_mean, weight)
+        self.running_var.lerp_(new_variance, weight)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, momentum={self.momentum}, track_running_stats={self.track_running_stats}"
+
+
+class BatchNorm2d(_StatisticsNorm):
+    """y = γ (x - μ) / √(σ² + ε) + β, with μ and σ² of each capsule over the batch and all pixels.
+
+    Shapes: (batch, channels, height, width) or (batch, channels) → the same.
+
+    Args:
+        field_type: the type, which stays the same; its capsules must be orthogonal.
+        eps, momentum, affine, track_running_stats: as for ``torch.nn.BatchNorm2d``; ``momentum=None`` averages over all
+            batches so far.
+        sync: in training, take the statistics over all processes of ``torch.distributed``.
+    """
+
+    over_batch = True
+
+    def __init__(
+        self,
+        field_type: FieldType,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        *,
+        sync: bool = False,
+    ) -> None:
+        super().__init__(field_type, eps, momentum, affine, track_running_stats)
+        self.sync = sync
+
+    def synchronise(self, mean: Tensor, variance: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor | int]:
+        if not (self.sync and self.training and dist.is_available() and dist.is_initialized()):
+            return mean, variance, count
+        from torch.distributed.nn.functional import all_reduce
+
+        n = torch.full((1, 1), float(count), dtype=mean.dtype, device=mean.device)
+        sums = all_reduce(torch.cat([n * mean, n], dim=1))
+        total = sums[:, -1:]
+        whole = sums[:, :-1] / total
+        # The mean first: E[x²] - E[x]² would cancel where the mean is large.
+        spread = all_reduce(n * (variance + (mean - whole).square())) / total
+        return whole, spread, total.squeeze(0)
+
+    @torch.no_grad()
+    def plain(self) -> nn.Module:
+        """A ``torch.nn.BatchNorm2d`` in evaluation mode with the same statistics on every channel of a capsule."""
+        if self.running_mean is None or self.running_var is None:
+            return super().plain()
+        like = self.running_mean
+        norm = nn.BatchNorm2d(self.in_type.channels, self.eps, device=like.device, dtype=like.dtype)
+        variance = self.segments.spread(self.running_var.unsqueeze(0)).squeeze(0)
+        norm.running_mean, norm.running_var = like.clone(), variance.clone()
+        if self.weight is not None:
+            norm.weight.copy_(self.segments.spread(self.weight.unsqueeze(0)).squeeze(0))
+        if self.bias is not None:
+            norm.bias.copy_(self.invariants.expand(self.bias, self.bias_directions))
+        return norm.eval()
+
+
+class InstanceNorm2d(_StatisticsNorm):
+    """y = γ (x - μ) / √(σ² + ε) + β, with μ and σ² of each capsule over the pixels of each image.
+
+    Shapes: (batch, channels, height, width) → the same. Defaults are those of ``torch.nn.InstanceNorm2d``.
+    """
+
+    over_batch = False
+
+    def __init__(
+        self,
+        field_type: FieldType,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+    ) -> None:
+        super().__init__(field_type, eps, momentum, affine, track_running_stats)
+
+
+class GroupNorm(CapsuleNorm):
+    """y = γ (x - μw) / √(σ² + ε) + β, with μ and σ² over the pixels and channels of each group of capsules.
+
+    w is 1 on permutation capsules and 0 on capsules without invariants: μ is the mean along the invariant directions.
+
+    Shapes: (batch, channels, height, width) → the same.
+    """
+
+    def __init__(self, num_groups: int, field_type: FieldType, eps: float = 1e-5, affine: bool = True) -> None:
+        super().__init__(field_type, eps, affine)
+        if num_groups < 1 or len(field_type) % num_groups:
+            raise ValueError(
+                f"GroupNorm divides {len(field_type)} capsules into groups of equal numbers; {num_groups} groups "
+                "do not "
+                f"divide them."
+            )
+        self.num_groups = num_groups
+        group = np.repeat(np.arange(num_groups), len(field_type) // num_groups)
+        group_of_channel = np.repeat(group, [c.dim for c in field_type.capsules])
+        member = (group_of_channel[:, None] == np.arange(num_groups)).astype(np.float64)
+        reference = invariant_reference(self.invariants)
+        weight = np.maximum((reference**2) @ member, 1e-300)
+        self.register_constant("to_mean", reference[:, None] * member / np.where(weight > 1e-200, weight, 1))
+        self.register_constant("to_variance", member / member.sum(0))
+        self.register_constant("reference", reference)
+        self.register_index("capsule_group", group)
+        self.register_index("channel_group", group_of_channel)
+
+    def normalise(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        wide = widened(x)
+        variance, mean = torch.var_mean(wide, (2, 3), correction=0)
+        to_mean, to_variance = self.to_mean.to(mean.dtype), self.to_variance.to(mean.dtype)
+        centre = (mean @ to_mean).index_select(1, self.channel_group) * self.reference
+        group_variance = (variance + (mean - centre).square()) @ to_variance
+        scale, shift = self.scale_and_shift(centre, group_variance.index_select(1, self.capsule_group))
+        return (wide * scale[..., None, None] + shift[..., None, None]).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, num_groups={self.num_groups}"
+
+
+class LayerNorm(CapsuleNorm):
+    """y(p) = γ (x(p) - μ(p)w) / √(σ²(p) + ε) + β: each fibre by itself, over all of its channels.
+
+    w is 1 on permutation capsules and 0 on capsules without invariants: μ is the mean along the invariant directions.
+
+    Shapes: (batch, channels, height, width) or (batch, channels) → the same.
+    """
+
+    def __init__(self, field_type: FieldType, eps: float = 1e-5, affine: bool = True) -> None:
+        super().__init__(field_type, eps, affine)
+        reference = invariant_reference(self.invariants)
+        self.register_constant("reference", reference)
+        total = float((reference**2).sum())
+        self.register_constant("to_mean", reference / total if total else reference)
+
+    def normalise(self, x: Tensor) -> Tensor:
+        self.check_input(x, spatial=not is_vector(x))
+        wide = widened(x)
+        mean = scale_channels(wide, self.to_mean).sum(1, keepdim=True)
+        centred = wide - scale_channels(mean.expand_as(wide), self.reference)
+        y = centred * torch.rsqrt(centred.square().mean(1, keepdim=True) + self.eps)
+        if self.weight is not None:
+            y = scale_channels(y, self.segments.spread(self.weight.unsqueeze(0)).squeeze(0))
+        if self.bias is not None:
+            y = shift_channels(y, self.invariants.expand(self.bias, self.bias_directions))
+        return y.to(x.dtype)
+
+
+def invariant_reference(invariants: InvariantPlan) -> Any:
+    """(channels,): one invariant vector of the fibre, the sum of its invariant directions; 1 on permutations."""
+    parts = [np.tile(directions.sum(0), copies) for copies, directions in invariants.kinds]
+    return np.concatenate(parts)

@@ -1,0 +1,50 @@
+"""What a subgroup sees of a field type."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from group_zoo import group, random_orthogonal
+
+import steerable as st
+
+D4 = st.dihedral(4)
+
+
+@pytest.mark.parametrize("name", ["D4", "D6", "C12", "S4", "O_h", "Q8"])
+def test_restricted_channels_transform_as_the_restricted_type_says(name: str) -> None:
+    """ρ(h) in the new order of channels is the restricted type's ρ(h), for the whole catalogue and every subgroup."""
+    g = group(name)
+    full = st.FieldType(g, [(2, capsule) for capsule in g.capsules.values() if capsule.dim <= 24])
+    rho = full.representation
+    for members in g.subgroups(up_to_conjugacy=True):
+        restricted, order = st.restriction(full, members)
+        rows = g.indices(members)
+        expected = rho.matrices[rows][:, order][:, :, order]
+        assert np.array_equal(np.sort(order), np.arange(full.channels))
+        assert np.abs(restricted.representation.matrices - expected).max() < 1e-9
+
+
+def test_quotients_fall_apart_into_named_quotients() -> None:
+    stream = st.FieldType(D4, "2*(regular + qm)")
+    assert str(st.restriction(stream, st.cyclic(4))[0]) == "6*regular"
+    assert str(st.restriction(stream, ["e", "m"])[0]) == "10*regular + 4*A1"
+    assert str(st.restriction(st.FieldType(D4, "2*E + A2"), st.cyclic(4))[0]) == "2*E + A"
+
+
+def test_text_of_a_restricted_type_can_be_read_again() -> None:
+    for members in D4.subgroups():
+        restricted, _ = st.restriction(st.FieldType(D4, "regular + qm + qmr + r2 + r + A2 + B1"), members)
+        assert st.FieldType(restricted.group, str(restricted)) == restricted
+
+
+def test_mixing_capsules_stay_whole() -> None:
+    turned = st.Capsule(D4.irrep("E").change_basis(random_orthogonal(2)), "turned")
+    restricted, order = st.restriction(st.FieldType(D4, [(3, turned)]), ["e", "r2", "m", "mr2"])
+    assert str(restricted) == "3*turned_restricted"
+    assert order.tolist() == list(range(6))
+
+
+def test_a_set_that_is_no_subgroup_is_refused() -> None:
+    with pytest.raises(ValueError, match="the product `r`·`r` = `r2` is missing"):
+        st.restriction(st.FieldType(D4, "E"), ["e", "r"])
