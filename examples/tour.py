@@ -219,7 +219,7 @@ def show_networks(console: Console, group: st.FiniteGroup) -> None:
     for column in (0, 2, 3, 4):
         table.columns[column].justify = "right"
     for depth, copies, paper, classes in NETWORKS:
-        plan = resnet_plan(depth, copies, group=group)
+        plan = resnet_plan(depth, copies, group=group).convolutions
         cost = sum(convolution.parameters for convolution in plan)
         stem, first = plan[0], plan[1]
         widths = f"({stem.out_type.channels}, {first.out_type.channels})"
@@ -237,7 +237,7 @@ def show_networks(console: Console, group: st.FiniteGroup) -> None:
     table = Table("convolution", "from", "to", "weights", "parameters", "μ", box=None)
     for column in (3, 4, 5):
         table.columns[column].justify = "right"
-    for convolution in resnet_plan(8, 1, group=group)[1:3]:
+    for convolution in resnet_plan(8, 1, group=group).blocks[0].convolutions:
         a, b = convolution.in_type, convolution.out_type
         mu = st.parameter_utilization(a, b, convolution.kernel_size)
         plain = round(mu * convolution.parameters)

@@ -28,7 +28,7 @@ INNER = st.FieldType(D4, "A1 + A2 + B1 + B2 + 2*E")
 def test_parameter_counts_of_the_paper_s_networks(
     depth: int, copies: int, widths: tuple[int, int], parameters: int
 ) -> None:
-    plan = resnet_plan(depth, copies)
+    plan = resnet_plan(depth, copies).convolutions
     assert sum(conv.parameters for conv in plan) == parameters
     assert sum(not conv.name.endswith("shortcut") for conv in plan) == depth - 1  # and the classifier
     assert (plan[1].in_type.channels, plan[1].out_type.channels) == widths
@@ -36,7 +36,7 @@ def test_parameter_counts_of_the_paper_s_networks(
 
 
 def test_the_shape_of_a_plan() -> None:
-    plan = resnet_plan(depth=14, copies=1)
+    plan = resnet_plan(depth=14, copies=1).convolutions
     by_name = {conv.name: conv for conv in plan}
     assert plan[0].name == "stem"
     assert plan[0].in_type == st.FieldType(D4, "3*A1")
@@ -53,7 +53,9 @@ def test_the_shape_of_a_plan() -> None:
 
 
 def test_other_groups_and_stages() -> None:
-    plan = resnet_plan(6, 2, group=st.cyclic(4), image_type="A", stream="regular", inner="A + B + E", stages=(1, 3))
+    plan = resnet_plan(
+        6, 2, group=st.cyclic(4), image_type="A", stream="regular", inner="A + B + E", stages=(1, 3)
+    ).convolutions
     assert [conv.out_type.channels for conv in plan] == [8, 8, 8, 24, 24, 24]
 
 

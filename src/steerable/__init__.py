@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from steerable.capsules import Capsule
 from steerable.characters import CharacterTable, character_table, intertwining_number
-from steerable.families import cyclic, dihedral, octahedral, trivial
+from steerable.families import cyclic, dihedral, group_named, octahedral, trivial
 from steerable.fields import FieldType, parameter_cost, parameter_utilization
 from steerable.filters import kernel_basis, pixel_patch
 from steerable.generation import group_from_matrices, group_from_permutations
@@ -20,7 +20,7 @@ from steerable.representations import Representation, direct_sum, induce
 from steerable.restriction import restriction
 
 if TYPE_CHECKING:
-    from steerable import nn, testing
+    from steerable import models, nn, testing
     from steerable.transforms import transform
     from steerable.type_checking import typecheck, typed
 
@@ -28,6 +28,7 @@ __version__ = "0.1.0"
 
 # What needs torch, by the module that has it (None: the module itself).
 _LAZY = {
+    "models": None,
     "nn": None,
     "testing": None,
     "transform": "steerable.transforms",
@@ -66,12 +67,14 @@ __all__ = [
     "direct_sum",
     "group_from_matrices",
     "group_from_permutations",
+    "group_named",
     "homomorphisms",
     "inclusion",
     "induce",
     "intertwiner_basis",
     "intertwining_number",
     "kernel_basis",
+    "models",
     "nn",
     "octahedral",
     "parameter_cost",

@@ -8,6 +8,7 @@ against its height, and z towards the viewer, against its depth.
 from __future__ import annotations
 
 import math
+import re
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from steerable.generation import group_from_matrices, snap
 from steerable.groups import FiniteGroup
 
-__all__ = ["cyclic", "dihedral", "octahedral", "planar_matrix", "trivial"]
+__all__ = ["cyclic", "dihedral", "group_named", "octahedral", "planar_matrix", "trivial"]
 
 
 def trivial() -> FiniteGroup:
@@ -74,6 +75,20 @@ def octahedral(*, reflections: bool = False) -> FiniteGroup:
     table = rotations.table[None, :, None, :] + 24 * ((parity[:, None] + parity) % 2)[:, None, :, None]
     action = np.concatenate([rotations.action, -rotations.action]) + 0.0
     return FiniteGroup(names, table.reshape(48, 48), action=action, name="O_h")
+
+
+def group_named(name: str) -> FiniteGroup:
+    """The group of that name: C1, C2, … D1, D2, … O, O_h.
+
+    >>> group_named("D4") == dihedral(4)
+    True
+    """
+    if name in ("O", "O_h"):
+        return octahedral(reflections=name == "O_h")
+    match = re.fullmatch(r"([CD])([1-9]\d{0,3})", name) if isinstance(name, str) else None
+    if match is None:
+        raise ValueError(f"no group is called {name!r}. Known are C1, C2, C3 …, D1, D2, D3 …, O and O_h.")
+    return (cyclic if match[1] == "C" else dihedral)(int(match[2]))
 
 
 def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from steerable.families import dihedral
 from steerable.fields import FieldType, parameter_cost
 from steerable.groups import FiniteGroup
 
-__all__ = ["ConvolutionPlan", "resnet_plan"]
+__all__ = ["BlockPlan", "ConvolutionPlan", "ResNetPlan", "activated", "resnet_plan"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,66 @@ class ConvolutionPlan:
         return parameter_cost(self.in_type, self.out_type, self.kernel_size)
 
 
+def activated(field_type: FieldType) -> FieldType:
+    """The type after a network's nonlinearity: ReLU where all capsules are permutations, CReLU where all are monomial,
+    else for each capsule what suits it (permutations and orthogonal capsules stay, monomial ones are doubled)."""
+    kinds = [capsule for capsule, _ in field_type.blocks]
+    if all(capsule.admits("pointwise") for capsule in kinds):
+        return field_type
+    if all(capsule.admits("scale-free concatenated") for capsule in kinds):
+        return field_type.after_concatenation()
+    stack = [
+        (n, after)
+        for capsule, n in field_type.blocks
+        for after in (
+            capsule.after_concatenation()
+            if capsule.admits("scale-free concatenated") and not capsule.admits("pointwise")
+            else (capsule,)
+        )
+    ]
+    return FieldType(field_type.group, stack)
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """One pre-activation residual block: from ``in_type`` over ``inner`` to ``out_type``."""
+
+    name: str
+    in_type: FieldType
+    inner: FieldType
+    out_type: FieldType
+    stride: int = 1
+
+    @property
+    def convolutions(self) -> tuple[ConvolutionPlan, ...]:
+        """conv1, conv2 and, where the type changes, the shortcut."""
+        start = activated(self.in_type)
+        both = (
+            ConvolutionPlan(f"{self.name}.conv1", start, self.inner, 3, self.stride),
+            ConvolutionPlan(f"{self.name}.conv2", activated(self.inner), self.out_type, 3),
+        )
+        if self.in_type == self.out_type:
+            return both
+        return (*both, ConvolutionPlan(f"{self.name}.shortcut", start, self.out_type, 1, self.stride))
+
+
+@dataclass(frozen=True)
+class ResNetPlan:
+    """A stem and its blocks; iterating gives all convolutions in order."""
+
+    stem: ConvolutionPlan
+    blocks: tuple[BlockPlan, ...]
+
+    @property
+    def convolutions(self) -> tuple[ConvolutionPlan, ...]:
+        return (self.stem, *(conv for block in self.blocks for conv in block.convolutions))
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters of all convolutions."""
+        return sum(conv.parameters for conv in self.convolutions)
+
+
 def resnet_plan(
     depth: int,
     copies: int,
@@ -37,13 +97,13 @@ def resnet_plan(
     stream: str = "regular + qm + qmr2 + qmr3",
     inner: str = "A1 + A2 + B1 + B2 + 2*E",
     stages: Sequence[int] = (1, 2, 4),
-) -> tuple[ConvolutionPlan, ...]:
-    """The convolutions of the paper's network: depth = 6·blocks + 2, three stages of 1, 2 and 4 times ``copies``.
+) -> ResNetPlan:
+    """The paper's network: depth = 6·blocks + 2, three stages of 1, 2 and 4 times ``copies`` of the mixes.
 
-    A block is a 3×3 convolution from the residual stream to the inner type, CReLU, and a 3×3 convolution back; where
-    the stream's type changes, a 1×1 convolution carries it over.
+    A block is a nonlinearity, a 3×3 convolution from the residual stream to the inner type, a nonlinearity (CReLU for
+    irreps), and a 3×3 convolution back; where the stream's type changes, a 1×1 convolution carries it over.
 
-    >>> sum(conv.parameters for conv in resnet_plan(depth=14, copies=14))
+    >>> resnet_plan(depth=14, copies=14).parameters
     4448374
     """
     blocks, rest = divmod(depth - 2, 2 * len(stages))
@@ -57,15 +117,11 @@ def resnet_plan(
     group = group or dihedral(4)
     unit_stream, unit_inner = FieldType(group, stream), FieldType(group, inner)
     now = copies * stages[0] * unit_stream
-    convolutions = [ConvolutionPlan("stem", FieldType(group, image_type), now, 3)]
+    stem = ConvolutionPlan("stem", FieldType(group, image_type), now, 3)
+    planned = []
     for s, factor in enumerate(stages, start=1):
         for b in range(1, blocks + 1):
-            name = f"stage{s}.block{b}"
             before, now = now, copies * factor * unit_stream
-            middle = copies * factor * unit_inner
             stride = 2 if s > 1 and b == 1 else 1
-            convolutions.append(ConvolutionPlan(f"{name}.conv1", before, middle, 3, stride))
-            convolutions.append(ConvolutionPlan(f"{name}.conv2", middle.after_concatenation(), now, 3))
-            if before != now:
-                convolutions.append(ConvolutionPlan(f"{name}.shortcut", before, now, 1, stride))
-    return tuple(convolutions)
+            planned.append(BlockPlan(f"stage{s}.block{b}", before, copies * factor * unit_inner, now, stride))
+    return ResNetPlan(stem, tuple(planned))

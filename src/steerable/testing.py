@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ def equivariance_error(
 ) -> float:
     """The largest of :func:`equivariance_errors`, over all elements of the group."""
     errors = equivariance_errors(function, x, in_type=in_type, out_type=out_type, size=size, batch=batch, seed=seed)
-    return max(errors.values())
+    return errors[_worst(errors)]
 
 
 def assert_equivariant(
@@ -98,13 +99,18 @@ def assert_equivariant(
     errors = equivariance_errors(function, x, in_type=in_type, out_type=out_type, size=size, batch=batch, seed=seed)
     if tolerance is None:
         tolerance = _TOLERANCES[x.dtype if x is not None else _dtype(function)]
-    worst = max(errors, key=lambda g: errors[g] if errors[g] == errors[g] else float("inf"))
+    worst = _worst(errors)
     if not errors[worst] <= tolerance:
         raise AssertionError(
             f"not equivariant: f(π(g)x) differs from π(g)f(x) by {errors[worst]:.2e} of the largest output for "
             f"g = `{worst}`; expected at most {tolerance:.0e}. Errors: "
             + ", ".join(f"{g} {e:.1e}" for g, e in errors.items())
         )
+
+
+def _worst(errors: dict[str, float]) -> str:
+    """The element with the largest error; one that is not a number is larger than all."""
+    return max(errors, key=lambda g: math.inf if math.isnan(errors[g]) else errors[g])
 
 
 def _types(function: object, in_type: FieldType | None, out_type: FieldType | None) -> tuple[FieldType, FieldType]:

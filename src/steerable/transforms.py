@@ -64,7 +64,8 @@ def _move_fibres(x: Tensor, field_type: FieldType, g: int, dim: int) -> Tensor:
     rho = field_type.representation
     if rho.monomial is None:
         matrix = torch.as_tensor(np.array(rho.matrices[g]), dtype=x.dtype, device=x.device)
-        return torch.tensordot(x, matrix, dims=([dim], [1])).movedim(-1, dim)
+        moved: Tensor = torch.tensordot(x, matrix, dims=([dim], [1])).movedim(-1, dim)
+        return moved
     source = np.argsort(rho.monomial.image[g])
     scale = rho.monomial.scale[g][source]
     if not np.array_equal(source, np.arange(rho.dim)):

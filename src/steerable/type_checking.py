@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -94,7 +95,7 @@ class TypedTensor(Tensor):
     __mod__, __floordiv__ = _operator(torch.remainder), _operator(torch.floor_divide)
     __gt__, __ge__, __lt__, __le__ = (_operator(f) for f in (torch.gt, torch.ge, torch.lt, torch.le))
 
-    def __repr__(self, *, tensor_contents: object = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> Any:  # type: ignore[override]
         return f"TypedTensor({tuple(self.shape)}, {self.field_type!r})"
 
 
@@ -228,7 +229,7 @@ def _place() -> str:
 
 def _source_line() -> str:
     """The innermost line that is neither torch's nor this library's, below the call of typecheck."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         file = frame.f_code.co_filename
         if frame.f_code is typecheck.__code__:
@@ -236,7 +237,7 @@ def _source_line() -> str:
         if not file.startswith((_TORCH, _HERE)):
             code = linecache.getline(file, frame.f_lineno).strip()
             return f"{os.path.basename(file)}, line {frame.f_lineno}" + (f" (`{code}`)" if code else "")
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return ""
 
 

@@ -106,13 +106,15 @@ class Odd(Pointwise):
     """y_c = ν(x_c) with ν(-a) = -ν(a); every capsule must be a signed permutation.
 
     A function that is not odd is refused: it is tried on a few values.
+
+    Shapes: any (batch, channels, …) → the same.
     """
 
     kind: Nonlinearity = "odd"
 
     def __init__(self, field_type: FieldType, function: ScalarFunction) -> None:
         super().__init__(field_type, function)
-        values = torch.linspace(0, 3, 31, dtype=torch.float64)
+        values = torch.linspace(0, 3, 31, dtype=torch.float64, device="cpu")
         with torch.no_grad():
             if not torch.allclose(function(values), -function(-values), atol=1e-9):
                 raise TypeError(
@@ -122,70 +124,100 @@ class Odd(Pointwise):
 
 
 class ReLU(Pointwise):
-    """y_c = max(x_c, 0); every capsule must be a permutation."""
+    """y_c = max(x_c, 0); every capsule must be a permutation.
+
+    Shapes: any (batch, channels, …) → the same.
+    """
 
     def __init__(self, field_type: FieldType, inplace: bool = False) -> None:
         super().__init__(field_type, nn.ReLU(inplace))
 
 
 class LeakyReLU(Pointwise):
-    """y_c = x_c where it is positive, else slope · x_c; every capsule must be a permutation."""
+    """y_c = x_c where it is positive, else slope · x_c; every capsule must be a permutation.
+
+    Shapes: any (batch, channels, …) → the same.
+    """
 
     def __init__(self, field_type: FieldType, negative_slope: float = 0.01) -> None:
         super().__init__(field_type, nn.LeakyReLU(negative_slope))
 
 
 class ELU(Pointwise):
-    """y_c = x_c where it is positive, else α(exp x_c - 1); every capsule must be a permutation."""
+    """y_c = x_c where it is positive, else α(exp x_c - 1); every capsule must be a permutation.
+
+    Shapes: any (batch, channels, …) → the same.
+    """
 
     def __init__(self, field_type: FieldType, alpha: float = 1.0) -> None:
         super().__init__(field_type, nn.ELU(alpha))
 
 
 class GELU(Pointwise):
-    """y_c = x_c Φ(x_c); every capsule must be a permutation."""
+    """y_c = x_c Φ(x_c); every capsule must be a permutation.
+
+    Shapes: any (batch, channels, …) → the same.
+    """
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, nn.GELU())
 
 
 class SiLU(Pointwise):
-    """y_c = x_c σ(x_c); every capsule must be a permutation."""
+    """y_c = x_c σ(x_c); every capsule must be a permutation.
+
+    Shapes: any (batch, channels, …) → the same.
+    """
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, nn.SiLU())
 
 
 class Sigmoid(Pointwise):
-    """y_c = 1 / (1 + exp(-x_c)); every capsule must be a permutation."""
+    """y_c = 1 / (1 + exp(-x_c)); every capsule must be a permutation.
+
+    Shapes: any (batch, channels, …) → the same.
+    """
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, nn.Sigmoid())
 
 
 class Softplus(Pointwise):
-    """y_c = log(1 + exp x_c); every capsule must be a permutation."""
+    """y_c = log(1 + exp x_c); every capsule must be a permutation.
+
+    Shapes: any (batch, channels, …) → the same.
+    """
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, nn.Softplus())
 
 
 class Tanh(Odd):
-    """y_c = tanh x_c, odd: for signed permutations too."""
+    """y_c = tanh x_c, odd: for signed permutations too.
+
+    Shapes: any (batch, channels, …) → the same.
+    """
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, nn.Tanh())
 
 
 class Softsign(Odd):
-    """y_c = x_c / (1 + |x_c|), odd: for signed permutations too."""
+    """y_c = x_c / (1 + |x_c|), odd: for signed permutations too.
+
+    Shapes: any (batch, channels, …) → the same.
+    """
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, nn.Softsign())
 
 
 class Hardtanh(Odd):
-    """y_c = x_c cut off at ±1, odd: for signed permutations too."""
+    """y_c = x_c cut off at ±1, odd: for signed permutations too.
+
+    Shapes: any (batch, channels, …) → the same.
+    """
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, nn.Hardtanh())
@@ -202,6 +234,9 @@ class Concatenated(EquivariantModule):
         function: ν.
         scale_free: ν(ca) = cν(a) for c > 0, as for ReLU; then monomial capsules are admissible too.
     """
+
+    source: Tensor
+    sign: Tensor
 
     def __init__(self, field_type: FieldType, function: ScalarFunction, *, scale_free: bool = False) -> None:
         label = f"Concatenated({_function_name(function)})" if type(self) is Concatenated else type(self).__name__
@@ -240,7 +275,7 @@ def _function_name(function: ScalarFunction) -> str:
 
 
 def _check_scale_free(label: str, function: ScalarFunction) -> None:
-    values = torch.linspace(-3, 3, 31, dtype=torch.float64)
+    values = torch.linspace(-3, 3, 31, dtype=torch.float64, device="cpu")
     with torch.no_grad():
         if not torch.allclose(function(2.5 * values), 2.5 * function(values), atol=1e-9):
             raise TypeError(

@@ -15,6 +15,7 @@ from steerable.fields import FieldType
 
 __all__ = [
     "capsule_of_channel",
+    "is_traced",
     "is_vector",
     "merge_order",
     "scale_channels",
@@ -24,36 +25,40 @@ __all__ = [
 ]
 
 
+def is_traced(x: object) -> bool:
+    """Whether torch.fx is following: then shapes, ranks and dtypes are not known."""
+    return isinstance(x, torch.fx.Proxy)
+
+
 def take_channels(x: Tensor, index: Tensor) -> Tensor:
-    """x[:, index], in channels_last where x is."""
-    last = torch.channels_last
-    if isinstance(x, torch.fx.Proxy) or x.ndim != 4 or x.is_contiguous() or not x.is_contiguous(memory_format=last):
+    """x[:, index], in channels_last where x is, or is a part of such a tensor."""
+    if is_traced(x) or x.ndim != 4 or x.is_contiguous() or x.stride(1) != 1:
         return x.index_select(1, index)
     return x.permute(0, 2, 3, 1).index_select(3, index).permute(0, 3, 1, 2)
 
 
 def scale_channels(x: Tensor, factors: Tensor) -> Tensor:
     """x times one factor per channel, for (batch, channels) and (batch, channels, height, width)."""
-    if isinstance(x, torch.fx.Proxy):  # its rank is not known yet; this is right for both
+    if is_traced(x):  # its rank is not known yet; this is right for both
         return (x.transpose(1, -1) * factors).transpose(1, -1)
     return x * (factors if x.ndim == 2 else factors[:, None, None])
 
 
 def shift_channels(x: Tensor, terms: Tensor) -> Tensor:
     """x plus one term per channel, for (batch, channels) and (batch, channels, height, width)."""
-    if isinstance(x, torch.fx.Proxy):
+    if is_traced(x):
         return (x.transpose(1, -1) + terms).transpose(1, -1)
     return x + (terms if x.ndim == 2 else terms[:, None, None])
 
 
 def is_vector(x: Tensor) -> bool:
     """Whether x is a pooled field, (batch, channels)."""
-    return not isinstance(x, torch.fx.Proxy) and x.ndim == 2
+    return not is_traced(x) and x.ndim == 2
 
 
 def widened(x: Tensor) -> Tensor:
     """x in float32 at least: statistics of half-precision tensors are taken in single precision."""
-    if isinstance(x, torch.fx.Proxy) or x.dtype not in (torch.float16, torch.bfloat16):
+    if is_traced(x) or x.dtype not in (torch.float16, torch.bfloat16):
         return x
     return x.float()
 

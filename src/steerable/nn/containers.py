@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from steerable.fields import FieldType
-from steerable.nn.channels import merge_order, take_channels
+from steerable.nn.channels import is_traced, merge_order, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.nn.plumbing import Identity
 from steerable.nn.type_errors import bridge, mismatch
@@ -21,6 +21,8 @@ __all__ = ["Concat", "Parallel", "Residual", "Sequential"]
 
 class Sequential(EquivariantModule):
     """y = f_k(… f_2(f_1(x))), each layer's ``out_type`` being the next one's ``in_type``.
+
+    Shapes: those that the first layer takes → those that the last one gives.
 
     Args:
         layers: equivariant modules, or one OrderedDict of them by name.
@@ -80,6 +82,8 @@ class Sequential(EquivariantModule):
 
 class Residual(EquivariantModule):
     """y = shortcut(x) + body(x). Both must give identical capsules: only those may be added.
+
+    Shapes: those that both branches take → those that both give.
 
     Args:
         body: the residual branch.
@@ -142,6 +146,8 @@ class Concat(EquivariantModule):
     ``out_type`` is the sum of the types.
     """
 
+    order: Tensor
+
     def __init__(self, in_types: Sequence[FieldType]) -> None:
         if not in_types:
             raise ValueError("Concat needs at least one type.")
@@ -158,7 +164,7 @@ class Concat(EquivariantModule):
         if len(fields) != len(self.in_types):
             raise ValueError(f"Concat of {len(self.in_types)} types takes as many tensors, got {len(fields)}.")
         for k, (x, field_type) in enumerate(zip(fields, self.in_types, strict=True)):
-            if not isinstance(x, torch.fx.Proxy) and x.shape[1] != field_type.channels:
+            if not is_traced(x) and x.shape[1] != field_type.channels:
                 raise ValueError(
                     f"Concat: input {k} has type `{field_type}`, {field_type.channels} channels; got {x.shape[1]}."
                 )

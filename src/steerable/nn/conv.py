@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_rever
 
 __all__ = ["Conv2d", "ConvTranspose2d"]
 
-_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 
 
 class Conv2d(FilterBankModule):
@@ -46,6 +47,10 @@ class Conv2d(FilterBankModule):
     torch.Size([1, 18, 8, 8])
     """
 
+    in_index: Tensor
+    out_index: Tensor
+    out_index_back: Tensor
+
     def __init__(
         self,
         in_type: FieldType,
@@ -56,7 +61,7 @@ class Conv2d(FilterBankModule):
         dilation: int | Sequence[int] = 1,
         groups: int = 1,
         bias: bool = True,
-        padding_mode: str = "zeros",
+        padding_mode: PaddingMode = "zeros",
         *,
         strict: bool = False,
         init: str = "he",
@@ -68,8 +73,8 @@ class Conv2d(FilterBankModule):
         self.dilation = pair(dilation, "dilation", minimum=1)
         extent = (self.dilation[0] * (kernel[0] - 1) + 1, self.dilation[1] * (kernel[1] - 1) + 1)
         self.padding = _padding(padding, extent, self.stride, in_type)
-        if padding_mode not in _PADDING_MODES:
-            raise ValueError(f"padding_mode is one of {', '.join(_PADDING_MODES)}; got {padding_mode!r}.")
+        if padding_mode not in get_args(PaddingMode):
+            raise ValueError(f"padding_mode is one of {', '.join(get_args(PaddingMode))}; got {padding_mode!r}.")
         self.padding_mode = padding_mode
         self.guard = SamplingGuard(
             self,

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from steerable.fields import FieldType
+from steerable.nn.channels import is_traced
 from steerable.nn.expansion import BankPlan, InvariantPlan
 from steerable.nn.init import initialise
 from steerable.nn.module import EquivariantModule
@@ -22,6 +23,9 @@ class FilterBankModule(EquivariantModule):
     ``weight`` holds the coefficients of all pairs of capsule kinds, one after the other; ``theta(out, in)`` shows one
     pair's. ``bias`` holds one coefficient per invariant direction of ``out_type``, and is None where there is none.
     """
+
+    basis: Tensor
+    bias_directions: Tensor
 
     def __init__(
         self,
@@ -100,7 +104,7 @@ class FilterBankModule(EquivariantModule):
         return bank, bias
 
     def _keep_key(self) -> tuple[object, ...] | None:
-        if self.training or torch.compiler.is_compiling() or isinstance(self.weight, torch.fx.Proxy):
+        if self.training or torch.compiler.is_compiling() or is_traced(self.weight):
             return None
         parameters = [p for p in (self.weight, self.bias) if p is not None]
         if any(type(p) is not nn.Parameter or p.is_inference() for p in parameters):

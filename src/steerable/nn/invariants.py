@@ -33,6 +33,9 @@ class GroupPool(EquivariantModule):
             any orthogonal capsule.
     """
 
+    direction: Tensor
+    signed: Tensor
+
     def __init__(self, field_type: FieldType, mode: Literal["max", "mean", "norm"] = "max") -> None:
         if mode not in ("max", "mean", "norm"):
             raise ValueError(f"mode is 'max', 'mean' or 'norm', got {mode!r}.")
@@ -76,6 +79,8 @@ class CosetPool(EquivariantModule):
         subgroup: the elements of K; the whole group gives invariants.
         mode: ``"max"`` or ``"mean"``.
     """
+
+    members: Tensor
 
     def __init__(self, field_type: FieldType, subgroup: Iterable[str], mode: Literal["max", "mean"] = "max") -> None:
         if mode not in ("max", "mean"):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from steerable.fields import FieldType
+from steerable.nn.channels import is_traced
 
 __all__ = ["EquivariantModule"]
 
@@ -38,11 +39,11 @@ class EquivariantModule(nn.Module):
                 )
         self.in_type = in_type
         self.out_type = out_type
-        self._constants: dict[str, NDArray[np.float64]] = {}
+        self._constants: dict[str, NDArray[Any]] = {}
 
     def check_input(self, x: Tensor, *, spatial: bool = True) -> None:
         """Refuse tensors that cannot be fields of ``in_type``."""
-        if isinstance(x, torch.fx.Proxy):
+        if is_traced(x):
             return
         expected = f"(batch, {self.in_type.channels}{', height, width' if spatial else ''})"
         if x.ndim != (4 if spatial else 2):
@@ -68,7 +69,8 @@ class EquivariantModule(nn.Module):
         self.register_buffer(name, torch.tensor(values, dtype=torch.get_default_dtype()), persistent=False)
 
     def register_index(self, name: str, values: NDArray[np.intp]) -> None:
-        """A constant of whole numbers, likewise outside the state dict."""
+        """A constant of whole numbers, likewise outside the state dict, and there again after ``to_empty()``."""
+        self._constants[name] = np.ascontiguousarray(values, dtype=np.int64)
         self.register_buffer(name, torch.tensor(values, dtype=torch.int64), persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:

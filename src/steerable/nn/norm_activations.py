@@ -64,6 +64,9 @@ class Gated(EquivariantModule):
     trivial capsule per capsule. Any capsule is admissible.
     """
 
+    fields: Tensor
+    gates: Tensor
+
     def __init__(self, field_type: FieldType) -> None:
         gates = FieldType(field_type.group, [(len(field_type), field_type.group.trivial)])
         in_type = field_type + gates
@@ -84,6 +87,8 @@ class Activation(EquivariantModule):
 
     Shapes: (batch, in_type.channels, …) → (batch, out_type.channels, …); CReLU doubles its channels.
     """
+
+    order: Tensor
 
     def __init__(self, field_type: FieldType) -> None:
         layers: list[EquivariantModule] = []

@@ -31,6 +31,8 @@ class CapsuleNorm(EquivariantModule):
     ``weight`` has one entry per capsule, ``bias`` one per invariant direction; both are None without ``affine``.
     """
 
+    bias_directions: Tensor
+
     def __init__(self, field_type: FieldType, eps: float, affine: bool) -> None:
         require(type(self).__name__, field_type, "norm")
         super().__init__(field_type, field_type)
@@ -85,6 +87,10 @@ class _StatisticsNorm(CapsuleNorm):
     num_batches_tracked: Tensor | None
     over_batch: bool
 
+    projections: Tensor
+    capsule_dims: Tensor
+    capsule_means: Tensor
+
     def __init__(
         self, field_type: FieldType, eps: float, momentum: float | None, affine: bool, track_running_stats: bool
     ) -> None:
@@ -131,7 +137,7 @@ class _StatisticsNorm(CapsuleNorm):
     def _statistics(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | int]:
         """Centre (rows, channels), variance (rows, capsules), and the number of values per channel."""
         dims = [0] if is_vector(x) else [0, 2, 3] if self.over_batch else [2, 3]
-        count = math.prod(x.shape[d] for d in dims) if self.training else 0
+        count = math.prod([x.shape[d] for d in dims]) if self.training else 0
         if count == 1:
             raise ValueError(
                 f"{type(self).__name__} needs more than one value per channel when training, got a tensor of shape "
@@ -181,6 +187,20 @@ class _StatisticsNorm(CapsuleNorm):
         return f"{super().extra_repr()}, momentum={self.momentum}, track_running_stats={self.track_running_stats}"
 
 
+class _SumOverProcesses(torch.autograd.Function):
+    """Σ over the processes of ``torch.distributed``; so is its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return _SumOverProcesses.apply(gradients[0])  # type: ignore[no-any-return]
+
+
 class BatchNorm2d(_StatisticsNorm):
     """y = γ (x - μ) / √(σ² + ε) + β, with μ and σ² of each capsule over the batch and all pixels.
 
@@ -211,14 +231,12 @@ class BatchNorm2d(_StatisticsNorm):
     def synchronise(self, mean: Tensor, variance: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor | int]:
         if not (self.sync and self.training and dist.is_available() and dist.is_initialized()):
             return mean, variance, count
-        from torch.distributed.nn.functional import all_reduce
-
         n = torch.full((1, 1), float(count), dtype=mean.dtype, device=mean.device)
-        sums = all_reduce(torch.cat([n * mean, n], dim=1))
+        sums = _SumOverProcesses.apply(torch.cat([n * mean, n], dim=1))
         total = sums[:, -1:]
         whole = sums[:, :-1] / total
         # The mean first: E[x²] - E[x]² would cancel where the mean is large.
-        spread = all_reduce(n * (variance + (mean - whole).square())) / total
+        spread = _SumOverProcesses.apply(n * (variance + (mean - whole).square())) / total
         return whole, spread, total.squeeze(0)
 
     @torch.no_grad()
@@ -264,6 +282,12 @@ class GroupNorm(CapsuleNorm):
     Shapes: (batch, channels, height, width) → the same.
     """
 
+    to_mean: Tensor
+    to_variance: Tensor
+    reference: Tensor
+    capsule_group: Tensor
+    channel_group: Tensor
+
     def __init__(self, num_groups: int, field_type: FieldType, eps: float = 1e-5, affine: bool = True) -> None:
         super().__init__(field_type, eps, affine)
         if num_groups < 1 or len(field_type) % num_groups:
@@ -305,6 +329,9 @@ class LayerNorm(CapsuleNorm):
 
     Shapes: (batch, channels, height, width) or (batch, channels) → the same.
     """
+
+    reference: Tensor
+    to_mean: Tensor
 
     def __init__(self, field_type: FieldType, eps: float = 1e-5, affine: bool = True) -> None:
         super().__init__(field_type, eps, affine)

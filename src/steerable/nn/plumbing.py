@@ -13,7 +13,7 @@ from steerable.capsules import Capsule
 from steerable.fields import FieldType
 from steerable.groups import FiniteGroup
 from steerable.irreps import decompose
-from steerable.nn.channels import is_vector, merge_order, take_channels
+from steerable.nn.channels import is_traced, is_vector, merge_order, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
 from steerable.restriction import restriction
@@ -22,7 +22,10 @@ __all__ = ["DiskMask", "Dropout", "Dropout2d", "FromIrreps", "Identity", "Restri
 
 
 class Identity(EquivariantModule):
-    """y = x."""
+    """y = x.
+
+    Shapes: any → the same.
+    """
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, field_type)
@@ -66,7 +69,10 @@ class Dropout(EquivariantModule):
 
 
 class Dropout2d(Dropout):
-    """In training, sets a capsule on the whole image to zero with probability p, and scales the others by 1/(1-p)."""
+    """In training, sets a capsule on the whole image to zero with probability p, and scales the others by 1/(1-p).
+
+    Shapes: (batch, channels, …) → the same.
+    """
 
     def mask_shape(self, x: Tensor) -> tuple[int, ...]:
         return (x.shape[0], len(self.in_type), *(1,) * (x.ndim - 2))
@@ -81,6 +87,8 @@ class Restrict(EquivariantModule):
         field_type: a type of the group.
         subgroup: its elements, or the subgroup itself (``cyclic(4)`` in ``dihedral(4)``).
     """
+
+    order: Tensor
 
     def __init__(self, field_type: FieldType, subgroup: Iterable[str] | FiniteGroup) -> None:
         out_type, order = restriction(field_type, subgroup)
@@ -101,6 +109,9 @@ class Restrict(EquivariantModule):
 
 class _BasisChange(EquivariantModule):
     """A fixed square matrix on each capsule, with a reordering of channels before or after it."""
+
+    matrices: Tensor
+    order: Tensor
 
     def __init__(
         self, in_type: FieldType, out_type: FieldType, matrices: Sequence[np.ndarray], capsules: FieldType
@@ -180,6 +191,8 @@ class Select(EquivariantModule):
         which: capsules by number (a slice or a sequence), or kinds by name, such as ``["E", "regular"]``.
     """
 
+    channels: Tensor
+
     def __init__(self, field_type: FieldType, which: slice | Sequence[int] | Sequence[str] | str) -> None:
         chosen = _chosen(field_type, which)
         stack = [field_type[i] for i in chosen]
@@ -227,6 +240,8 @@ class DiskMask(EquivariantModule):
         softness: width of the edge; 0 for a hard one.
     """
 
+    mask: Tensor
+
     def __init__(self, field_type: FieldType, size: int, margin: float = 0.0, softness: float = 1.0) -> None:
         super().__init__(field_type, field_type)
         if size < 1 or margin < 0 or softness < 0:
@@ -241,6 +256,6 @@ class DiskMask(EquivariantModule):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        if not isinstance(x, torch.fx.Proxy) and tuple(x.shape[-2:]) != (self.size, self.size):
+        if not is_traced(x) and tuple(x.shape[-2:]) != (self.size, self.size):
             raise ValueError(f"DiskMask was made for {self.size}×{self.size} images, got {tuple(x.shape[-2:])}.")
         return x * self.mask.to(x.dtype)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from steerable.fields import FieldType
 from steerable.nn.activations import require
+from steerable.nn.channels import widened
 from steerable.nn.module import EquivariantModule
 from steerable.nn.sampling import SamplingGuard, axes_swapped, pair
 from steerable.nn.segments import Segments
@@ -122,10 +123,12 @@ class NormMaxPool2d(_WindowPool):
         self.segments = Segments(field_type)
 
     def pool(self, x: Tensor) -> Tensor:
-        square = self.segments.sum(x * x)
+        wide = widened(x)  # rounded squares would tie, and the first of them win
+        square = self.segments.sum(wide * wide)
         _, where = F.max_pool2d(square, self.kernel_size, self.stride, self.padding, return_indices=True)
         chosen = x.flatten(2).gather(2, self.segments.spread(where).flatten(2))
-        return chosen.unflatten(2, (where.shape[2], where.shape[3]))
+        pooled: Tensor = chosen.unflatten(2, (where.shape[2], where.shape[3]))
+        return pooled
 
 
 class BlurPool2d(EquivariantModule):
@@ -139,6 +142,8 @@ class BlurPool2d(EquivariantModule):
         stride: by how much to subsample.
         strict: make an input size on which this is not exactly equivariant an error instead of a warning.
     """
+
+    weights: Tensor
 
     def __init__(self, field_type: FieldType, filter_size: int = 4, stride: int = 2, *, strict: bool = False) -> None:
         super().__init__(field_type, field_type)
@@ -261,9 +266,6 @@ class GlobalMaxPool(EquivariantModule):
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
         return x.amax((2, 3))
-
-    def plain(self) -> nn.Module:
-        return nn.Sequential(nn.AdaptiveMaxPool2d(1), nn.Flatten())
 
 
 def _require_permutations(layer: str, field_type: FieldType, instead: str) -> None:

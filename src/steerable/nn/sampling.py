@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from steerable.groups import FiniteGroup
+from steerable.nn.channels import is_traced
 
 __all__ = ["EquivarianceWarning", "SamplingGuard", "axes_reversed", "axes_swapped", "pair"]
 
@@ -87,7 +88,7 @@ class SamplingGuard:
 
     def check(self, x: Tensor) -> None:
         """Raise where the window does not fit at all, warn once per size (or raise) where the grid is not symmetric."""
-        if isinstance(x, torch.fx.Proxy):
+        if is_traced(x):
             return
         if torch.compiler.is_compiling() and not self.strict:
             return

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from steerable.fields import FieldType
-from steerable.nn.channels import capsule_of_channel, take_channels
+from steerable.nn.channels import capsule_of_channel, take_channels, widened
 
 __all__ = ["Segments"]
 
@@ -22,7 +23,14 @@ class Segments(nn.Module):
         super().__init__()
         self.shapes = [(copies, capsule.dim) for capsule, copies in field_type.blocks]
         self.single = all(dim == 1 for _, dim in self.shapes)
-        self.register_buffer("capsule_index", torch.tensor(capsule_of_channel(field_type)), persistent=False)
+        self._index = capsule_of_channel(field_type)
+        self.register_buffer("capsule_index", torch.tensor(self._index), persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        if self.capsule_index.device.type != "meta":  # to_empty() leaves a buffer without values
+            self.capsule_index = torch.tensor(self._index, device=self.capsule_index.device)
+        return self
 
     def sum(self, x: Tensor) -> Tensor:
         """(batch, channels, …) → (batch, capsules, …): the sum over each capsule's channels."""
@@ -38,10 +46,12 @@ class Segments(nn.Module):
 
     def norm(self, x: Tensor) -> Tensor:
         """The Euclidean length of each capsule; its gradient at 0 is 0."""
-        square = self.sum(x * x)
+        wide = widened(x)  # a square overflows float16 from 256 on
+        square = self.sum(wide * wide)
         zero = square == 0
         root = torch.where(zero, torch.ones_like(square), square).sqrt()
-        return torch.where(zero, square, root)
+        length = torch.where(zero, square, root)
+        return length if wide is x else length.to(x.dtype)
 
     def spread(self, values: Tensor) -> Tensor:
         """(batch, capsules, …) → (batch, channels, …): each capsule's value on all of its channels."""

@@ -15,7 +15,8 @@ def mismatch(a: FieldType, b: FieldType) -> str:
     """The message for an addition of fields of different types, with the reason and the remedy."""
     opening = f"cannot add a field of type `{b}` to one of type `{a}`"
     if a.group != b.group:
-        return f"{opening}: {a.group.name} acts on the one, {b.group.name} on the other. Use `snn.Restrict` on one of them."
+        groups = f"{b.group.name} acts on the one, {a.group.name} on the other"
+        return f"{opening}: {groups}. Use `snn.Restrict` on one of them."
     remedy = f"map one onto the other with `{bridge(a, b)}`"
     return f"{opening}: {_reason(a, b)}. Only identical capsules may be added; {remedy}."
 
@@ -23,9 +24,7 @@ def mismatch(a: FieldType, b: FieldType) -> str:
 def bridge(a: FieldType, b: FieldType) -> str:
     """The smallest convolution that is not zero from one type to another of the same group."""
     size = 1
-    if (
-        a.character @ b.character < 0.5
-    ):  # no irrep in common: only a wider kernel connects them, from A1 to A2 one of 5×5
+    if a.character @ b.character < 0.5:  # no irrep in common: it takes a wider kernel, from A1 to A2 one of 5×5
         with contextlib.suppress(ValueError):  # the group moves no pixels
             size = next((k for k in (3, 5) if parameter_cost(a, b, k)), 1)
     return f"snn.Conv2d({a}, {b}, {size})"

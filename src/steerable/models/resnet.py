@@ -1,0 +1,154 @@
+"""The paper's residual network, for any capsule mix and group."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Literal, get_args
+
+from torch import Tensor, nn
+
+from steerable import nn as snn
+from steerable.families import group_named
+from steerable.fields import FieldType
+from steerable.models.saving import SavedModel
+from steerable.plans import BlockPlan, resnet_plan
+
+__all__ = ["Downsampling", "Head", "ResNet", "resnet"]
+
+Downsampling = Literal["pool", "stride"]
+Head = Literal["linear", "invariant", "max"]
+
+
+class ResNet(SavedModel, nn.Module):
+    """A pre-activation residual network between field types: conv, blocks, norm, activation, global pooling, head.
+
+    Shapes: (batch, in_channels, height, width) → (batch, num_classes).
+
+    Args:
+        depth: 6·blocks + 2, for three stages with ``blocks`` residual blocks of two 3×3 convolutions each.
+        copies: how often each capsule of the mixes occurs in the first stage; twice and four times as often later.
+        num_classes: the number of scores.
+        group: by name, ``"D4"``.
+        stream: the capsule mix between blocks.
+        inner: the capsule mix inside a block.
+        in_channels: scalar channels of the image.
+        downsampling: ``"pool"`` averages 2×2 pixels before a stage, exact on even sizes; ``"stride"`` is the paper's
+            strided convolution, exact on odd sizes.
+        head: ``"linear"`` is the paper's, linear on all channels and not invariant; ``"invariant"`` is the equivariant map
+            to scalars; ``"max"`` takes the largest channel of each capsule first.
+    """
+
+    def __init__(
+        self,
+        depth: int = 14,
+        copies: int = 14,
+        num_classes: int = 10,
+        *,
+        group: str = "D4",
+        stream: str = "regular + qm + qmr2 + qmr3",
+        inner: str = "A1 + A2 + B1 + B2 + 2*E",
+        in_channels: int = 3,
+        downsampling: Downsampling = "pool",
+        head: Head = "linear",
+    ) -> None:
+        super().__init__()
+        if downsampling not in get_args(Downsampling):
+            raise ValueError(f"downsampling is one of {', '.join(get_args(Downsampling))}; got {downsampling!r}.")
+        if num_classes < 1:
+            raise ValueError(f"num_classes is at least 1, got {num_classes}.")
+        self.group = group_named(group)
+        plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", stream=stream, inner=inner)
+        self.in_type = plan.stem.in_type
+        stem = snn.Conv2d(plan.stem.in_type, plan.stem.out_type, 3, padding=1, bias=False)
+        last = plan.blocks[-1].out_type
+        act = nonlinearity(last)
+        self.features = snn.Sequential(
+            OrderedDict(
+                [
+                    ("stem", stem),
+                    *((b.name.replace(".", "_"), PreActivationBlock(b, downsampling)) for b in plan.blocks),
+                    ("norm", snn.BatchNorm2d(last)),
+                    ("act", act),
+                    ("pool", snn.GlobalAvgPool(act.out_type)),
+                ]
+            )
+        )
+        self.num_classes = num_classes
+        self.head = _head(head, self.features.out_type, num_classes)
+        self.invariant = head != "linear"
+
+    @property
+    def out_type(self) -> FieldType:
+        """The type of the scores; a linear head on all channels has none."""
+        if not self.invariant:
+            raise TypeError("a network with head='linear' has no output type: its scores are not invariant.")
+        return FieldType(self.group, [(self.num_classes, self.group.trivial)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.features(x))
+        return scores
+
+
+def resnet(depth: int = 14, copies: int = 14, num_classes: int = 10, **options: Any) -> ResNet:
+    """The paper's network; see :class:`ResNet` for the options.
+
+    >>> net = resnet(depth=14, copies=1, head="invariant")
+    >>> net.out_type
+    FieldType(D4, '10*A1')
+    """
+    return ResNet(depth, copies, num_classes, **options)
+
+
+class PreActivationBlock(snn.EquivariantModule):
+    """a = act(norm(x)); y = shortcut(a) + conv2(act(norm(conv1(a)))), with x in place of shortcut(a) where types agree.
+
+    Shapes: (batch, in_type.channels, h, w) → (batch, out_type.channels, h / stride, w / stride).
+
+    Args:
+        plan: the types and the stride.
+        downsampling: how the stride is carried out; see :class:`ResNet`.
+    """
+
+    def __init__(self, plan: BlockPlan, downsampling: Downsampling) -> None:
+        super().__init__(plan.in_type, plan.out_type)
+        stride = plan.stride if downsampling == "stride" else 1
+        entry = [snn.BatchNorm2d(plan.in_type), nonlinearity(plan.in_type)]
+        if plan.stride > 1 and downsampling == "pool":
+            entry.append(snn.AvgPool2d(entry[-1].out_type, plan.stride))
+        conv1, conv2, *shortcut = plan.convolutions
+        self.entry = snn.Sequential(*entry)
+        self.body = snn.Sequential(
+            snn.Conv2d(conv1.in_type, conv1.out_type, 3, stride=stride, padding=1, bias=False),
+            snn.BatchNorm2d(plan.inner),
+            nonlinearity(plan.inner),
+            snn.Conv2d(conv2.in_type, conv2.out_type, 3, padding=1, bias=False),
+        )
+        self.shortcut = (
+            snn.Conv2d(shortcut[0].in_type, shortcut[0].out_type, 1, stride=stride, bias=False) if shortcut else None
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = self.entry(x)
+        y: Tensor = (x if self.shortcut is None else self.shortcut(a)) + self.body(a)
+        return y
+
+
+def nonlinearity(field_type: FieldType) -> snn.EquivariantModule:
+    """ReLU for permutations, CReLU for monomial capsules, else the default of each capsule (``plans.activated``)."""
+    kinds = [capsule for capsule, _ in field_type.blocks]
+    if all(capsule.admits("pointwise") for capsule in kinds):
+        return snn.ReLU(field_type)
+    if all(capsule.admits("scale-free concatenated") for capsule in kinds):
+        return snn.CReLU(field_type)
+    return snn.Activation(field_type)
+
+
+def _head(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:
+    if kind == "linear":
+        return nn.Linear(field_type.channels, num_classes)
+    if kind == "invariant":
+        return snn.Linear(field_type, FieldType(field_type.group, [(num_classes, field_type.group.trivial)]))
+    if kind == "max":
+        pool = snn.GroupPool(field_type, "max")
+        return nn.Sequential(pool, nn.Linear(pool.out_type.channels, num_classes))
+    raise ValueError(f"head is one of {', '.join(get_args(Head))}; got {kind!r}.")

@@ -1,0 +1,53 @@
+"""The report's cost table: what each convolution of a run's network takes."""
+
+from __future__ import annotations
+
+from steerable.families import group_named
+from steerable.fields import parameter_utilization
+from steerable.plans import ConvolutionPlan, resnet_plan
+from steerable.training.markup import Html, count, decimal, details, table, tag
+from steerable.training.run_records import RunRecord
+
+__all__ = ["cost_table"]
+
+
+def cost_table(run: RunRecord) -> Html:
+    """Its convolutions with their types; for other networks than the paper's, a line."""
+    total, model = run.results.get("parameters"), run.model
+    if model.get("name") != "resnet":
+        return tag("p", f"{run.model_text}: {count(total)} parameters, none of them shared over poses (μ = 1).")
+    known = ("depth", "copies", "stream", "inner")
+    try:
+        plan = resnet_plan(
+            **{"depth": 14, "copies": 14, **{key: model[key] for key in known if key in model}},
+            group=group_named(model.get("group", "D4")),
+            image_type=f"{run.in_channels}*A1",
+        )
+        rows = [_cost_row(conv) for conv in plan.convolutions]
+    except (ValueError, TypeError) as error:
+        return tag("p", f"No cost table for {run.model_text}: {error}", class_="note")
+    rows.append(_total_row("all convolutions", plan.parameters))
+    if total is not None:
+        rows.append(_total_row("norms and classifier", total - plan.parameters))
+        rows.append(_total_row("the network", total))
+    heads = ("layer", "from", "to", "kernel", "channels", "parameters", "μ")
+    summary = f"{len(plan.convolutions)} convolutions, {count(plan.parameters)} parameters"
+    return details(summary, table(heads, rows, numbers=(3, 4, 5, 6)))
+
+
+def _cost_row(conv: ConvolutionPlan) -> list[object]:
+    # Types that share no irrep have no parameters, and their utilisation has no value.
+    mu = parameter_utilization(conv.in_type, conv.out_type, conv.kernel_size) if conv.parameters else None
+    return [
+        conv.name,
+        tag("td", conv.in_type, class_="type"),
+        tag("td", conv.out_type, class_="type"),
+        f"{conv.kernel_size}×{conv.kernel_size}",
+        f"{conv.in_type.channels} → {conv.out_type.channels}",
+        count(conv.parameters),
+        decimal(mu),
+    ]
+
+
+def _total_row(name: str, parameters: int) -> list[object]:
+    return [tag("td", name, colspan=5), tag("td", tag("b", count(parameters)), class_="number"), ""]

@@ -1,0 +1,183 @@
+"""Labelled images in memory: subsets, splits, and the pair of training and test images that a data set is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from steerable.errors import listing
+
+__all__ = ["LabelledImages", "Splits"]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledImages:
+    """Images with the numbers of their classes.
+
+    Args:
+        images: uint8, (n, channels, height, width).
+        labels: int64, (n,), each from 0 to ``len(classes) - 1``.
+        classes: their names.
+    """
+
+    images: Tensor
+    labels: Tensor
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
+            raise TypeError(
+                f"images are a uint8 tensor (n, channels, height, width); got {self.images.dtype} of shape "
+                f"{tuple(self.images.shape)}. Keep them as bytes: `Normalisation` makes floats of each batch."
+            )
+        if self.labels.dtype != torch.int64 or self.labels.ndim != 1:
+            raise TypeError(
+                f"labels are an int64 tensor (n,) of class numbers; got {self.labels.dtype} of shape "
+                f"{tuple(self.labels.shape)}. Convert them with `labels.long()`."
+            )
+        if len(self.images) != len(self.labels):
+            raise ValueError(f"every image has one label; got {len(self.images)} images and {len(self.labels)} labels.")
+        if not self.images.numel():
+            raise ValueError(f"there is nothing to learn from: images have the shape {tuple(self.images.shape)}.")
+        low, high = int(self.labels.min()), int(self.labels.max())
+        if low < 0 or high >= len(self.classes):
+            raise ValueError(
+                f"labels go from 0 to {len(self.classes) - 1} for {len(self.classes)} classes; got {low} to {high}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def channels(self) -> int:
+        return self.images.shape[1]
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """(height, width)"""
+        return self.images.shape[2], self.images.shape[3]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many images each class has."""
+        return tuple(torch.bincount(self.labels, minlength=len(self.classes)).tolist())
+
+    def subset(self, indices: Sequence[int] | Tensor) -> LabelledImages:
+        """The images with these numbers, in this order."""
+        chosen = torch.as_tensor(indices, dtype=torch.int64, device=self.labels.device)
+        return LabelledImages(self.images[chosen], self.labels[chosen], self.classes)
+
+    def balanced_subset(self, size: int, seed: int = 0) -> LabelledImages:
+        """``size`` images, equally many of each class, in their old order.
+
+        Where the classes do not divide ``size``, the first classes have one image more. With the same seed a smaller
+        subset lies inside a larger one.
+        """
+        if size < 1:
+            raise ValueError(f"a subset has at least one image, got size {size}.")
+        each, rest = divmod(size, len(self.classes))
+        wanted = [each + (c < rest) for c in range(len(self.classes))]
+        lacking = [
+            f"{name} ({have} of {want})"
+            for name, have, want in zip(self.classes, self.counts, wanted, strict=True)
+            if have < want
+        ]
+        if lacking:
+            raise ValueError(
+                f"a balanced subset of {size} images takes {each + bool(rest)} of each class, and these have fewer: "
+                f"{listing(lacking)}. Take at most {min(self.counts) * len(self.classes)} images."
+            )
+        return self.subset(self._sample(wanted, seed))
+
+    def split(self, part: float | int, seed: int = 0) -> tuple[LabelledImages, LabelledImages]:
+        """(the rest, the part): each class gives the same share to the part, and keeps at least one image.
+
+        Args:
+            part: a number of images, or a fraction between 0 and 1.
+            seed: which images.
+        """
+        count = max(1, round(part * len(self))) if isinstance(part, float) and 0 < part < 1 else part
+        room = [max(0, n - 1) for n in self.counts]
+        if count != int(count) or not 1 <= count <= sum(room):
+            raise ValueError(
+                f"a split takes a fraction between 0 and 1, or 1 to {sum(room)} of these {len(self)} images, since "
+                f"every class keeps one; got {part}."
+            )
+        ideal = [count * n / len(self) for n in self.counts]
+        quota = [min(int(share), free) for share, free in zip(ideal, room, strict=True)]
+        # Largest remainders first; again and again, for small classes may have no room.
+        by_remainder = sorted(range(len(ideal)), key=lambda c: quota[c] - ideal[c])
+        while sum(quota) < count:
+            for c in by_remainder:
+                quota[c] += quota[c] < room[c] and sum(quota) < count
+        chosen = self._sample(quota, seed)
+        rest = torch.ones(len(self), dtype=torch.bool)
+        rest[chosen] = False
+        return self.subset(rest.nonzero().flatten()), self.subset(chosen)
+
+    def resized(self, size: int | tuple[int, int]) -> LabelledImages:
+        """The same images, scaled to (height, width) with antialiased bilinear interpolation."""
+        target = (size, size) if isinstance(size, int) else size
+        if min(target) < 1:
+            raise ValueError(f"an image has at least one pixel, got the size {target}.")
+        if target == self.image_size:
+            return self
+        scaled = [
+            F.interpolate(chunk.float(), target, mode="bilinear", antialias=True).round_().clamp_(0, 255).byte()
+            for chunk in self.images.split(1024)  # in pieces: floats take four times the memory
+        ]
+        return LabelledImages(torch.cat(scaled), self.labels, self.classes)
+
+    def _sample(self, wanted: Sequence[int], seed: int) -> Tensor:
+        """The sorted numbers of ``wanted[c]`` random images of each class c, drawn class by class."""
+        if seed < 0:
+            raise ValueError(f"a seed is not negative, got {seed}.")
+        labels = self.labels.cpu().numpy()
+        chosen = [
+            np.random.default_rng((seed, c)).permutation(np.flatnonzero(labels == c))[:count]
+            for c, count in enumerate(wanted)
+        ]
+        return torch.from_numpy(np.sort(np.concatenate(chosen)))
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """A data set: training and test images of the same classes, channels and size.
+
+    Args:
+        train, test: the images.
+        name: for reports.
+        skipped: (path, reason) of files that could not be read.
+    """
+
+    train: LabelledImages
+    test: LabelledImages
+    name: str
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        for what in ("classes", "channels", "image_size"):
+            ours, theirs = getattr(self.train, what), getattr(self.test, what)
+            if ours != theirs:
+                raise ValueError(
+                    f"training and test images of `{self.name}` have the same classes, channels and size, for one "
+                    f"network reads both; got {what} {ours} and {theirs}."
+                )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.train.classes
+
+    @property
+    def channels(self) -> int:
+        return self.train.channels
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """(height, width)"""
+        return self.train.image_size

@@ -1,0 +1,138 @@
+"""The Lightning module: one network, one recipe, and an averaged copy of the weights."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torchmetrics.classification import MulticlassAccuracy
+
+from steerable import nn as snn
+from steerable.training.preprocessing import Normalisation
+from steerable.training.recipes import Recipe
+
+__all__ = ["Classifier"]
+
+Batch = tuple[Tensor, Tensor]
+
+_NORMS = (nn.BatchNorm2d, snn.BatchNorm2d, snn.InstanceNorm2d, snn.GroupNorm, snn.LayerNorm)
+
+
+class Classifier(pl.LightningModule):
+    """Trains a network on uint8 images by cross-entropy.
+
+    Args:
+        model: (batch, channels, height, width) → (batch, classes).
+        normalisation: uint8 images → what the model takes.
+        recipe: optimiser, schedule, regularisation.
+        num_classes: for the metrics.
+        train_size: the number of training images; the schedule counts in epochs, the optimiser in steps.
+        seed: seeds what is random in the model itself, epoch by epoch, so that a resumed run repeats it.
+        compile_model: run the network through ``torch.compile``.
+        channels_last: keep images and weights in that memory format, which GPUs prefer.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        normalisation: Normalisation,
+        recipe: Recipe,
+        *,
+        num_classes: int,
+        train_size: int,
+        seed: int = 0,
+        compile_model: bool = False,
+        channels_last: bool = False,
+    ) -> None:
+        super().__init__()
+        self.model, self.normalisation, self.recipe = model, normalisation, recipe
+        self.train_size, self.seed = train_size, seed
+        self.steps_per_epoch = math.ceil(train_size / recipe.batch_size)
+        self.memory_format = torch.channels_last if channels_last else torch.contiguous_format
+        self.model.to(memory_format=self.memory_format)
+        self.averaged = copy.deepcopy(model).requires_grad_(False) if recipe.ema_decay else None
+        self.accuracy = nn.ModuleDict(
+            {stage: MulticlassAccuracy(num_classes, average="micro") for stage in ("val", "test")}
+        )
+        # Outside the module tree, so that a checkpoint's keys do not depend on whether the model was compiled.
+        self.__dict__["run_model"] = torch.compile(self.model) if compile_model else self.model
+
+    @property
+    def best_model(self) -> nn.Module:
+        """The network to evaluate: the averaged one where there is one."""
+        return self.model if self.averaged is None else self.averaged
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Class scores of uint8 images, from the averaged weights where there are any."""
+        scores: Tensor = self.best_model(self.prepare(images))
+        return scores
+
+    def prepare(self, images: Tensor) -> Tensor:
+        return self.normalisation(images).contiguous(memory_format=self.memory_format)
+
+    def on_train_epoch_start(self) -> None:
+        torch.manual_seed(hash((self.seed, self.current_epoch, self.global_rank)) % 2**63)
+
+    def training_step(self, batch: Batch, batch_index: int) -> Tensor:
+        images, labels = batch
+        scores = self.run_model(self.prepare(images))
+        loss = F.cross_entropy(scores.float(), labels, label_smoothing=self.recipe.label_smoothing)
+        if self.trainer.world_size > 1:
+            # Processes average their gradients; the last batch of an epoch may be shared unevenly.
+            whole = min(self.recipe.batch_size, self.train_size - batch_index * self.recipe.batch_size)
+            loss = loss * (len(labels) * self.trainer.world_size / whole)
+        self.log("train_loss", loss.detach(), on_step=False, on_epoch=True, batch_size=len(labels))
+        return loss
+
+    def on_train_batch_start(self, batch: Batch, batch_index: int) -> None:
+        rate = self.recipe.learning_rate_at(self.global_step / self.steps_per_epoch)
+        for group in self.optimizers().param_groups:  # type: ignore[union-attr]
+            group["lr"] = rate
+
+    @torch.no_grad()
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_index: int) -> None:
+        if self.averaged is None:
+            return
+        # A short memory at first, when the weights still move fast.
+        step = self.global_step
+        keep = min(self.recipe.ema_decay, (1 + step) / (10 + step))
+        for kept, now in zip(self.averaged.state_dict().values(), self.model.state_dict().values(), strict=True):
+            if kept.is_floating_point():
+                kept.lerp_(now, 1 - keep)
+            else:
+                kept.copy_(now)
+
+    def validation_step(self, batch: Batch, batch_index: int) -> None:
+        self._score(batch, "val")
+
+    def test_step(self, batch: Batch, batch_index: int) -> None:
+        self._score(batch, "test")
+
+    def _score(self, batch: Batch, stage: str) -> None:
+        images, labels = batch
+        scores = self(images).float()
+        self.accuracy[stage].update(scores, labels)  # type: ignore[operator]
+        self.log(f"{stage}_accuracy", self.accuracy[stage], on_epoch=True, on_step=False)  # type: ignore[arg-type]
+        self.log(f"{stage}_loss", F.cross_entropy(scores, labels), on_epoch=True, on_step=False, batch_size=len(labels))
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        decayed, others = [], []
+        for module in self.model.modules():
+            for name, parameter in module.named_parameters(recurse=False):
+                plain = isinstance(module, _NORMS) or name == "bias"
+                (others if plain else decayed).append(parameter)
+        groups = [
+            {"params": decayed, "weight_decay": self.recipe.weight_decay},
+            {"params": others, "weight_decay": 0.0},
+        ]
+        return torch.optim.SGD(
+            [group for group in groups if group["params"]],
+            lr=self.recipe.learning_rate,
+            momentum=self.recipe.momentum,
+            nesterov=self.recipe.nesterov,
+        )

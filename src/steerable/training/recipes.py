@@ -1,0 +1,124 @@
+"""Recipes: how a network is trained, as a small TOML file or a value."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import asdict, dataclass, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from steerable.errors import did_you_mean
+
+__all__ = ["Recipe", "load_recipe", "recipe_names"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Optimiser, schedule and regularisation of a run.
+
+    ``schedule`` is ``"steps"`` (the learning rate is multiplied by ``decay`` at each of ``milestones``, in epochs) or
+    ``"cosine"`` (a linear warm-up over ``warmup_epochs``, then a half cosine to zero). ``ema_decay`` is the share that an
+    averaged copy of the weights keeps at each step, 0 for none. ``augment`` is the "+" of the paper's tables: shifts of up
+    to ``shift`` pixels and mirror images.
+    """
+
+    learning_rate: float = 0.05
+    momentum: float = 0.9
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    batch_size: int = 128
+    epochs: int = 300
+    schedule: Literal["steps", "cosine"] = "steps"
+    milestones: tuple[int, ...] = (50, 100, 150)
+    decay: float = 0.1
+    warmup_epochs: float = 0.0
+    label_smoothing: float = 0.0
+    ema_decay: float = 0.0
+    augment: bool = False
+    shift: int = 4
+    normalisation: Literal["channel", "zca", "none"] = "channel"
+
+    def __post_init__(self) -> None:
+        checks = {
+            "learning_rate": self.learning_rate > 0,
+            "momentum": 0 <= self.momentum < 1,
+            "weight_decay": self.weight_decay >= 0,
+            "batch_size": self.batch_size >= 1,
+            "epochs": self.epochs >= 1,
+            "schedule": self.schedule in ("steps", "cosine"),
+            "decay": 0 < self.decay <= 1,
+            "warmup_epochs": self.warmup_epochs >= 0,
+            "label_smoothing": 0 <= self.label_smoothing < 1,
+            "ema_decay": 0 <= self.ema_decay < 1,
+            "shift": self.shift >= 0,
+            "normalisation": self.normalisation in ("channel", "zca", "none"),
+            "nesterov": not self.nesterov or self.momentum > 0,
+        }
+        for name, holds in checks.items():
+            if not holds:
+                raise ValueError(f"a recipe's {name} cannot be {getattr(self, name)!r}; see the class Recipe.")
+
+    def learning_rate_at(self, epoch: float) -> float:
+        """The learning rate after so many epochs, which may be a fraction."""
+        if self.schedule == "steps":
+            passed = sum(epoch >= milestone for milestone in self.milestones)
+            return self.learning_rate * self.decay**passed
+        if epoch < self.warmup_epochs:
+            return self.learning_rate * epoch / self.warmup_epochs
+        span = max(self.epochs - self.warmup_epochs, 1e-9)
+        progress = min((epoch - self.warmup_epochs) / span, 1.0)
+        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
+
+    def with_epochs(self, epochs: int) -> Recipe:
+        """The same recipe stretched or shortened to another number of epochs, milestones and warm-up in proportion."""
+        factor = epochs / self.epochs
+        return replace(
+            self,
+            epochs=epochs,
+            milestones=tuple(round(m * factor) for m in self.milestones),
+            warmup_epochs=self.warmup_epochs * factor,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and text, for a config file."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> Recipe:
+        """From a config file; unknown keys are refused."""
+        known = [field.name for field in fields(Recipe)]
+        for key in values:
+            if key not in known:
+                raise ValueError(f"a recipe has no setting `{key}`. {did_you_mean(key, known)}")
+        plain = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        return Recipe(**plain)
+
+
+def recipe_names() -> list[str]:
+    """The recipes that come with the library."""
+    folder = resources.files("steerable.training") / "recipe_files"
+    return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
+
+
+def load_recipe(name: str, **changes: Any) -> Recipe:
+    """A recipe by name or from a TOML file of your own, with single settings changed.
+
+    >>> load_recipe("paper", epochs=10).learning_rate
+    0.05
+    """
+    if name.endswith(".toml"):
+        path = Path(name)
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no recipe file {name}.")
+        text = path.read_text()
+    elif name in recipe_names():
+        text = (resources.files("steerable.training") / "recipe_files" / f"{name}.toml").read_text()
+    else:
+        raise ValueError(f"unknown recipe {name!r}. {did_you_mean(name, recipe_names())} Or give a .toml file.")
+    recipe = Recipe.from_dict(tomllib.loads(text))
+    epochs = changes.pop("epochs", None)
+    if epochs is not None and epochs != recipe.epochs:
+        recipe = recipe.with_epochs(epochs)
+    return replace(recipe, **{key: value for key, value in changes.items() if value is not None})

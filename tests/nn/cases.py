@@ -1,0 +1,358 @@
+"""The layers that the conformance suite runs over.
+
+To add a layer to the library: export it from ``steerable.nn`` and add one entry to ``CASES`` below, a name, a function
+from a group to the layer, and the input sizes on which it is exactly equivariant. ``test_conformance.py`` then holds it
+to every law, over all groups of ``GROUPS``; ``test_export.py`` exports it. A law that cannot hold for a layer is
+switched off by a field of ``Case``, which says why. Without an entry ``test_every_public_layer_has_a_case`` fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import steerable as st
+from steerable import FieldType, FiniteGroup
+from steerable import nn as snn
+from steerable.nn import EquivariantModule
+from steerable.nn.sampling import axes_swapped
+
+Size = tuple[int, ...]
+VECTOR: Size = ()
+
+GROUPS: dict[str, FiniteGroup] = {
+    "D4": st.dihedral(4),
+    "D1": st.dihedral(1),
+    "C1": st.trivial(),
+    "C2": st.cyclic(2),
+    "C4": st.cyclic(4),
+}
+
+# Irreps, quotients and regular capsules, in no particular order.
+_MIXED = {
+    "D4": "2*E + regular + A2 + 2*qmr2 + A1",
+    "D1": "2*A2 + 2*regular + A1",
+    "C1": "3*A",
+    "C2": "2*B + 2*regular + A",
+    "C4": "E + regular + B + 2*r2 + A",
+}
+_PERMUTATIONS = {
+    "D4": "A1 + 2*regular + qm + r2m",
+    "D1": "A1 + 2*regular",
+    "C1": "3*A",
+    "C2": "A + 2*regular",
+    "C4": "A + 2*regular + r2",
+}
+
+
+def mixed(group: FiniteGroup) -> FieldType:
+    """Signed permutations of every kind."""
+    return FieldType(group, _MIXED[group.name])
+
+
+def permutations(group: FiniteGroup) -> FieldType:
+    return FieldType(group, _PERMUTATIONS[group.name])
+
+
+def orthogonal(group: FiniteGroup) -> FieldType:
+    """Beside others, two capsules that mix their channels: the regular one in a basis that is turned."""
+    if group.order == 1:
+        return mixed(group)  # there is nothing to mix
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(group.order, group.order)))[0]
+    tilted = st.Capsule(group.regular.change_basis(turn), "tilted")
+    return FieldType(group, f"2*tilted + {_MIXED[group.name]}", capsules=[tilted])
+
+
+def fibres(group: FiniteGroup) -> FieldType:
+    """Few channels, for inputs."""
+    return FieldType(group, "2*A1 + regular")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to use a layer.
+
+    Attributes:
+        name: what tests are called.
+        build: a function from a group to the layer.
+        sizes: (height, width) of inputs on which it is exact, ``VECTOR`` for pooled fields; odd, even, and not square.
+        out: height or width of the output, from that of the input; None where the output is pooled.
+        bfloat16_in_autocast: whether autocast makes it run in bfloat16, as it does for matrix products; other layers
+            keep the dtype of their input.
+        keeps_channels_last: whether torch's own layer of that kind keeps the memory format.
+        random: draws random numbers in training, so that f(gx) and gf(x) are different draws.
+        has_bank: expands filters from parameters.
+        has_onnx: False where torch.onnx has no operation for torch's own layer either.
+        plain_takes_vectors: False where torch's own layer takes images only, as ``BatchNorm2d`` does.
+    """
+
+    name: str
+    build: Callable[[FiniteGroup], EquivariantModule]
+    sizes: tuple[Size, ...] = ((5, 5), (6, 4), (4, 7))
+    out: Callable[[int], int] | None = lambda n: n
+    bfloat16_in_autocast: bool = False
+    keeps_channels_last: bool = False
+    random: bool = False
+    has_bank: bool = False
+    plain_takes_vectors: bool = True
+    has_onnx: bool = True
+
+
+def conv(
+    name: str,
+    kernel: int,
+    sizes: tuple[Size, ...] = ((5, 5), (6, 4), (4, 7)),
+    source: Callable[[FiniteGroup], FieldType] = mixed,
+    target: Callable[[FiniteGroup], FieldType] = mixed,
+    **options: object,
+) -> Case:
+    stride, dilation = options.get("stride", 1), options.get("dilation", 1)
+    extent = dilation * (kernel - 1) + 1
+    padding = {"same": (extent - 1) // 2, "valid": 0}.get(options.get("padding", 0), options.get("padding", 0))
+    return Case(
+        f"Conv2d-{name}",
+        lambda G: snn.Conv2d(source(G), target(G), kernel, **options),
+        sizes,
+        out=lambda n: (n + 2 * padding - extent) // stride + 1,
+        bfloat16_in_autocast=True,
+        keeps_channels_last=options.get("padding_mode") != "circular",  # torch's own does not
+        has_bank=True,
+    )
+
+
+def on(
+    layer: Callable[..., EquivariantModule],
+    kind: Callable[[FiniteGroup], FieldType],
+    *args: object,
+    label: str = "",
+    sizes: tuple[Size, ...] = ((5, 5), (4, 7), VECTOR),
+    **options: object,
+) -> Case:
+    """A layer made from one type that treats each pixel alike."""
+    flags = {k: options.pop(k) for k in tuple(options) if k in Case.__dataclass_fields__}
+    name = layer.__name__ + (f"-{label}" if label else "")
+    return Case(name, lambda G: layer(kind(G), *args, **options), sizes, **flags)
+
+
+def window(kernel: int, stride: int, padding: int = 0) -> Callable[[int], int]:
+    return lambda n: (n + 2 * padding - kernel) // stride + 1
+
+
+def scaled_pair(G: FiniteGroup) -> EquivariantModule:
+    """An oblong kernel, for the groups that do not exchange height and width."""
+    square = axes_swapped(G)
+    return snn.Conv2d(mixed(G), fibres(G), 3 if square else (3, 1), padding=1 if square else (1, 0))
+
+
+def small_net(G: FiniteGroup) -> EquivariantModule:
+    """A residual network with a bit of everything; invariant at the end."""
+    stream, inner = permutations(G), mixed(G)
+    act = snn.CReLU(inner)
+    block = snn.Sequential(
+        snn.Conv2d(stream, inner, 3, padding=1),
+        snn.BatchNorm2d(inner),
+        act,
+        snn.Conv2d(act.out_type, stream, 3, padding=1),
+    )
+    return snn.Sequential(
+        snn.Conv2d(FieldType(G, "3*A1"), stream, 3, padding=1),
+        snn.ReLU(stream),
+        snn.Residual(block, snn.Conv2d(stream, stream, 1)),
+        snn.AvgPool2d(stream, 2),
+        snn.NormReLU(stream),
+        snn.MaxPool2d(stream, 3, 1, 1),
+        snn.GroupPool(stream),
+        snn.GlobalAvgPool(FieldType(G, [(len(stream), G.trivial)])),
+        snn.Linear(FieldType(G, [(len(stream), G.trivial)]), FieldType(G, "5*A1")),
+    )
+
+
+_EVEN: tuple[Size, ...] = ((6, 6), (4, 8))
+_ODD: tuple[Size, ...] = ((5, 5), (7, 5))
+_POINTWISE = (snn.ReLU, snn.LeakyReLU, snn.ELU, snn.GELU, snn.SiLU, snn.Sigmoid, snn.Softplus)
+_ODD_FUNCTIONS = (snn.Tanh, snn.Softsign, snn.Hardtanh)
+
+_BATCH_NORM = {"keeps_channels_last": True, "plain_takes_vectors": False}
+
+_LIST = [
+    # Convolutions and linear maps.
+    *(conv(f"{mode}", 3, padding=1, padding_mode=mode) for mode in ("zeros", "reflect", "replicate", "circular")),
+    *(conv(f"5-{mode}", 5, padding=2, padding_mode=mode) for mode in ("zeros", "reflect", "replicate", "circular")),
+    conv("valid", 3, padding="valid"),
+    conv("1x1", 1),
+    conv("even", 2),
+    conv("even-padded", 4, padding=2, padding_mode="circular"),
+    conv("stride-odd-sizes", 3, _ODD, stride=2, padding=1),
+    conv("stride-even-sizes", 4, _EVEN, stride=2, padding=1, padding_mode="reflect"),
+    conv("stride-3", 3, ((6, 6), (9, 3)), stride=3),
+    conv("dilated", 3, padding="same", dilation=2, padding_mode="replicate"),
+    conv("groups", 3, padding=1, groups=2, source=lambda G: 2 * mixed(G), target=lambda G: 2 * fibres(G)),
+    conv("groups-one-kind", 2, groups=2, source=lambda G: FieldType(G, "4*regular"), target=lambda G: 2 * mixed(G)),
+    conv("no-bias", 3, padding=1, bias=False),
+    conv("orthogonal-capsules", 3, padding=1, source=orthogonal, target=orthogonal),
+    conv("orthogonal-init", 3, padding=1, init="orthogonal"),
+    Case("Conv2d-oblong", scaled_pair, bfloat16_in_autocast=True, keeps_channels_last=True, has_bank=True),
+    *(
+        Case(
+            f"ConvTranspose2d-{k}-{s}-{p}-{d}",
+            lambda G, k=k, s=s, p=p, d=d: snn.ConvTranspose2d(mixed(G), fibres(G), k, s, p, dilation=d),
+            out=lambda n, k=k, s=s, p=p, d=d: (n - 1) * s - 2 * p + d * (k - 1) + 1,
+            bfloat16_in_autocast=True,
+            keeps_channels_last=True,
+            has_bank=True,
+        )
+        for k, s, p, d in ((4, 2, 1, 1), (2, 2, 0, 1), (3, 1, 1, 1), (3, 2, 0, 2))
+    ),
+    Case("Linear", lambda G: snn.Linear(mixed(G), orthogonal(G)), (VECTOR,), None, True, has_bank=True),
+    # Nonlinearities.
+    *(on(layer, permutations, keeps_channels_last=True) for layer in _POINTWISE),
+    *(on(layer, mixed, keeps_channels_last=True) for layer in _ODD_FUNCTIONS),
+    on(snn.ReLU, permutations, label="inplace", inplace=True, keeps_channels_last=True),
+    on(snn.Pointwise, permutations, torch.square, keeps_channels_last=True),
+    on(snn.Odd, mixed, torch.sin, keeps_channels_last=True),
+    on(snn.CReLU, mixed, keeps_channels_last=True),
+    on(snn.Concatenated, mixed, torch.exp, keeps_channels_last=True),
+    on(snn.NormReLU, orthogonal, keeps_channels_last=True),
+    on(snn.NormActivation, orthogonal, torch.tanh, keeps_channels_last=True),
+    on(snn.Gated, orthogonal, keeps_channels_last=True),
+    on(snn.Activation, orthogonal, keeps_channels_last=True),
+    on(snn.Activation, permutations, label="permutations", keeps_channels_last=True),
+    # Norms.
+    on(snn.BatchNorm2d, orthogonal, **_BATCH_NORM),
+    on(snn.BatchNorm2d, mixed, label="cumulative", momentum=None, **_BATCH_NORM),
+    on(snn.BatchNorm2d, mixed, label="no-affine", affine=False, **_BATCH_NORM),
+    on(snn.BatchNorm2d, mixed, label="untracked", track_running_stats=False, **_BATCH_NORM),
+    on(snn.InstanceNorm2d, orthogonal, sizes=((5, 5), (4, 7)), keeps_channels_last=True),
+    on(
+        snn.InstanceNorm2d,
+        mixed,
+        label="tracked",
+        affine=True,
+        track_running_stats=True,
+        sizes=((5, 5), (4, 7)),
+        keeps_channels_last=True,
+    ),
+    on(snn.LayerNorm, orthogonal, keeps_channels_last=True),
+    on(snn.LayerNorm, mixed, label="no-affine", affine=False, keeps_channels_last=True),
+    Case("GroupNorm", lambda G: snn.GroupNorm(1, orthogonal(G)), keeps_channels_last=True),
+    Case("GroupNorm-2", lambda G: snn.GroupNorm(2, 2 * mixed(G)), keeps_channels_last=True),
+    # Pooling over pixels, resampling.
+    on(snn.AvgPool2d, mixed, 2, label="even-sizes", sizes=_EVEN, out=window(2, 2)),
+    on(snn.AvgPool2d, mixed, 3, 2, 1, label="odd-sizes", sizes=_ODD, out=window(3, 2, 1)),
+    on(snn.MaxPool2d, permutations, 2, label="even-sizes", sizes=_EVEN, out=window(2, 2)),
+    on(snn.MaxPool2d, permutations, 3, 2, 1, label="odd-sizes", sizes=_ODD, out=window(3, 2, 1)),
+    on(snn.NormMaxPool2d, orthogonal, 2, label="even-sizes", sizes=_EVEN, out=window(2, 2)),
+    on(snn.NormMaxPool2d, mixed, 3, 2, 1, label="odd-sizes", sizes=_ODD, out=window(3, 2, 1)),
+    on(snn.BlurPool2d, mixed, label="even-sizes", sizes=_EVEN, out=window(4, 2, 1), bfloat16_in_autocast=True),
+    on(
+        snn.BlurPool2d,
+        mixed,
+        3,
+        label="odd-sizes",
+        sizes=_ODD,
+        out=window(3, 2, 1),
+        strict=True,
+        bfloat16_in_autocast=True,
+    ),
+    on(snn.AdaptiveAvgPool2d, mixed, 3, sizes=((5, 5), (4, 7)), out=lambda n: 3),
+    on(snn.AdaptiveMaxPool2d, permutations, 2, sizes=((5, 5), (4, 7)), out=lambda n: 2, has_onnx=False),
+    on(snn.GlobalAvgPool, mixed, sizes=((5, 5), (4, 7)), out=None),
+    on(snn.GlobalMaxPool, permutations, sizes=((5, 5), (4, 7)), out=None),
+    on(snn.Upsample, mixed, 3, sizes=((3, 3), (2, 5)), out=lambda n: 3 * n),
+    on(snn.Upsample, mixed, 2, "bilinear", label="bilinear", sizes=((3, 3), (2, 5)), out=lambda n: 2 * n),
+    on(snn.Upsample, mixed, 2, "bilinear", True, label="corners", sizes=((3, 3), (2, 5)), out=lambda n: 2 * n),
+    # Pooling over capsules.
+    on(snn.GroupPool, mixed),
+    on(snn.GroupPool, permutations, "mean", label="mean"),
+    on(snn.GroupPool, orthogonal, "norm", label="norm"),
+    *(
+        Case(f"CosetPool-{mode}", lambda G, mode=mode: snn.CosetPool(_cosets(G), _subgroup(G), mode))
+        for mode in ("max", "mean")
+    ),
+    # Plumbing.
+    on(snn.Identity, mixed, keeps_channels_last=True),
+    on(snn.Dropout, mixed, 0.4, random=True, keeps_channels_last=True),
+    on(snn.Dropout2d, mixed, 0.4, random=True, keeps_channels_last=True),
+    Case("Restrict", lambda G: snn.Restrict(mixed(G), _half(G)), ((5, 5), (4, 7), VECTOR)),
+    Case("Restrict-orthogonal", lambda G: snn.Restrict(orthogonal(G), _half(G)), ((5, 5), (4, 7), VECTOR)),
+    on(snn.ToIrreps, orthogonal, bfloat16_in_autocast=True),
+    on(snn.FromIrreps, orthogonal, bfloat16_in_autocast=True),
+    on(snn.Select, mixed, slice(1, None, 2), label="slice"),
+    on(snn.Select, mixed, [-1, 0], label="numbers"),
+    on(snn.DiskMask, mixed, 5, label="odd", sizes=((5, 5),)),
+    on(snn.DiskMask, mixed, 6, 0.5, 0.0, label="even", sizes=((6, 6),)),
+    # Containers.
+    Case("Sequential", small_net, ((6, 6), (4, 8)), None, True, has_bank=True),
+    Case(
+        "Residual",
+        lambda G: snn.Residual(snn.Conv2d(mixed(G), mixed(G), 3, padding=1)),
+        keeps_channels_last=True,
+        has_bank=True,
+    ),
+    Case(
+        "Parallel",
+        lambda G: snn.Parallel(snn.Conv2d(mixed(G), permutations(G), 3, padding=1), snn.NormReLU(mixed(G))),
+        keeps_channels_last=True,
+        has_bank=True,
+    ),
+    Case("Concat", lambda G: snn.Concat([mixed(G), permutations(G), mixed(G)]), ((5, 5), (4, 7), VECTOR)),
+]
+
+CASES: dict[str, Case] = {case.name: case for case in _LIST}
+
+
+def _cosets(G: FiniteGroup) -> FieldType:
+    """Quotients by parts of ``_subgroup``."""
+    return FieldType(G, "2*regular + r2" if G.name in ("C4", "D4") else "2*regular + A1")
+
+
+def _subgroup(G: FiniteGroup) -> tuple[str, ...]:
+    return ("e", "r2") if G.name in ("C4", "D4") else G.elements
+
+
+def _half(G: FiniteGroup) -> list[str]:
+    return {"D4": ["e", "r", "r2", "r3"], "C4": ["e", "r2"]}.get(G.name, ["e"])
+
+
+# ---------------------------------------------------------------- how the laws use a case
+
+
+def built(case: Case, group: FiniteGroup, dtype: torch.dtype = torch.float64) -> EquivariantModule:
+    """The layer in evaluation mode, with parameters and running statistics that are not those of the start."""
+    generator = torch.Generator().manual_seed(1)
+    torch.manual_seed(0)
+    module = case.build(group).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+        for seed in range(2):
+            module.train()(*fields(module, case.sizes[0], seed=seed))
+    return module.eval().to(dtype)
+
+
+def in_types(module: nn.Module) -> tuple[FieldType, ...]:
+    return module.in_types if isinstance(module, snn.Concat) else (module.in_type,)
+
+
+def fields(
+    module: nn.Module, size: Size, dtype: torch.dtype = torch.float64, batch: int = 2, seed: int = 0
+) -> list[Tensor]:
+    """Random inputs, one for each that the layer takes."""
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        torch.randn(batch, t.channels, *size, generator=generator, dtype=torch.float64).to(dtype)
+        for t in in_types(module)
+    ]
+
+
+def public_layers() -> set[type]:
+    exported = (getattr(snn, name) for name in snn.__all__)
+    return {
+        thing
+        for thing in exported
+        if isinstance(thing, type) and issubclass(thing, EquivariantModule) and thing is not EquivariantModule
+    }

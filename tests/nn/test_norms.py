@@ -1,0 +1,270 @@
+"""Norms: torch's own for trivial capsules, a naive computation over whole capsules for the others."""
+
+import itertools
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import Tensor, nn
+
+import steerable as st
+from steerable import FieldType
+from steerable import nn as snn
+
+D4 = st.dihedral(4)
+SCALARS = {"C1": FieldType(st.trivial(), "6*A1"), "D4": FieldType(D4, "6*A1")}
+MIXED = FieldType(D4, "2*regular + 2*E + A2 + 2*qm + A1")
+
+
+def batch(channels: int, seed: int, size: int = 5) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return 2 + 3 * torch.randn(4, channels, size, size, generator=generator, dtype=torch.float64)
+
+
+def same_affine(ours: nn.Module, theirs: nn.Module) -> None:
+    if theirs.weight is None:
+        assert ours.weight is None
+        assert ours.bias is None
+        return
+    with torch.no_grad():
+        for mine, its in ((ours.weight, theirs.weight), (ours.bias, theirs.bias)):
+            nn.init.normal_(mine)  # type: ignore[arg-type]
+            its.copy_(mine)  # type: ignore[operator]
+
+
+# -------------------------------------------------------------------- trivial capsules: torch's layers
+
+
+@pytest.mark.parametrize("field_type", SCALARS.values(), ids=SCALARS)
+@pytest.mark.parametrize("momentum", [0.1, 0.5, None])
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("tracked", [True, False])
+def test_batch_norm_is_torchs(field_type: FieldType, momentum: float | None, affine: bool, tracked: bool) -> None:
+    options = {"eps": 1e-3, "momentum": momentum, "affine": affine, "track_running_stats": tracked}
+    ours = snn.BatchNorm2d(field_type, **options).double()  # type: ignore[arg-type]
+    theirs = nn.BatchNorm2d(6, **options).double()  # type: ignore[arg-type]
+    same_affine(ours, theirs)
+    for mode in (True, False):
+        ours.train(mode)
+        theirs.train(mode)
+        for seed in range(3):
+            x = batch(6, seed)
+            torch.testing.assert_close(ours(x), theirs(x))
+    assert set(ours.state_dict()) == set(theirs.state_dict())
+    for name, value in theirs.state_dict().items():
+        torch.testing.assert_close(ours.state_dict()[name], value)
+
+
+@pytest.mark.parametrize("field_type", SCALARS.values(), ids=SCALARS)
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("tracked", [True, False])
+def test_instance_norm_is_torchs(field_type: FieldType, affine: bool, tracked: bool) -> None:
+    options = {"momentum": 0.3, "affine": affine, "track_running_stats": tracked}
+    ours = snn.InstanceNorm2d(field_type, **options).double()  # type: ignore[arg-type]
+    theirs = nn.InstanceNorm2d(6, **options).double()  # type: ignore[arg-type]
+    same_affine(ours, theirs)
+    for mode, seed in itertools.product((True, False), range(3)):
+        ours.train(mode)
+        theirs.train(mode)
+        torch.testing.assert_close(ours(batch(6, seed)), theirs(batch(6, seed)))
+    if tracked:
+        torch.testing.assert_close(ours.running_mean, theirs.running_mean)
+        torch.testing.assert_close(ours.running_var, theirs.running_var)
+
+
+@pytest.mark.parametrize("field_type", SCALARS.values(), ids=SCALARS)
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_group_norm_is_torchs(field_type: FieldType, affine: bool, groups: int) -> None:
+    ours = snn.GroupNorm(groups, field_type, affine=affine).double()
+    theirs = nn.GroupNorm(groups, 6, affine=affine).double()
+    same_affine(ours, theirs)
+    torch.testing.assert_close(ours(batch(6, 0)), theirs(batch(6, 0)))
+
+
+@pytest.mark.parametrize("field_type", SCALARS.values(), ids=SCALARS)
+@pytest.mark.parametrize("affine", [True, False])
+def test_layer_norm_is_torchs_over_channels(field_type: FieldType, affine: bool) -> None:
+    ours = snn.LayerNorm(field_type, affine=affine).double()
+    theirs = nn.LayerNorm(6, elementwise_affine=affine).double()
+    same_affine(ours, theirs)
+    x = batch(6, 0)
+    torch.testing.assert_close(ours(x), theirs(x.movedim(1, -1)).movedim(-1, 1))
+    torch.testing.assert_close(ours(x[:, :, 0, 0]), theirs(x[:, :, 0, 0]))
+
+
+# -------------------------------------------------------------------- whole capsules, naively
+
+
+def naive(x: Tensor, eps: float = 1e-5) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """Each capsule of (batch, MIXED, …) by itself: a mean on permutations only, one variance for all of its values."""
+    y, means, variances = torch.empty_like(x), [], []
+    for capsule, channels in zip(MIXED.capsules, MIXED.slices, strict=True):
+        part = x[:, channels]
+        mean = part.mean() if capsule.kind == "permutation" else part.new_zeros(())
+        variance = (part - mean).square().mean()
+        y[:, channels] = (part - mean) / (variance + eps).sqrt()
+        means.append(mean)
+        variances.append(variance)
+    return y, means, variances
+
+
+def test_batch_norm_of_capsules() -> None:
+    layer = snn.BatchNorm2d(MIXED, momentum=1.0).double()
+    x = batch(MIXED.channels, 0)
+    expected, means, variances = naive(x)
+    torch.testing.assert_close(layer(x), expected)
+    values = 4 * 5 * 5
+    assert layer.running_mean is not None
+    assert layer.running_var is not None
+    for k, (capsule, channels) in enumerate(zip(MIXED.capsules, MIXED.slices, strict=True)):
+        torch.testing.assert_close(layer.running_mean[channels], means[k].expand(capsule.dim))
+        n = values * capsule.dim
+        unbiased = n / (n - 1) if capsule.kind == "permutation" else 1.0  # a mean that was not estimated costs nothing
+        torch.testing.assert_close(layer.running_var[k], variances[k] * unbiased)
+    pooled = snn.BatchNorm2d(MIXED).double()(x[:, :, 0, 0])
+    torch.testing.assert_close(pooled, naive(x[:, :, 0, 0])[0])
+
+
+def test_instance_norm_of_capsules() -> None:
+    x = batch(MIXED.channels, 1)
+    expected = torch.cat([naive(image.unsqueeze(0))[0] for image in x])
+    torch.testing.assert_close(snn.InstanceNorm2d(MIXED).double()(x), expected)
+
+
+def naive_joint(part: Tensor, on: Tensor, eps: float = 1e-5) -> Tensor:
+    """One mean over the channels in ``on``, one variance over all channels."""
+    centred = part - part[on].mean() * on.to(part.dtype).view(-1, *(1,) * (part.ndim - 1))
+    return centred / (centred.square().mean() + eps).sqrt()
+
+
+def test_group_and_layer_norm_of_capsules() -> None:
+    x = batch(MIXED.channels, 2, size=3)
+    invariant = torch.cat([torch.full((c.dim,), c.kind == "permutation") for c in MIXED.capsules])
+    slices = MIXED.slices
+    bounds = [(slices[k].start, slices[k + 1].stop) for k in range(0, 8, 2)]  # four groups of two capsules each
+    expected = torch.stack(
+        [torch.cat([naive_joint(image[a:b], invariant[a:b]) if invariant[a:b].any() else
+                    image[a:b] / (image[a:b].square().mean() + 1e-5).sqrt() for a, b in bounds]) for image in x]
+    )  # fmt: skip
+    torch.testing.assert_close(snn.GroupNorm(4, MIXED).double()(x), expected)
+    layer = snn.LayerNorm(MIXED).double()(x)
+    for n, i, j in itertools.product(range(2), range(3), range(3)):
+        torch.testing.assert_close(layer[n, :, i, j], naive_joint(x[n, :, i, j], invariant))
+
+
+def test_affine_parameters_are_one_scale_per_capsule_and_one_shift_per_invariant() -> None:
+    layer = snn.BatchNorm2d(MIXED).double()
+    assert layer.weight is not None
+    assert layer.bias is not None
+    assert layer.weight.shape == (8,)
+    assert layer.bias.shape == (5,)
+    scale, shift = torch.arange(1.0, 9, dtype=torch.float64), torch.arange(10.0, 15, dtype=torch.float64)
+    with torch.no_grad():
+        layer.weight.copy_(scale)
+        layer.bias.copy_(shift)
+    shifts = iter(shift)
+    expected = naive(batch(MIXED.channels, 0))[0]
+    for k, (capsule, channels) in enumerate(zip(MIXED.capsules, MIXED.slices, strict=True)):
+        expected[:, channels] *= scale[k]
+        if capsule.kind == "permutation":
+            expected[:, channels] += next(shifts)
+    torch.testing.assert_close(layer(batch(MIXED.channels, 0)), expected)
+    assert snn.BatchNorm2d(FieldType(D4, "2*E + A2")).bias is None
+
+
+@pytest.mark.parametrize("layer_type", [snn.BatchNorm2d, snn.InstanceNorm2d])
+@pytest.mark.parametrize("element", ["r", "mr"])
+def test_running_statistics_do_not_see_the_pose(layer_type: type, element: str) -> None:
+    one, other = (layer_type(MIXED, track_running_stats=True).double() for _ in range(2))
+    x = batch(MIXED.channels, 0)
+    one(x)
+    other(st.transform(x, element, MIXED))
+    for name, value in one.state_dict().items():
+        torch.testing.assert_close(other.state_dict()[name], value, rtol=1e-12, atol=1e-12)
+
+
+# -------------------------------------------------------------------- precision, bad input
+
+
+@pytest.mark.parametrize("make", [snn.BatchNorm2d, snn.InstanceNorm2d, lambda t: snn.GroupNorm(1, t), snn.LayerNorm])
+@pytest.mark.parametrize("field_type", [SCALARS["C1"], MIXED], ids=str)
+def test_statistics_keep_single_precision_under_autocast(make: type, field_type: FieldType) -> None:
+    layer, x = make(field_type), 100 + torch.randn(2, field_type.channels, 4, 4)
+    expected = layer(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(layer(x), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_modules(dtype: torch.dtype) -> None:
+    """Statistics are float32's; in float16 a count of values above 65504 would be infinite."""
+    layer = snn.BatchNorm2d(MIXED, momentum=1.0).to(dtype)
+    x = torch.randn(4, MIXED.channels, 128, 128).to(dtype)
+    y = layer(x)
+    assert y.dtype == dtype
+    torch.testing.assert_close(y.double(), naive(x.double())[0], rtol=0.02, atol=0.02)
+    torch.testing.assert_close(layer.running_var.float(), torch.ones(8), rtol=0.05, atol=0.05)  # type: ignore[union-attr]
+    grouped = snn.GroupNorm(2, MIXED).to(dtype)(x)
+    assert grouped.dtype == dtype
+    assert torch.isfinite(grouped).all()
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="more than one value") as error:
+        snn.BatchNorm2d(MIXED)(torch.zeros(1, MIXED.channels, 1, 1))
+    assert str(error.value) == (
+        "BatchNorm2d needs more than one value per channel when training, got a tensor of shape (1, 30, 1, 1). Use a "
+        "larger "
+        "batch, or eval()."
+    )
+    with pytest.raises(ValueError, match="divide") as error:
+        snn.GroupNorm(3, MIXED)
+    assert str(error.value) == "GroupNorm divides 8 capsules into groups of equal numbers; 3 groups do not divide them."
+
+
+# -------------------------------------------------------------------- several processes
+
+
+def worker(rank: int, folder: str) -> None:
+    warnings.simplefilter("error")
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    whole = torch.load(f"{folder}/batch.pt")
+    share = slice(0, 3) if rank == 0 else slice(3, 8)  # of different sizes
+    results = {}
+    for dtype in (torch.float64, torch.float32):
+        layer = snn.BatchNorm2d(MIXED, sync=True).to(dtype)
+        x = whole["x"][share].to(dtype).requires_grad_()
+        y = layer(x)
+        (y * whole["cotangent"][share].to(dtype)).sum().backward()
+        results[dtype] = (y.detach(), x.grad, layer.weight.grad, layer.bias.grad, layer.state_dict())  # type: ignore[union-attr]
+    torch.save(results, f"{folder}/result{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_sync_over_two_processes_is_the_whole_batch_in_one(tmp_path: Path) -> None:
+    """With a large mean, where E[x²] - E[x]² would lose all digits of float32."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (8, MIXED.channels, 4, 4)
+    x, cotangent = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(2))
+    x += 1000
+    torch.save({"x": x, "cotangent": cotangent}, tmp_path / "batch.pt")
+    mp.spawn(worker, args=(str(tmp_path),), nprocs=2)  # type: ignore[no-untyped-call]
+    first, second = (torch.load(tmp_path / f"result{rank}.pt") for rank in range(2))
+    for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 2e-2)):
+        layer, leaf = snn.BatchNorm2d(MIXED, sync=True).double(), x.clone().requires_grad_()
+        y = layer(leaf)
+        (y * cotangent).sum().backward()
+        close = {"rtol": tolerance, "atol": tolerance, "check_dtype": False}
+        torch.testing.assert_close(torch.cat([first[dtype][0], second[dtype][0]]), y.detach(), **close)
+        torch.testing.assert_close(torch.cat([first[dtype][1], second[dtype][1]]), leaf.grad, **close)
+        for index, parameter in ((2, layer.weight), (3, layer.bias)):
+            total = first[dtype][index] + second[dtype][index]
+            torch.testing.assert_close(total, parameter.grad, rtol=tolerance, atol=10 * tolerance, check_dtype=False)  # type: ignore[union-attr]
+        for name, value in layer.state_dict().items():
+            torch.testing.assert_close(first[dtype][4][name], value, **close)
+            torch.testing.assert_close(second[dtype][4][name], value, **close)

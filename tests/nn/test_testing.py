@@ -1,0 +1,126 @@
+"""The measure of equivariance itself: it must see what is broken, and leave what it measures as it was."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import steerable as st
+from steerable import FieldType
+from steerable import nn as snn
+
+D4 = st.dihedral(4)
+A1, REGULAR = FieldType(D4, "A1"), FieldType(D4, "regular")
+
+
+class LeftHalf(snn.EquivariantModule):
+    """Doubles the left half of an image: commutes with e and mr2 (up and down) only."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = torch.ones(x.shape[-1], dtype=x.dtype)
+        weights[: x.shape[-1] // 2] = 2
+        return x * weights
+
+
+def test_a_broken_module_is_found_and_the_elements_that_it_breaks() -> None:
+    errors = st.testing.equivariance_errors(LeftHalf(A1, A1), size=8)
+    assert list(errors) == list(D4.elements)
+    assert {g for g, error in errors.items() if error == 0} == {"e", "mr2"}
+    assert min(error for g, error in errors.items() if g not in ("e", "mr2")) > 0.1
+    assert st.testing.equivariance_error(LeftHalf(A1, A1), size=8) == max(errors.values())
+
+
+def test_the_assertion_names_the_worst_element() -> None:
+    def almost(x: Tensor) -> Tensor:
+        y = x.clone()
+        y[..., 0, 0] += 1.0  # one corner
+        return y
+
+    x = torch.arange(16.0).view(1, 1, 4, 4)
+    with pytest.raises(AssertionError) as error:
+        st.testing.assert_equivariant(almost, x, in_type=A1, out_type=A1)
+    # 1 of the largest output, 15; all elements but e and the mirror in the diagonal move the corner
+    assert str(error.value).startswith(
+        "not equivariant: f(π(g)x) differs from π(g)f(x) by 6.67e-02 of the largest output for g = `r`; expected at "
+        "most "
+        "1e-05. Errors: e 0.0e+00, r 6.7e-02, r2 6.7e-02, r3 6.7e-02, m 6.7e-02"
+    )
+    st.testing.assert_equivariant(almost, x, in_type=A1, out_type=A1, tolerance=0.07)
+
+
+def test_a_convolution_with_a_spoiled_filter_is_found() -> None:
+    layer = snn.Conv2d(REGULAR, REGULAR, 3, padding=1)
+    st.testing.assert_equivariant(layer)
+    spoiled = snn.to_plain(layer)
+    with torch.no_grad():
+        spoiled.weight[0, 0, 0, 0] += 0.01  # type: ignore[index]
+    with pytest.raises(AssertionError, match="not equivariant"):
+        st.testing.assert_equivariant(spoiled, in_type=REGULAR, out_type=REGULAR)
+
+
+def test_results_that_are_not_numbers_are_no_success() -> None:
+    with pytest.raises(AssertionError, match="nan"):
+        st.testing.assert_equivariant(lambda x: x / 0 * 0, in_type=A1, out_type=A1, size=4)
+
+
+def test_one_element_without_a_number_is_the_worst() -> None:
+    def only_upright(x: Tensor) -> Tensor:
+        return x if x[0, 0, 0, 0] == 0 else x / 0 * 0
+
+    x = torch.arange(16.0).view(1, 1, 4, 4)
+    assert math.isnan(st.testing.equivariance_error(only_upright, x, in_type=A1, out_type=A1))
+
+
+def test_plain_functions_and_vector_outputs() -> None:
+    assert st.testing.equivariance_error(torch.relu, in_type=REGULAR, out_type=REGULAR) == 0
+    pooled = lambda x: x.mean((2, 3))  # noqa: E731
+    assert st.testing.equivariance_error(pooled, in_type=REGULAR, out_type=REGULAR) < 1e-6
+    assert st.testing.equivariance_error(pooled, in_type=REGULAR, out_type=FieldType(D4, "8*A1")) > 0.1
+    assert st.testing.equivariance_error(snn.Linear(REGULAR, A1)) < 1e-6
+
+
+def test_outputs_of_a_subgroup_are_measured_over_the_subgroup() -> None:
+    layer = snn.Restrict(REGULAR, ["e", "r2"])
+    assert list(st.testing.equivariance_errors(layer)) == ["e", "r2"]
+
+
+def test_types_must_be_known() -> None:
+    with pytest.raises(TypeError) as error:
+        st.testing.equivariance_error(nn.ReLU(), in_type=A1)
+    assert str(error.value) == (
+        "ReLU does not say its types; pass in_type=... and out_type=... (for invariant outputs a type of trivial "
+        "capsules, "
+        "such as FieldType(G, '10*A1'))."
+    )
+
+
+def test_training_modes_and_statistics_are_left_alone() -> None:
+    net = snn.Sequential(snn.Conv2d(A1, REGULAR, 3, padding=1), snn.BatchNorm2d(REGULAR), snn.ReLU(REGULAR))
+    net[1].eval()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    st.testing.assert_equivariant(net)
+    assert [module.training for module in net] == [True, False, True]
+    assert net.training
+    for name, value in net.state_dict().items():
+        assert torch.equal(value, before[name])
+
+    class Failing(snn.Identity):
+        def forward(self, x: Tensor) -> Tensor:
+            raise KeyError("broken")
+
+    failing = Failing(A1)
+    with pytest.raises(KeyError):
+        st.testing.equivariance_error(failing)
+    assert failing.training
+
+
+def test_a_size_that_fits_the_strides_is_chosen() -> None:
+    for layer in (snn.MaxPool2d(REGULAR, 2), snn.MaxPool2d(REGULAR, 3, 2), snn.AvgPool2d(REGULAR, 3)):
+        st.testing.assert_equivariant(layer)
+
+
+def test_shapes_that_the_pose_changes() -> None:
+    with pytest.raises(AssertionError) as error:
+        st.testing.equivariance_error(lambda x: x[..., :3, :], in_type=A1, out_type=A1, size=4)
+    assert str(error.value) == "under `r` the output's shape changes from (2, 1, 4, 3) to (2, 1, 3, 4)."
