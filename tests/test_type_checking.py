@@ -190,11 +190,11 @@ def test_addition_admits_identical_capsules_only() -> None:
     )
     assert (a + a).field_type == a.field_type
     for function in (lambda: a + b, lambda: b - a, lambda: torch.add(a, b), lambda: a.add_(b)):
-        with pytest.raises(TypeError, match="moves their channels differently. Only identical capsules may be added"):
+        with pytest.raises(TypeError, match=r"moves their channels differently. Only identical capsules may be added"):
             function()
     with pytest.raises(TypeError, match="they have 16 and 8 channels"):
         a + typed(torch.zeros(1, 8, 5, 5), st.FieldType(G, "regular"))
-    with pytest.raises(TypeError, match="C4 acts on the one|D4 acts on the one"):
+    with pytest.raises(TypeError, match=r"C4 acts on the one|D4 acts on the one"):
         a + typed(torch.zeros(1, 16, 5, 5), st.FieldType(st.cyclic(4), "4*regular"))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -83,10 +84,16 @@ def cost(
     size: Annotated[int, typer.Option(help="Height and width of the images, for FLOPs.", min=1)] = 32,
     as_json: Json = False,
 ) -> None:
-    """Channels, parameters, utilisation μ and FLOPs of a convolution, or of every convolution of the paper's network."""
-    rows = _model_costs(depth, copies, group, size) if out_type is None else _pair_cost(in_type, out_type, group, kernel_size, size)
+    """Channels, parameters, utilisation μ and FLOPs of one convolution, or of all those of the paper's network."""
+    rows = (
+        _model_costs(depth, copies, group, size)
+        if out_type is None
+        else _pair_cost(in_type, out_type, group, kernel_size, size)
+    )
     if out_type is None and in_type != "resnet":
-        raise ValueError(f"one argument names a model, and the only one is 'resnet'; got {in_type!r}. Or give two types.")
+        raise ValueError(
+            f"one argument names a model, and the only one is 'resnet'; got {in_type!r}. Or give two types."
+        )
     total = {"parameters": sum(r["parameters"] for r in rows), "flops": sum(r["flops"] for r in rows)}
     if as_json:
         typer.echo(json.dumps({"layers": rows, **total}, indent=2))
@@ -98,7 +105,14 @@ def cost(
         mu = f"{r['utilization']:.2f}" if r["utilization"] else "–"
         channels = f"{r['in_channels']} → {r['out_channels']}"
         table.add_row(
-            r["name"], r["in_type"], r["out_type"], channels, str(r["size"]), f"{r['parameters']:,}", mu, f"{r['flops'] / 1e6:.1f}"
+            r["name"],
+            r["in_type"],
+            r["out_type"],
+            channels,
+            str(r["size"]),
+            f"{r['parameters']:,}",
+            mu,
+            f"{r['flops'] / 1e6:.1f}",
         )
     console.print(table)
 
@@ -136,7 +150,9 @@ def _cost_row(name: str, in_type: FieldType, out_type: FieldType, kernel_size: i
 
 @app.command()
 def train(
-    dataset: Annotated[str, typer.Argument(help="digits, cifar10, cifar100, or a folder with one sub-folder per class.")],
+    dataset: Annotated[
+        str, typer.Argument(help="digits, cifar10, cifar100, or a folder with one sub-folder per class.")
+    ],
     out: Annotated[Path, typer.Option(help="The run folder; an interrupted run in it is resumed.")],
     model: Annotated[str, typer.Option(help="resnet or plain_resnet.")] = "resnet",
     option: Annotated[
@@ -196,8 +212,8 @@ def train(
     from steerable.training.run import train as run
 
     results = run(config, out, max_minutes=max_minutes)
-    report = write_report([out], out / "report.html")
-    _print_results(results, as_json, report)
+    if int(os.environ.get("LOCAL_RANK", "0")) == 0:  # with DDP, one process speaks for all
+        _print_results(results, as_json, write_report([out], out / "report.html"))
 
 
 @app.command()

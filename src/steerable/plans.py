@@ -30,7 +30,8 @@ class ConvolutionPlan:
 
 def activated(field_type: FieldType) -> FieldType:
     """The type after a network's nonlinearity: ReLU where all capsules are permutations, CReLU where all are monomial,
-    else for each capsule what suits it (permutations and orthogonal capsules stay, monomial ones are doubled)."""
+    else for each capsule what suits it (permutations and orthogonal capsules stay, monomial ones are doubled).
+    """
     kinds = [capsule for capsule, _ in field_type.blocks]
     if all(capsule.admits("pointwise") for capsule in kinds):
         return field_type

@@ -211,7 +211,6 @@ _LIST = [
     # Nonlinearities.
     *(on(layer, permutations, keeps_channels_last=True) for layer in _POINTWISE),
     *(on(layer, mixed, keeps_channels_last=True) for layer in _ODD_FUNCTIONS),
-    on(snn.ReLU, permutations, label="inplace", inplace=True, keeps_channels_last=True),
     on(snn.Pointwise, permutations, torch.square, keeps_channels_last=True),
     on(snn.Odd, mixed, torch.sin, keeps_channels_last=True),
     on(snn.CReLU, mixed, keeps_channels_last=True),

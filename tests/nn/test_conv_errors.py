@@ -58,9 +58,8 @@ def test_kernel_larger_than_the_padded_input() -> None:
 
 def test_same_padding_of_even_kernels_and_strides() -> None:
     assert refusal(ValueError, snn.Conv2d, A1, A1, 4, padding="same") == (
-        "padding='same' needs an odd kernel: a kernel that spans 4 pixels in height would be padded on one side more "
-        "than on "
-        "the other, which is not equivariant. Use an odd kernel_size, or give the padding as a number."
+        "padding='same' needs an odd kernel: one that spans 4 pixels in height would be padded more on one side than "
+        "on the other, which is not equivariant. Use an odd kernel_size, or give the padding as a number."
     )
     assert refusal(ValueError, snn.Conv2d, A1, A1, 3, stride=2, padding="same") == (
         "padding='same' keeps the size and needs stride 1; got stride (2, 2)."

@@ -204,6 +204,10 @@ def test_one_run_alone_is_not_the_best(tmp_path: Path) -> None:
     assert 'best">' not in report(make_run(tmp_path / "run"))
 
 
+def test_equal_runs_are_not_better_than_each_other(tmp_path: Path) -> None:
+    assert 'best">' not in report(make_run(tmp_path / "a"), make_run(tmp_path / "b"))
+
+
 def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     assert report(run) == report(run)
@@ -321,10 +325,10 @@ def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     with pytest.raises(ValueError, match="one run folder or more, and none was given"):
         write_report([], out)
-    with pytest.raises(FileNotFoundError, match="there is no folder .*missing. A run folder is what `steerable train"):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*missing. A run folder is what `steerable train"):
         write_report([tmp_path / "missing"], out)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="empty is no run folder: it has no config.json. A run folder is what"):
+    with pytest.raises(ValueError, match=r"empty is no run folder: it has no config.json. A run folder is what"):
         write_report([tmp_path / "empty"], out)
     run = make_run(tmp_path / "all" / "run")
     with pytest.raises(ValueError, match=r"all is no run folder.* It contains run folders; give those: `.*run`"):

@@ -34,8 +34,8 @@ class ResNet(SavedModel, nn.Module):
         in_channels: scalar channels of the image.
         downsampling: ``"pool"`` averages 2×2 pixels before a stage, exact on even sizes; ``"stride"`` is the paper's
             strided convolution, exact on odd sizes.
-        head: ``"linear"`` is the paper's, linear on all channels and not invariant; ``"invariant"`` is the equivariant map
-            to scalars; ``"max"`` takes the largest channel of each capsule first.
+        head: ``"linear"`` is the paper's, linear on all channels and not invariant; ``"invariant"`` is the equivariant
+            map to scalars; ``"max"`` takes the largest channel of each capsule first.
     """
 
     def __init__(

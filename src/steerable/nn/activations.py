@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from steerable.capsules import Capsule, Nonlinearity
 from steerable.fields import FieldType
-from steerable.nn.channels import is_vector, merge_order, scale_channels, take_channels
+from steerable.nn.channels import merge_order, scale_channels, take_channels
 from steerable.nn.module import EquivariantModule
 
 __all__ = [
@@ -93,7 +93,7 @@ class Pointwise(EquivariantModule):
         return type(self).__name__
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         return self.function(x)
 
     def plain(self) -> nn.Module:
@@ -129,8 +129,8 @@ class ReLU(Pointwise):
     Shapes: any (batch, channels, …) → the same.
     """
 
-    def __init__(self, field_type: FieldType, inplace: bool = False) -> None:
-        super().__init__(field_type, nn.ReLU(inplace))
+    def __init__(self, field_type: FieldType) -> None:
+        super().__init__(field_type, nn.ReLU())
 
 
 class LeakyReLU(Pointwise):
@@ -256,7 +256,7 @@ class Concatenated(EquivariantModule):
         self.register_constant("sign", sign[order])
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         return self.function(scale_channels(take_channels(x, self.source), self.sign.to(x.dtype)))
 
 

@@ -168,10 +168,10 @@ class ConvTranspose2d(FilterBankModule):
         kernel_size: int | Sequence[int],
         stride: int | Sequence[int] = 1,
         padding: int | Sequence[int] = 0,
+        *,
         output_padding: int | Sequence[int] = 0,
         bias: bool = True,
         dilation: int | Sequence[int] = 1,
-        *,
         strict: bool = False,
         init: str = "he",
     ) -> None:
@@ -241,10 +241,9 @@ def _padding(
     for e, name in zip(extent, ("height", "width"), strict=True):
         if e % 2 == 0:
             raise ValueError(
-                f"padding='same' needs an odd kernel: a kernel that spans {e} pixels in {name} would be padded on "
-                "one side "
-                f"more than on the other, which is not equivariant. Use an odd kernel_size, or give the padding "
-                "as a number."
+                f"padding='same' needs an odd kernel: one that spans {e} pixels in {name} would be padded more on one "
+                f"side than on the other, which is not equivariant. Use an odd kernel_size, or give the padding as a "
+                f"number."
             )
     return ((extent[0] - 1) // 2, (extent[1] - 1) // 2)
 

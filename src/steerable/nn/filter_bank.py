@@ -40,9 +40,6 @@ class FilterBankModule(EquivariantModule):
     ) -> None:
         super().__init__(in_type, out_type)
         self.upsampling = upsampling  # how many output pixels there are per input pixel: each sees so many taps fewer
-        for role, field_type in (("in_type", in_type), ("out_type", out_type)):
-            if field_type.channels == 0:
-                raise ValueError(f"{type(self).__name__}: {role} has no channels.")
         self.plan = BankPlan(in_type, out_type, kernel_size, groups)
         self.register_constant("basis", self.plan.basis)
         self.weight = nn.Parameter(torch.empty(self.plan.parameters))
@@ -89,22 +86,23 @@ class FilterBankModule(EquivariantModule):
         return bank, bias
 
     def filters(self) -> tuple[Tensor, Tensor | None]:
-        """``expand()``, or in evaluation what it gave last time, if no parameter was written since.
+        """``expand()``, or in evaluation on the CPU what it gave last time, if no parameter has changed since.
 
-        Writing is seen by the parameters' version counters; on the CPU also through ``.data``, by comparison.
+        A write through ``.data`` leaves no trace but the values, so they are compared; on other devices that would cost
+        a synchronisation, and the bank is expanded each time. ``to_plain`` fixes it for good.
         """
         key = self._keep_key()
         if key is None:
             self._kept = None
             return self.expand()
-        if self._kept is not None and self._kept[0] == key and self._unchanged(self._kept[1]):
+        if self._kept is not None and self._kept[0] == key and torch.equal(self._kept[1], self._snapshot()):
             return self._kept[2], self._kept[3]
         bank, bias = self.expand()
         self._kept = (key, self._snapshot(), bank, bias)
         return bank, bias
 
     def _keep_key(self) -> tuple[object, ...] | None:
-        if self.training or torch.compiler.is_compiling() or is_traced(self.weight):
+        if self.training or torch.compiler.is_compiling() or is_traced(self.weight) or self.weight.device.type != "cpu":
             return None
         parameters = [p for p in (self.weight, self.bias) if p is not None]
         if any(type(p) is not nn.Parameter or p.is_inference() for p in parameters):
@@ -112,14 +110,10 @@ class FilterBankModule(EquivariantModule):
         if torch.is_grad_enabled() and any(p.requires_grad for p in parameters):
             return None
         inference = torch.is_inference_mode_enabled()
-        return (inference, *((p._version, p.data_ptr(), p.dtype, p.device) for p in parameters))
+        return (inference, *((p._version, p.data_ptr(), p.dtype) for p in parameters))
 
     def _snapshot(self) -> Tensor:
-        parts = [p.detach() for p in (self.weight, self.bias) if p is not None]
-        return torch.cat(parts) if self.weight.device.type == "cpu" else self.weight.new_empty(0)
-
-    def _unchanged(self, snapshot: Tensor) -> bool:
-        return self.weight.device.type != "cpu" or torch.equal(snapshot, self._snapshot())
+        return torch.cat([p.detach() for p in (self.weight, self.bias) if p is not None])
 
     def train(self, mode: bool = True) -> Self:
         self._kept = None

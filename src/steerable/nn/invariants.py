@@ -12,7 +12,7 @@ from torch import Tensor
 from steerable.capsules import Capsule, quotient_name
 from steerable.fields import FieldType
 from steerable.nn.activations import require
-from steerable.nn.channels import is_vector, scale_channels, take_channels
+from steerable.nn.channels import scale_channels, take_channels
 from steerable.nn.expansion import InvariantPlan
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
@@ -54,7 +54,7 @@ class GroupPool(EquivariantModule):
             self.register_constant("direction", _mean_direction(field_type))
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         if self.mode == "norm":
             return self.segments.norm(x)
         if self.mode == "mean":
@@ -87,7 +87,9 @@ class CosetPool(EquivariantModule):
             raise ValueError(f"mode is 'max' or 'mean', got {mode!r}.")
         group = field_type.group
         members = tuple(group.subgroup(subgroup).elements)
-        target = Capsule(quotient(group, members), quotient_name(group, members) or f"q{len(members)}_coset")
+        # A subgroup of which only a conjugate is in the catalogue is called by its place among all subgroups.
+        name = quotient_name(group, members) or f"q{len(members)}_{group.subgroups().index(members)}"
+        target = Capsule(quotient(group, members), name)
         super().__init__(field_type, FieldType(group, [(len(field_type), target)]))
         self.mode = mode
         tables = [_coset_channels(capsule, members) for capsule, _ in field_type.blocks]
@@ -102,7 +104,7 @@ class CosetPool(EquivariantModule):
         self.register_index("members", np.concatenate(index))
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         gathered, at, parts = take_channels(x, self.members), 0, []
         for copies, cosets, size in self.widths:
             part = gathered.narrow(1, at, copies * cosets * size).unflatten(1, (copies * cosets, size))

@@ -22,7 +22,7 @@ class Linear(FilterBankModule):
         super().__init__(in_type, out_type, (1, 1), bias=bias, init=init)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=False)
+        self.check_input(x, ranks=(2,))
         bank, bias = self.filters()
         return F.linear(x, bank.flatten(1), bias)
 

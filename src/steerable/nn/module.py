@@ -37,20 +37,22 @@ class EquivariantModule(nn.Module):
                     f"{type(self).__name__} takes a FieldType as {role}, such as FieldType(dihedral(4), '2*regular'); "
                     f"got {type(field_type).__name__}."
                 )
+            if field_type.channels == 0:
+                raise ValueError(f"{type(self).__name__}: {role} has no channels.")
         self.in_type = in_type
         self.out_type = out_type
         self._constants: dict[str, NDArray[Any]] = {}
 
-    def check_input(self, x: Tensor, *, spatial: bool = True) -> None:
-        """Refuse tensors that cannot be fields of ``in_type``."""
+    def check_input(self, x: Tensor, *, ranks: tuple[int, ...] = (4,)) -> None:
+        """Refuse tensors that cannot be fields of ``in_type``; rank 2 is a pooled field, (batch, channels)."""
         if is_traced(x):
             return
-        expected = f"(batch, {self.in_type.channels}{', height, width' if spatial else ''})"
-        if x.ndim != (4 if spatial else 2):
+        if x.ndim not in ranks:
+            expected = f"(batch, {self.in_type.channels}{', height, width' if 4 in ranks else ''})"
+            remedy = " Add a batch dimension with x.unsqueeze(0)." if x.ndim == 3 and 4 in ranks else ""
             raise ValueError(
                 f"{type(self).__name__} expected a tensor of shape {expected}, got one of rank {x.ndim} with shape "
-                f"{tuple(x.shape)}."
-                + (" Add a batch dimension with x.unsqueeze(0)." if spatial and x.ndim == 3 else "")
+                f"{tuple(x.shape)}.{remedy}"
             )
         if x.shape[1] != self.in_type.channels:
             raise ValueError(

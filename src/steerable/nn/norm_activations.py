@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from steerable.fields import FieldType
 from steerable.nn.activations import CReLU, ReLU, ScalarFunction, require
-from steerable.nn.channels import capsule_of_channel, is_vector, merge_order, shift_channels, take_channels
+from steerable.nn.channels import capsule_of_channel, merge_order, shift_channels, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
 
@@ -30,7 +30,7 @@ class NormActivation(EquivariantModule):
         self.segments = Segments(field_type)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         length = self.segments.norm(x)
         factor = self.respond(length) / torch.where(length == 0, torch.ones_like(length), length)
         return x * self.segments.spread(factor)
@@ -77,7 +77,7 @@ class Gated(EquivariantModule):
         self.register_index("gates", place[field_type.channels :][capsule_of_channel(field_type)])
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         return take_channels(x, self.fields) * torch.sigmoid(take_channels(x, self.gates))
 
 
@@ -112,7 +112,7 @@ class Activation(EquivariantModule):
             self.register_index("order", order)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         if len(self.layers) == 1:
             return self.layers[0](x)  # type: ignore[no-any-return]
         starts = itertools.accumulate(self.sizes, initial=0)

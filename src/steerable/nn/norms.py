@@ -121,7 +121,7 @@ class _StatisticsNorm(CapsuleNorm):
 
     def normalise(self, x: Tensor) -> Tensor:
         vector = is_vector(x) and self.over_batch
-        self.check_input(x, spatial=not vector)
+        self.check_input(x, ranks=(2, 4) if self.over_batch else (4,))
         wide = widened(x)
         if self.training or self.running_mean is None or self.running_var is None:
             centre, variance, count = self._statistics(wide)
@@ -341,7 +341,7 @@ class LayerNorm(CapsuleNorm):
         self.register_constant("to_mean", reference / total if total else reference)
 
     def normalise(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         wide = widened(x)
         mean = scale_channels(wide, self.to_mean).sum(1, keepdim=True)
         centred = wide - scale_channels(mean.expand_as(wide), self.reference)

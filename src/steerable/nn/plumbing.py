@@ -13,7 +13,7 @@ from steerable.capsules import Capsule
 from steerable.fields import FieldType
 from steerable.groups import FiniteGroup
 from steerable.irreps import decompose
-from steerable.nn.channels import is_traced, is_vector, merge_order, take_channels
+from steerable.nn.channels import is_traced, merge_order, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
 from steerable.restriction import restriction
@@ -31,7 +31,7 @@ class Identity(EquivariantModule):
         super().__init__(field_type, field_type)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         return x
 
     def plain(self) -> nn.Module:
@@ -52,7 +52,7 @@ class Dropout(EquivariantModule):
         self.segments = Segments(field_type)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         if not self.training or self.p == 0:
             return x
         ones = x.new_ones(self.mask_shape(x))
@@ -97,7 +97,7 @@ class Restrict(EquivariantModule):
         self.register_index("order", order)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         return take_channels(x, self.order) if self.reorder else x
 
     def plain(self) -> nn.Module:
@@ -144,7 +144,7 @@ class ToIrreps(_BasisChange):
         self.register_index("order", merge_order(stack, out_type))
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         return take_channels(self.change(x), self.order)
 
 
@@ -164,7 +164,7 @@ class FromIrreps(_BasisChange):
         self.register_index("order", np.argsort(merge_order(stack, in_type)))
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         return self.change(take_channels(x, self.order))
 
 
@@ -203,7 +203,7 @@ class Select(EquivariantModule):
         self.register_index("channels", channels[merge_order(stack, out_type)])
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, spatial=not is_vector(x))
+        self.check_input(x, ranks=(2, 4))
         return take_channels(x, self.channels)
 
 

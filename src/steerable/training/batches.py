@@ -93,11 +93,6 @@ class DeviceBatches:
     def epoch(self) -> int:
         return self._epoch
 
-    @property
-    def sampler(self) -> DeviceBatches:
-        """Lightning looks here for something with ``set_epoch``, and calls it before each epoch."""
-        return self
-
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that is iterated next."""
         if epoch < 0:
@@ -106,8 +101,10 @@ class DeviceBatches:
             self._epoch, self._plan = epoch, None
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        # The epoch is settled by the first batch, not by `iter`: a resumed Lightning run calls that before `set_epoch`.
         plan = self._planned()
-        return (self._cut(plan, number) for number in range(len(self)))
+        for number in range(len(self)):
+            yield self._cut(plan, number)
 
     def batch(self, number: int) -> tuple[Tensor, Tensor]:
         """This process's part of batch ``number`` of the epoch."""

@@ -23,8 +23,8 @@ class RunConfig:
 
     Args:
         dataset: ``"digits"``, ``"cifar10"``, ``"cifar100"``, or the path of an image folder.
-        model: the model's name and its arguments, ``{"name": "resnet", "depth": 14, …}``; channels and classes come from
-            the data.
+        model: the model's name and its arguments, ``{"name": "resnet", "depth": 14, …}``; channels and classes come
+            from the data.
         recipe: how it is trained.
         labels: how many labelled training images to use, balanced over the classes; all where None.
         validation: how many of them (or which share, below 1) to hold out and report on.
@@ -66,7 +66,8 @@ class RunConfig:
             raise ValueError(f"devices and nodes are at least 1; got {self.devices} and {self.nodes}.")
         if self.recipe.batch_size < self.devices * self.nodes:
             raise ValueError(
-                f"the batch of {self.recipe.batch_size} images is shared by {self.devices * self.nodes} processes; use a "
+                f"the batch of {self.recipe.batch_size} images is shared by {self.devices * self.nodes} "
+                "processes; use a "
                 f"larger batch or fewer devices."
             )
 

@@ -15,7 +15,8 @@ def cost_table(run: RunRecord) -> Html:
     """Its convolutions with their types; for other networks than the paper's, a line."""
     total, model = run.results.get("parameters"), run.model
     if model.get("name") != "resnet":
-        return tag("p", f"{run.model_text}: {count(total)} parameters, none of them shared over poses (μ = 1).")
+        size = "the number of parameters comes with the results" if total is None else f"{count(total)} parameters"
+        return tag("p", f"{run.model_text}: {size}, none shared over poses (μ = 1).")
     known = ("depth", "copies", "stream", "inner")
     try:
         plan = resnet_plan(

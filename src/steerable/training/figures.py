@@ -38,7 +38,7 @@ def colours(count: int) -> list[str]:
 
 def curve_figure(panels: Sequence[tuple[str, Sequence[tuple[str, bool, Mapping[int, float]]]]], label: str) -> Html:
     """Curves over epochs, one panel for each (title, [(colour, dashed, value by epoch)])."""
-    with _figure(3.6 * max(2, len(panels)), 2.9) as (figure, svg):
+    with _figure(4.8 * max(2, len(panels)), 3.1) as (figure, svg):
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for ax, (title, curves) in zip(axes, panels, strict=True):
             for colour, dashed, curve in curves:
@@ -63,7 +63,7 @@ def grouped_bars(
     """
     from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-    with _figure(min(14.0, max(7.2, 0.13 * len(groups) * len(series))), 2.9) as (figure, svg):
+    with _figure(min(14.0, max(9.6, 0.13 * len(groups) * len(series))), 2.9) as (figure, svg):
         ax = figure.add_subplot()
         width = 0.8 / len(series)
         bottom = DRIFT_FLOOR / 2 if log else 0.0
@@ -77,7 +77,8 @@ def grouped_bars(
         ax.tick_params(axis="x", length=0)
         if log:
             ax.set_yscale("log")
-            ax.set_ylim(bottom, max(10 * DRIFT_FLOOR, ax.get_ylim()[1]))
+            # Up to 1 at least, so that rounding errors look as small as they are.
+            ax.set_ylim(bottom, max(1.0, ax.get_ylim()[1]))
             ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
             ax.yaxis.minorticks_off()
         else:

@@ -86,7 +86,8 @@ def count(number: float | None) -> str:
 
 
 def decimal(number: float | None) -> str:
-    return _MISSING if number is None else f"{number:,.2f}"
+    """Two digits after the point, or two that count where that would be nothing."""
+    return _MISSING if number is None else f"{number:,.2f}" if abs(number) >= 0.1 else f"{number:.2g}"
 
 
 def small(number: float | None) -> str:
@@ -98,7 +99,6 @@ _STYLE = """
   --accent: #2f6fd0; --warn: #9a5b00; --warn-back: #fff5e0; }
 @media (prefers-color-scheme: dark) { :root { --text: #e4e7ec; --quiet: #98a2b3; --line: #323845; --back: #14171d;
   --box: #1c2029; --accent: #79a9f5; --warn: #f3c26b; --warn-back: #332812; } }
-@media print { details > * { display: block } }
 * { box-sizing: border-box }
 body { margin: 0; background: var(--back); color: var(--text);
   font: 15px/1.55 system-ui, "Segoe UI", Roboto, sans-serif }
@@ -116,7 +116,7 @@ th, td { padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); v
 td:last-child, th:last-child { padding-right: 0 } .number { text-align: right; white-space: nowrap }
 td.type { max-width: 22rem; font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .8rem }
 td.best { font-weight: 700; color: var(--accent) } tr.total td { font-weight: 600; border-bottom: 0 }
-td.model { min-width: 11rem; color: var(--quiet) }
+td.model { min-width: 12rem; color: var(--quiet) } td.named { min-width: 8rem } th.number { white-space: normal }
 .swatch { display: inline-block; width: .7em; height: .7em; border-radius: 2px; margin-right: .45em }
 .run { font-weight: 600; overflow-wrap: anywhere }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.3rem; margin: .3rem 0 0; padding: 0; list-style: none;

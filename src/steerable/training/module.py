@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import lightning.pytorch as pl
@@ -54,13 +56,18 @@ class Classifier(pl.LightningModule):
         self.train_size, self.seed = train_size, seed
         self.steps_per_epoch = math.ceil(train_size / recipe.batch_size)
         self.memory_format = torch.channels_last if channels_last else torch.contiguous_format
-        self.model.to(memory_format=self.memory_format)
+        self.model.to(memory_format=self.memory_format)  # type: ignore[call-overload]
         self.averaged = copy.deepcopy(model).requires_grad_(False) if recipe.ema_decay else None
         self.accuracy = nn.ModuleDict(
             {stage: MulticlassAccuracy(num_classes, average="micro") for stage in ("val", "test")}
         )
-        # Outside the module tree, so that a checkpoint's keys do not depend on whether the model was compiled.
-        self.__dict__["run_model"] = torch.compile(self.model) if compile_model else self.model
+        self.compile_model = compile_model
+
+    @cached_property
+    def network(self) -> Callable[[Tensor], Tensor]:
+        """The model as it is run in training; outside the module tree, so that a checkpoint's keys stay the model's."""
+        network: Callable[[Tensor], Tensor] = torch.compile(self.model) if self.compile_model else self.model
+        return network
 
     @property
     def best_model(self) -> nn.Module:
@@ -73,14 +80,16 @@ class Classifier(pl.LightningModule):
         return scores
 
     def prepare(self, images: Tensor) -> Tensor:
-        return self.normalisation(images).contiguous(memory_format=self.memory_format)
+        """Floats in the model's memory format."""
+        floats: Tensor = self.normalisation(images)
+        return floats.contiguous(memory_format=self.memory_format)
 
     def on_train_epoch_start(self) -> None:
         torch.manual_seed(hash((self.seed, self.current_epoch, self.global_rank)) % 2**63)
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         images, labels = batch
-        scores = self.run_model(self.prepare(images))
+        scores = self.network(self.prepare(images))
         loss = F.cross_entropy(scores.float(), labels, label_smoothing=self.recipe.label_smoothing)
         if self.trainer.world_size > 1:
             # Processes average their gradients; the last batch of an epoch may be shared unevenly.
@@ -121,7 +130,8 @@ class Classifier(pl.LightningModule):
         self.log(f"{stage}_loss", F.cross_entropy(scores, labels), on_epoch=True, on_step=False, batch_size=len(labels))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        decayed, others = [], []
+        decayed: list[nn.Parameter] = []
+        others: list[nn.Parameter] = []
         for module in self.model.modules():
             for name, parameter in module.named_parameters(recurse=False):
                 plain = isinstance(module, _NORMS) or name == "bias"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 __all__ = ["Augmentation", "Normalisation", "augment"]
@@ -39,8 +40,11 @@ class Normalisation(nn.Module):
         super().__init__()
         if (std is None) == (matrix is None):
             raise TypeError("Normalisation takes either `std` (for channels) or `matrix` (for ZCA), not both or none.")
-        if mean.ndim != 3 or (std is not None and std.shape != mean.shape):
-            raise ValueError(f"mean and std are (channels, 1, 1), got {tuple(mean.shape)} and {std}.")
+        if mean.ndim != 3 or (std is not None and not std.shape == mean.shape == (len(mean), 1, 1)):
+            shapes = " and ".join(str(tuple(given.shape)) for given in (mean, std) if given is not None)
+            raise ValueError(
+                f"mean and std are (channels, 1, 1), with a matrix (channels, height, width); got {shapes}."
+            )
         if matrix is not None and matrix.shape != (mean.numel(), mean.numel()):
             raise ValueError(
                 f"the matrix maps the {mean.numel()} values of an image {tuple(mean.shape)} to as many; got the shape "
@@ -169,8 +173,7 @@ def _parity_basis(size: int) -> Tensor:
     unit = torch.eye(size, dtype=torch.float64)
     even = (unit + unit.flip(0))[: (size + 1) // 2]
     odd = (unit - unit.flip(0))[: size // 2]
-    basis = torch.cat([even, odd])
-    return basis / basis.norm(dim=1, keepdim=True)
+    return F.normalize(torch.cat([even, odd]))
 
 
 def _channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,9 +19,9 @@ class Recipe:
     """Optimiser, schedule and regularisation of a run.
 
     ``schedule`` is ``"steps"`` (the learning rate is multiplied by ``decay`` at each of ``milestones``, in epochs) or
-    ``"cosine"`` (a linear warm-up over ``warmup_epochs``, then a half cosine to zero). ``ema_decay`` is the share that an
-    averaged copy of the weights keeps at each step, 0 for none. ``augment`` is the "+" of the paper's tables: shifts of up
-    to ``shift`` pixels and mirror images.
+    ``"cosine"`` (a linear warm-up over ``warmup_epochs``, then a half cosine to zero). ``ema_decay`` is the share that
+    an averaged copy of the weights keeps at each step, 0 for none. ``augment`` is the "+" of the paper's tables: shifts
+    of up to ``shift`` pixels and mirror images.
     """
 
     learning_rate: float = 0.05
@@ -38,7 +38,7 @@ class Recipe:
     ema_decay: float = 0.0
     augment: bool = False
     shift: int = 4
-    normalisation: Literal["channel", "zca", "none"] = "channel"
+    normalisation: Literal["channels", "zca"] = "channels"
 
     def __post_init__(self) -> None:
         checks = {
@@ -53,7 +53,7 @@ class Recipe:
             "label_smoothing": 0 <= self.label_smoothing < 1,
             "ema_decay": 0 <= self.ema_decay < 1,
             "shift": self.shift >= 0,
-            "normalisation": self.normalisation in ("channel", "zca", "none"),
+            "normalisation": self.normalisation in ("channels", "zca"),
             "nesterov": not self.nesterov or self.momentum > 0,
         }
         for name, holds in checks.items():
@@ -92,7 +92,7 @@ class Recipe:
         for key in values:
             if key not in known:
                 raise ValueError(f"a recipe has no setting `{key}`. {did_you_mean(key, known)}")
-        plain = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        plain: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
         return Recipe(**plain)
 
 

@@ -63,7 +63,7 @@ def _headline(runs: Coloured) -> Html:
         error, posed = found.get("test_error"), run.poses.get("all_poses")
         rows.append(
             [
-                _name(run, colour),
+                tag("td", _name(run, colour), class_="named"),
                 tag("td", run.model_text, class_="model"),
                 found.get("dataset", run.config.get("dataset", _MISSING)),
                 count(found.get("labels", run.config.get("labels"))),
@@ -106,7 +106,8 @@ def _poses(runs: Coloured) -> Html:
     elements = list(dict.fromkeys(element for run, _ in tested for element in run.by_pose("accuracy")))
     accuracy = grouped_bars(elements, [(c, run.by_pose("accuracy")) for run, c in tested], "accuracy by pose")
     drift = grouped_bars(elements, [(c, run.by_pose("drift")) for run, c in tested], "drift by pose", log=True)
-    heads = ["pose", *(tag("th", _name(run, c), " ", what) for run, c in tested for what in ("accuracy", "drift"))]
+    columns = [(run, c, what) for run, c in tested for what in ("accuracy", "drift")]
+    heads = ["pose", *(tag("th", _name(run, c), " ", what, class_="number") for run, c, what in columns)]
     rows = [[element, *(cell for run, _ in tested for cell in _pose_cells(run, element))] for element in elements]
     rows.append(["mean", *(x for run, _ in tested for x in (percent(run.poses.get("all_poses")), ""))])
     e, r, m = (tag("code", element) for element in "erm")
@@ -122,7 +123,7 @@ def _poses(runs: Coloured) -> Html:
                 "Drift of the scores, ‖f(gx) − f(x)‖ / ‖f(x)‖ on average, on a logarithmic scale: how much a pose "
                 f"changes what the network says. Values below {power_of_ten(DRIFT_FLOOR)} are drawn there.",
             ),
-            table(heads, rows, numbers=range(1, 2 * len(tested) + 1)),
+            table(heads, rows, numbers=range(1, len(columns) + 1)),
         ]
     )
 
@@ -217,6 +218,8 @@ def _name(run: RunRecord, colour: str) -> Html:
 
 
 def _legend(runs: Coloured) -> Html:
+    if len(runs) == 1:  # the title says it
+        return Html()
     return tag("ul", *(tag("li", _name(run, colour)) for run, colour in runs), class_="legend")
 
 
@@ -225,9 +228,9 @@ def _drawn(drawing: Html, caption: str) -> Html:
 
 
 def _best(values: Sequence[float | None], pick: Any) -> float | None:
-    """The best of several values; one run alone is not the best of anything."""
+    """The best of several values; where all are equal, none is."""
     known = [value for value in values if value is not None and math.isfinite(value)]
-    return pick(known) if len(known) > 1 else None
+    return pick(known) if len(set(known)) > 1 else None
 
 
 def _number_class(value: float | None, best: float | None) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
+import os
 import platform
 import subprocess
 import time
@@ -91,13 +92,15 @@ def train(config: RunConfig, folder: str | Path, *, max_minutes: float | None = 
     if resumed is None:
         config.save(folder / "config.json")
     module = make_classifier(config, data)
+    if int(os.environ.get("LOCAL_RANK", "0")) == 0:
+        _keep_curves(folder)
     trainer = _trainer(config, folder)
     batches = _Batches(data, config)
     checkpoint = latest_checkpoint(folder / "checkpoints")
     started = time.perf_counter()
     with warnings.catch_warnings():
         _silence_lightning()
-        trainer.fit(module, batches, ckpt_path=checkpoint, **_trusting(trainer))
+        trainer.fit(module, batches, ckpt_path=checkpoint, **_trusting(trainer))  # type: ignore[arg-type]
         minutes = (time.perf_counter() - started) / 60
         tested = trainer.test(module, batches, verbose=False)[0]
     results = _results(config, module, trainer, data, tested, minutes)
@@ -120,9 +123,7 @@ def make_classifier(config: RunConfig, data: TrainingData) -> Classifier:
                 layer.sync = True
     return Classifier(
         model,
-        Normalisation(
-            config.recipe.normalisation, channels=data.train.channels, image_size=data.train.image_size
-        ).fit(data.train.images),
+        Normalisation.fit(data.train.images, config.recipe.normalisation),
         config.recipe,
         num_classes=classes,
         train_size=len(data.train),
@@ -134,11 +135,8 @@ def make_classifier(config: RunConfig, data: TrainingData) -> Classifier:
 
 def save_model(module: Classifier, folder: Path) -> None:
     """The trained network and its normalisation, in safetensors."""
-    from safetensors.torch import save_file
-
     module.best_model.save_pretrained(folder)  # type: ignore[operator]
-    state = {name: value.contiguous() for name, value in module.normalisation.state_dict().items()}
-    save_file(state, folder / "normalisation.safetensors")
+    module.normalisation.save(folder / "normalisation.safetensors")
 
 
 def environment() -> dict[str, Any]:
@@ -169,7 +167,7 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
         for images, labels in batches:
             started = time.perf_counter()
             with torch.autocast(device.type, torch.bfloat16, enabled=half):
-                scores = module.run_model(module.prepare(images))
+                scores = module.network(module.prepare(images))
             nn.functional.cross_entropy(scores.float(), labels).backward()
             optimiser.step()
             optimiser.zero_grad()
@@ -216,12 +214,16 @@ class _Batches(pl.LightningDataModule):
         return self._batches(self.data.test, train=False)
 
 
-class _Saving(Callback):
-    """Saves the run now and then, and after its last epoch."""
+class _Epochs(Callback):
+    """Tells the batches which epoch it is; saves the run now and then, and after its last epoch."""
 
     def __init__(self, folder: Path, seconds: float) -> None:
         self.path, self.seconds = folder / "checkpoints" / "last.ckpt", seconds
         self.saved = time.monotonic()
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        if isinstance(trainer.train_dataloader, DeviceBatches):
+            trainer.train_dataloader.set_epoch(trainer.current_epoch)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         due = time.monotonic() - self.saved >= self.seconds or trainer.current_epoch + 1 == trainer.max_epochs
@@ -230,11 +232,19 @@ class _Saving(Callback):
             self.saved = time.monotonic()
 
 
+def _keep_curves(folder: Path) -> None:
+    """Lightning's CSV logger starts its file anew; what an interrupted run has logged is kept beside it."""
+    curves = folder / "metrics" / "csv" / "metrics.csv"
+    if curves.is_file():
+        number = len(list(curves.parent.glob("metrics-*.csv")))
+        curves.rename(curves.with_name(f"metrics-{number:03}.csv"))
+
+
 def _trainer(config: RunConfig, folder: Path) -> pl.Trainer:
     loggers: list[Logger] = [CSVLogger(folder, name="metrics", version="csv")]
     with contextlib.suppress(ModuleNotFoundError):  # TensorBoard's curves are an extra
         loggers.append(TensorBoardLogger(folder, name="metrics", version="tensorboard"))
-    callbacks: list[Callback] = [_Saving(folder, config.checkpoint_seconds)]
+    callbacks: list[Callback] = [_Epochs(folder, config.checkpoint_seconds)]
     if config.progress:
         callbacks.append(RichProgressBar())
     return pl.Trainer(
@@ -281,7 +291,14 @@ def _check_folder(config: RunConfig, folder: Path) -> RunConfig | None:
 
 def _silence_lightning() -> None:
     """Advice that does not apply: the data already lie on the device, and there is nothing to load in parallel."""
-    for pattern in (".*does not have many workers.*", ".*Checkpoint directory.*exists and is not empty.*"):
+    patterns = (
+        ".*does not have many workers.*",
+        ".*exists and is not empty.*",
+        ".*is smaller than the logging interval.*",
+        ".*across ranks is zero.*",
+        ".*isinstance\\(treespec, LeafSpec\\).*",
+    )
+    for pattern in patterns:
         warnings.filterwarnings("ignore", pattern)
 
 

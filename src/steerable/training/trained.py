@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from steerable.models import MODELS
 from steerable.training.config import RunConfig
 from steerable.training.datasets import load_dataset
+from steerable.training.images import read_images
 from steerable.training.labelled import LabelledImages
 from steerable.training.poses import pose_report
 from steerable.training.preprocessing import Normalisation
@@ -45,7 +46,8 @@ class TrainedModel(nn.Module):
         run = Path(run)
         if not (run / "results.json").is_file():
             raise FileNotFoundError(
-                f"{run} has no results.json: it is no run folder, or its run has not finished. Finish it with the command "
+                f"{run} has no results.json: it is no run folder, or its run has not finished. Finish it with the "
+                "command "
                 f"that started it."
             )
         config = RunConfig.load(run / "config.json")
@@ -53,7 +55,7 @@ class TrainedModel(nn.Module):
         model = MODELS[config.model["name"]].from_pretrained(run / "model")
         normalisation = Normalisation.load(run / "model" / "normalisation.safetensors")
         return TrainedModel(
-            model, normalisation, tuple(results["classes"]), config, int(results["image_size"])
+            model, normalisation, tuple(results["classes"]), config, int(results["image_size"][0])
         ).eval()
 
     def forward(self, images: Tensor) -> Tensor:
@@ -94,6 +96,7 @@ class TrainedModel(nn.Module):
     def _check(self, data: LabelledImages) -> None:
         if data.classes != self.classes:
             raise ValueError(
-                f"the network knows the classes {', '.join(self.classes[:8])}, the data have {', '.join(data.classes[:8])}; "
+                f"the network knows the classes {', '.join(self.classes[:8])}, the data have "
+                f"{', '.join(data.classes[:8])}; "
                 f"evaluate it on data with the same classes."
             )
