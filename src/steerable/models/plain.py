@@ -93,7 +93,7 @@ def plain_width(depth: int, parameters: int, *, num_classes: int = 10, in_channe
     """The width at which the plain network of that depth has about so many parameters, and not more where possible.
 
     >>> plain_width(14, 4_470_000)
-    65
+    81
     """
     low, high = 1, 2
     while _parameters(depth, high, num_classes, in_channels) <= parameters:

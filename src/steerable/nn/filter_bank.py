@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Self
 
 import torch
@@ -25,6 +26,8 @@ class FilterBankModule(EquivariantModule):
     """
 
     basis: Tensor
+    gather_index: Tensor | None
+    gather_scale: Tensor | None
     bias_directions: Tensor
 
     def __init__(
@@ -43,6 +46,8 @@ class FilterBankModule(EquivariantModule):
         self.plan = BankPlan(in_type, out_type, kernel_size, groups)
         self.register_constant("basis", self.plan.basis)
         self.weight = nn.Parameter(torch.empty(self.plan.parameters))
+        self.register_buffer("gather_index", None, persistent=False)
+        self.register_buffer("gather_scale", None, persistent=False)
         self.invariants = InvariantPlan(out_type)
         self.bias: nn.Parameter | None = None
         if bias and self.invariants.parameters:
@@ -81,7 +86,10 @@ class FilterBankModule(EquivariantModule):
     def expand(self) -> tuple[Tensor, Tensor | None]:
         """The filter bank (out, in / groups, height, width) and the bias (out,), as functions of the parameters."""
         with torch.autocast(self.weight.device.type, enabled=False):
-            bank = self.plan.expand(self.weight, self.basis)
+            if self.gather_index is None or self.gather_scale is None:
+                bank = self.plan.expand(self.weight, self.basis)
+            else:
+                bank = self.plan.gather(self.weight, self.gather_scale, self.gather_index)
             bias = None if self.bias is None else self.invariants.expand(self.bias, self.bias_directions)
         return bank, bias
 
@@ -114,6 +122,14 @@ class FilterBankModule(EquivariantModule):
 
     def _snapshot(self) -> Tensor:
         return torch.cat([p.detach() for p in (self.weight, self.bias) if p is not None])
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self.gather_index = self.gather_scale = None
+        if self.weight.device.type == "cuda" and self.plan.gathers:
+            scale, self.gather_index = self.plan.gather_tables(self.weight.device)
+            self.gather_scale = scale.to(self.weight.device, self.weight.dtype)
+        return self
 
     def train(self, mode: bool = True) -> Self:
         self._kept = None

@@ -88,6 +88,8 @@ class _StatisticsNorm(CapsuleNorm):
     over_batch: bool
 
     projections: Tensor
+    reference: Tensor
+    inverse_square: Tensor
     capsule_dims: Tensor
     capsule_means: Tensor
 
@@ -101,6 +103,11 @@ class _StatisticsNorm(CapsuleNorm):
             for (_, directions), (capsule, _) in zip(self.invariants.kinds, field_type.blocks, strict=True)
         ]
         self.register_constant("projections", np.concatenate([p.ravel() for p in projections]))
+        self.one_direction = all(len(directions) <= 1 for _, directions in self.invariants.kinds)
+        reference = invariant_reference(self.invariants)
+        squares = [float(reference[s] @ reference[s]) for s in field_type.slices]
+        self.register_constant("reference", reference)
+        self.register_constant("inverse_square", np.array([1 / q if q else 0.0 for q in squares]))
         counted = [
             (capsule.dim, len(d))
             for (capsule, n), (_, d) in zip(field_type.blocks, self.invariants.kinds, strict=True)
@@ -150,13 +157,18 @@ class _StatisticsNorm(CapsuleNorm):
         else:
             total = count
         centre = self._project(mean)
-        return centre, self.segments.mean(variance + (mean - centre).square()), total
+        spread = self.segments.sum_statistics(variance + (mean - centre).square())
+        return centre, spread / self.capsule_dims.to(spread.dtype), total
 
     def synchronise(self, mean: Tensor, variance: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor | int]:
         return mean, variance, count
 
     def _project(self, mean: Tensor) -> Tensor:
         """The invariant part of (rows, channels) means."""
+        if self.one_direction:  # w ⟨w, mean⟩ / ⟨w, w⟩ for each capsule
+            reference = self.reference.to(mean.dtype)
+            along = self.segments.sum_statistics(mean * reference) * self.inverse_square.to(mean.dtype)
+            return self.segments.spread(along) * reference
         parts, at, start = [], 0, 0
         for copies, dim in self.segments.shapes:
             matrix = self.projections[at : at + dim * dim].view(dim, dim).to(mean.dtype)
@@ -170,9 +182,8 @@ class _StatisticsNorm(CapsuleNorm):
             return
         self.num_batches_tracked.add_(1)
         values = self.capsule_dims.to(variance.dtype) * count  # in float16 this would overflow
-        unbiased = values / (
-            values - self.capsule_means.to(variance.dtype)
-        )  # a mean that is zero by symmetry costs no degree of freedom
+        # A mean that is zero by symmetry costs no degree of freedom.
+        unbiased = values / (values - self.capsule_means.to(variance.dtype))
         new_mean = centre.mean(0).to(self.running_mean.dtype)
         new_variance = (variance.mean(0) * unbiased).to(self.running_var.dtype)
         weight: Tensor | float

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,19 +19,33 @@ class Segments(nn.Module):
     """Reductions over the capsules of a type, along dimension 1; all capsules of a kind are reduced at once."""
 
     capsule_index: Tensor
+    channel_table: Tensor
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__()
         self.shapes = [(copies, capsule.dim) for capsule, copies in field_type.blocks]
         self.single = all(dim == 1 for _, dim in self.shapes)
-        self._index = capsule_of_channel(field_type)
-        self.register_buffer("capsule_index", torch.tensor(self._index), persistent=False)
+        widest = max(dim for _, dim in self.shapes)
+        # The channels of each capsule; shorter capsules are filled up with a channel behind the last one, a zero.
+        rows = [[*range(s.start, s.stop), *[field_type.channels] * widest][:widest] for s in field_type.slices]
+        self._tables = {"capsule_index": capsule_of_channel(field_type), "channel_table": np.array(rows)}
+        for name, table in self._tables.items():
+            self.register_buffer(name, torch.tensor(table), persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
         if self.capsule_index.device.type != "meta":  # to_empty() leaves a buffer without values
-            self.capsule_index = torch.tensor(self._index, device=self.capsule_index.device)
+            for name, table in self._tables.items():
+                setattr(self, name, torch.tensor(table, device=self.capsule_index.device))
         return self
+
+    def sum_statistics(self, x: Tensor) -> Tensor:
+        """``sum`` of a small (rows, channels) tensor in three operations, however many kinds there are."""
+        if self.single:
+            return x
+        padded = torch.nn.functional.pad(x, (0, 1))
+        gathered: Tensor = padded.index_select(1, self.channel_table.flatten())
+        return gathered.view(len(x), *self.channel_table.shape).sum(2)
 
     def sum(self, x: Tensor) -> Tensor:
         """(batch, channels, …) → (batch, capsules, …): the sum over each capsule's channels."""

@@ -1,0 +1,120 @@
+"""Runs an experiment: every run of its experiment.toml with every seed, and writes results.json after each.
+
+    python experiments/sweep.py experiments/cifar10_2k --data-dir DATA --runs RUNS --workers 5
+
+It can be stopped and started again: finished runs are kept, and an interrupted one is resumed from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+import tomllib
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from steerable.training.config import RunConfig
+from steerable.training.recipes import load_recipe
+from steerable.training.run import environment, train
+
+
+def configurations(experiment: dict[str, Any], data_dir: str | None) -> list[tuple[str, RunConfig]]:
+    """(name, config) of every run and seed, seed by seed, so that a sweep cut short has all runs once."""
+    common = experiment["common"]
+    recipe = common.get("recipe", {})
+    found = []
+    for k in range(max(len(run["seeds"]) for run in experiment["runs"])):
+        for run in experiment["runs"]:
+            if k >= len(run["seeds"]):
+                continue
+            settings = {**recipe, **run.get("recipe", {})}
+            options = {**common, **{key: run[key] for key in ("labels", "validation") if key in run}}
+            found.append(
+                (
+                    run["name"],
+                    RunConfig(
+                        dataset=options["dataset"],
+                        model=run["model"],
+                        recipe=load_recipe(settings.pop("name", "modern"), **settings),
+                        labels=options.get("labels"),
+                        validation=options.get("validation", 0.0),
+                        seed=run["seeds"][k],
+                        data_dir=data_dir,
+                        precision=options.get("precision", "32-true"),
+                        compile=options.get("compile", False),
+                        channels_last=options.get("channels_last", False),
+                        progress=False,
+                    ),
+                )
+            )
+    return found
+
+
+def summary(experiment: dict[str, Any], finished: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Mean and spread of the test error of each run over its seeds, beside the paper's figure."""
+    rows = []
+    for run in experiment["runs"]:
+        errors = [100 * r["test_error"] for r in finished if r["name"] == run["name"]]
+        if errors:
+            rows.append(
+                {
+                    "name": run["name"],
+                    "paper": run.get("paper"),
+                    "test_error_percent": round(statistics.mean(errors), 2),
+                    "standard_deviation": round(statistics.stdev(errors), 2) if len(errors) > 1 else None,
+                    "seeds": len(errors),
+                }
+            )
+    return rows
+
+
+def run_one(name: str, config: RunConfig, folder: Path) -> dict[str, Any]:
+    """One line of results.json."""
+    outcome = train(config, folder)
+    poses = outcome.pop("poses")
+    return {"name": name, **outcome, "all_poses_error": 1 - poses["all_poses"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("experiment", type=Path, help="a folder with experiment.toml")
+    parser.add_argument("--data-dir", help="where the data set lies")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="where run folders go")
+    parser.add_argument("--minutes", type=float, help="start no run that would end later than this")
+    parser.add_argument("--workers", type=int, default=1, help="runs side by side; small networks leave a GPU idle")
+    arguments = parser.parse_args()
+    experiment = tomllib.loads((arguments.experiment / "experiment.toml").read_text())
+    target = arguments.experiment / "results.json"
+    results = json.loads(target.read_text()) if target.is_file() else {"claim": experiment["claim"], "runs": []}
+    done = {(r["name"], r["seed"]) for r in results["runs"]}
+    waiting = [(n, c) for n, c in configurations(experiment, arguments.data_dir) if (n, c.seed) not in done]
+    started, longest = time.monotonic(), 0.0
+    running: dict[Future[dict[str, Any]], float] = {}
+    with ProcessPoolExecutor(arguments.workers, mp_context=get_context("spawn")) as pool:
+        while waiting or running:
+            late = arguments.minutes is not None and time.monotonic() - started + longest > 60 * arguments.minutes
+            if late and waiting:
+                print(f"no time left for {len(waiting)} runs, {waiting[0][0]} first")
+                waiting = []
+            while waiting and len(running) < arguments.workers:
+                name, config = waiting.pop(0)
+                folder = arguments.runs / arguments.experiment.name / f"{name.replace(' ', '_')}-seed{config.seed}"
+                running[pool.submit(run_one, name, config, folder)] = time.monotonic()
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                longest = max(longest, time.monotonic() - running.pop(future))
+                row = future.result()
+                results["runs"].append({**row, "side_by_side": arguments.workers})
+                results["summary"] = summary(experiment, results["runs"])
+                results["environment"] = environment()
+                target.write_text(json.dumps(results, indent=2) + "\n")
+                error, minutes = 100 * row["test_error"], row["training_minutes"]
+                print(f"{row['name']}, seed {row['seed']}: {error:.2f} % error, {minutes:.2f} min", flush=True)
+
+
+if __name__ == "__main__":
+    main()
