@@ -1,5 +1,6 @@
 # Every target sets up .venv by itself and is quick when nothing changed.
-#   make demo    a tour of what the library computes, printed and drawn
+#   make demo    train a steerable and a plain network on digits and compare them under all poses
+#   make tour    the mathematics, printed and drawn: irreps, basis filters, capsules, parameter costs
 #   make test    formatting, lint, types, tests and doctests; warnings are errors
 #   make format  rewrite the code in the project's format
 #   make lint, make types, make tests, make doctests   the parts of make test
@@ -13,7 +14,7 @@ OUT ?= out
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CODE := src tests examples benchmarks
+CODE := src tests examples benchmarks experiments
 
 export MPLBACKEND := Agg
 export DO_NOT_TRACK := 1
@@ -22,7 +23,7 @@ export GRADIO_ANALYTICS_ENABLED := False
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types tests doctests format bench clean
+.PHONY: help install demo tour test lint types tests doctests format bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -36,6 +37,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP)
+	@$(BIN)/python examples/demo.py --out $(OUT)/demo
+
+tour: $(STAMP)
 	@$(BIN)/python examples/tour.py --out $(OUT)/tour
 
 test: lint types tests doctests

@@ -177,6 +177,7 @@ def train(
     devices: Annotated[int, typer.Option(help="Processes per node; more than one is DDP.", min=1)] = 1,
     nodes: Annotated[int, typer.Option(help="Machines.", min=1)] = 1,
     progress: Annotated[bool, typer.Option(help="Show progress bars.")] = True,
+    checkpoint_seconds: Annotated[float, typer.Option(help="How often to save; 0 after every epoch.", min=0)] = 60.0,
     as_json: Json = False,
 ) -> None:
     """Train a network and write a run folder with curves, checkpoints, the model, results and a report."""
@@ -206,6 +207,7 @@ def train(
         devices=devices,
         nodes=nodes,
         progress=progress and not as_json,
+        checkpoint_seconds=checkpoint_seconds,
     )
     _check_model(config.model)
     from steerable.training.report import write_report
@@ -306,7 +308,8 @@ def _print_results(results: dict[str, Any], as_json: bool, page: Path | None) ->
 
 
 def _fail(message: str) -> NoReturn:
-    Console(stderr=True).print(f"[bold red]error:[/] {message}", highlight=False, markup=True)
+    typer.secho("error: ", fg="red", bold=True, err=True, nl=False)
+    typer.echo(message, err=True)
     raise SystemExit(2)
 
 
@@ -315,7 +318,7 @@ def main() -> None:
     try:
         app()
     except (ValueError, TypeError, FileNotFoundError, FileExistsError, NotADirectoryError) as error:
-        _fail(str(error).replace("[", "\\["))
+        _fail(str(error))
 
 
 if __name__ == "__main__":

@@ -90,21 +90,16 @@ def plain_resnet(depth: int = 14, width: int = 64, num_classes: int = 10, **opti
 
 
 def plain_width(depth: int, parameters: int, *, num_classes: int = 10, in_channels: int = 3) -> int:
-    """The width at which the plain network of that depth has about so many parameters, and not more where possible.
+    """The width at which the plain network of that depth comes nearest to a number of parameters.
 
     >>> plain_width(14, 4_470_000)
     81
     """
-    low, high = 1, 2
-    while _parameters(depth, high, num_classes, in_channels) <= parameters:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _parameters(depth, middle, num_classes, in_channels) <= parameters:
-            low = middle
-        else:
-            high = middle
-    return low
+    width = 1
+    while _parameters(depth, width + 1, num_classes, in_channels) <= parameters:
+        width += 1
+    below, above = (_parameters(depth, w, num_classes, in_channels) for w in (width, width + 1))
+    return width if parameters - below <= above - parameters else width + 1
 
 
 def _parameters(depth: int, width: int, num_classes: int, in_channels: int) -> int:

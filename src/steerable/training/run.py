@@ -102,8 +102,9 @@ def train(config: RunConfig, folder: str | Path, *, max_minutes: float | None = 
         _silence_lightning()
         trainer.fit(module, batches, ckpt_path=checkpoint, **_trusting(trainer))  # type: ignore[arg-type]
         minutes = (time.perf_counter() - started) / 60
-        tested = trainer.test(module, batches, verbose=False)[0]
-    results = _results(config, module, trainer, data, tested, minutes)
+        measured = {key: float(value) for key, value in trainer.callback_metrics.items() if key.startswith("val_")}
+        measured.update(trainer.test(module, batches, verbose=False)[0])
+    results = _results(config, module, trainer, data, measured, minutes)
     if trainer.is_global_zero:
         save_model(module, folder / "model")
         (folder / "environment.json").write_text(json.dumps(environment(), indent=2) + "\n")
@@ -150,7 +151,7 @@ def environment() -> dict[str, Any]:
         "versions": {name: _version(name) for name in packages},
         "cpu": platform.processor() or platform.machine(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        "git": revision.stdout.strip() or None,
+        "git": revision.stdout.strip() if revision.returncode == 0 else None,
     }
 
 
@@ -307,13 +308,12 @@ def _results(
     module: Classifier,
     trainer: pl.Trainer,
     data: TrainingData,
-    tested: Mapping[str, float],
+    measured: Mapping[str, float],
     minutes: float,
 ) -> dict[str, Any]:
     device = trainer.strategy.root_device
     module = module.to(device).eval()
     poses = pose_report(module, data.test, device=device) if trainer.is_global_zero else None
-    validated = {key: float(value) for key, value in trainer.callback_metrics.items() if key.startswith("val_")}
     return {
         "dataset": config.dataset,
         "labels": len(data.train),
@@ -323,9 +323,8 @@ def _results(
         "seed": config.seed,
         "parameters": sum(p.numel() for p in module.model.parameters()),
         "epochs": config.recipe.epochs,
-        "test_error": 1 - tested["test_accuracy"],
-        **tested,
-        **validated,
+        "test_error": 1 - measured["test_accuracy"],
+        **measured,
         "poses": poses.to_dict() if poses is not None else None,
         "training_minutes": minutes,
         "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else environment()["cpu"],

@@ -1,0 +1,59 @@
+"""The command line: tables, JSON, exit codes, and refusals before anything long starts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def steerable(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = "from steerable.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_types_of_a_group() -> None:
+    found = json.loads(steerable("types", "D4", "--json").stdout)
+    capsules = {row["capsule"]: row for row in found["capsules"]}
+    assert found["order"] == 8
+    assert capsules["E"]["admits"] == ["odd", "concatenated", "scale-free concatenated", "norm"]
+    assert capsules["qm"]["type"] == [1, 0, 1, 0, 1]
+    assert "regular" in steerable("types", "C4").stdout
+
+
+def test_cost_of_a_pair_and_of_the_papers_network() -> None:
+    pair = json.loads(steerable("cost", "regular", "regular", "--json").stdout)
+    assert (pair["parameters"], pair["layers"][0]["utilization"]) == (72, 8.0)
+    network = json.loads(steerable("cost", "resnet", "--depth", "14", "--copies", "20", "--json").stdout)
+    assert network["parameters"] == 9_077_620
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("cost", "2*regular + F", "E"), "unknown capsule `F` of D4"),
+        (("cost", "densenet"), "the only one is 'resnet'; got 'densenet'"),
+        (("types", "Z4"), "no group is called 'Z4'"),
+        (("train", "nothing", "--out", "x"), "neither a known data set nor an existing folder"),
+        (("train", "digits", "--out", "x", "--recipe", "papper"), "unknown recipe 'papper'. Did you mean `paper`?"),
+        (("train", "digits", "--out", "x", "--model", "vgg"), "unknown model 'vgg'"),
+        (("train", "digits", "--out", "x", "-mcopies"), "written key=value"),
+        (("train", "digits", "--out", "x", "-mcopys=2"), "resnet has no option `copys`. Did you mean `copies`?"),
+        (("train", "digits", "--out", "x", "-mdepth=9"), "a residual network of 3 stages has a depth of"),
+        (("train", "digits", "--out", "x", "-mhead=tail"), "head is one of linear, invariant, max; got 'tail'"),
+    ],
+)
+def test_mistakes_are_one_message_and_exit_code_2(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    run = steerable(*(str(tmp_path / "x") if a == "x" else a for a in arguments))
+    assert run.returncode == 2
+    assert message in run.stderr
+    assert "Traceback" not in run.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_help_and_version() -> None:
+    assert "train" in steerable("--help").stdout
+    assert steerable("--version").stdout.strip() == "0.1.0"

@@ -1,0 +1,214 @@
+"""Training runs: they learn, write down what they did, resume exactly, and do the same on several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from steerable.training.config import RunConfig
+from steerable.training.recipes import Recipe, load_recipe, recipe_names
+from steerable.training.run import fitted_to_minutes, prepare_data, train
+from steerable.training.trained import TrainedModel
+
+MODEL = {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"}
+
+pytestmark = [
+    # Lightning 2.6 with torch 2.13: its own use of torch's tree utilities.
+    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
+    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
+    pytest.mark.filterwarnings("ignore:.*across ranks is zero.*"),
+]
+
+
+def config(**changes: object) -> RunConfig:
+    settings: dict[str, object] = {
+        "dataset": "digits",
+        "model": MODEL,
+        "recipe": load_recipe("demo", epochs=4),
+        "accelerator": "cpu",
+        "progress": False,
+        "checkpoint_seconds": 0.0,
+    }
+    return RunConfig(**{**settings, **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    train(config(recipe=load_recipe("demo", epochs=8), validation=0.1), folder)
+    return folder
+
+
+def test_a_tiny_network_learns_the_digits_in_every_pose(finished: Path) -> None:
+    results = json.loads((finished / "results.json").read_text())
+    assert results["poses"]["upright"] > 0.9
+    assert results["poses"]["accuracy"] == pytest.approx(
+        dict.fromkeys(("e", "r", "r2", "r3", "m", "mr", "mr2", "mr3"), results["poses"]["upright"])
+    )
+    assert max(results["poses"]["drift"].values()) < 1e-5
+    assert results["test_error"] == pytest.approx(1 - results["poses"]["upright"], abs=1e-6)
+    assert results["val_accuracy"] > 0.8
+    assert (results["labels"], results["epochs"], results["seed"]) == (1294, 8, 0)
+
+
+def test_the_run_folder_says_what_was_done(finished: Path) -> None:
+    assert RunConfig.load(finished / "config.json").recipe.epochs == 8
+    assert json.loads((finished / "environment.json").read_text())["versions"]["torch"] == torch.__version__
+    curves = (finished / "metrics" / "csv" / "metrics.csv").read_text()
+    assert "train_loss" in curves
+    assert "val_accuracy" in curves
+    assert (finished / "model" / "model.safetensors").is_file()
+
+
+def test_a_finished_run_is_not_run_again(finished: Path) -> None:
+    before = (finished / "results.json").stat().st_mtime_ns
+    again = train(config(recipe=load_recipe("demo", epochs=8), validation=0.1), finished)
+    assert again["epochs"] == 8
+    assert (finished / "results.json").stat().st_mtime_ns == before
+
+
+def test_another_config_does_not_touch_a_run(finished: Path) -> None:
+    with pytest.raises(FileExistsError, match=r"holds a run with another seed\. Resume it with its own settings"):
+        train(config(recipe=load_recipe("demo", epochs=8), validation=0.1, seed=1), finished)
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(FileExistsError, match="exists and is no run folder"):
+        train(config(), tmp_path)
+
+
+def test_a_trained_model_is_loaded_evaluated_and_predicts(finished: Path, tmp_path: Path) -> None:
+    from PIL import Image
+
+    model = TrainedModel.load(finished)
+    results = json.loads((finished / "results.json").read_text())
+    assert model.evaluate()["poses"]["upright"] == results["poses"]["upright"]
+    data = prepare_data(config()).test
+    for k in range(3):
+        Image.fromarray(data.images[k, 0].numpy()).save(tmp_path / f"{k}.png")
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    predictions, skipped = model.predict_files(tmp_path)
+    with torch.no_grad():
+        expected = model(data.images[:3]).argmax(1)
+    assert [p.label for p in predictions] == [data.classes[int(k)] for k in expected]
+    assert [Path(file).name for file, _ in skipped] == ["broken.png"]
+
+
+def test_an_unfinished_run_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no run folder, or its run has not finished"):
+        TrainedModel.load(tmp_path)
+
+
+def command(folder: Path, *more: str) -> list[str]:
+    options = [
+        "train",
+        "digits",
+        "--out",
+        str(folder),
+        "--recipe",
+        "demo",
+        "--accelerator",
+        "cpu",
+        "--no-progress",
+        "--json",
+    ]
+    model = [f"-m{key}={value}" for key, value in MODEL.items() if key != "name"]
+    return [sys.executable, "-m", "steerable.cli", *options, *model, *more]
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model" / "model.safetensors")
+
+
+def test_a_run_killed_again_and_again_ends_with_the_same_weights(tmp_path: Path) -> None:
+    """kill -9 while it trains; bit for bit the run that was left alone."""
+    more = ("--epochs", "5", "--labels", "400", "--augment", "--checkpoint-seconds", "0")
+    subprocess.run(command(tmp_path / "whole", *more), check=True, capture_output=True)
+    checkpoint = tmp_path / "killed" / "checkpoints" / "last.ckpt"
+    kills = 0
+    for _ in range(2):
+        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        process = subprocess.Popen(
+            command(tmp_path / "killed", *more), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < deadline:
+            if checkpoint.exists() and checkpoint.stat().st_mtime_ns != before:
+                os.kill(process.pid, signal.SIGKILL)
+                kills += 1
+                break
+            time.sleep(0.002)
+        process.wait()
+    assert kills == 2
+    assert not (tmp_path / "killed" / "results.json").exists()
+    subprocess.run(command(tmp_path / "killed", *more), check=True, capture_output=True)
+    whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "killed")
+    assert whole.keys() == resumed.keys()
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
+    """The same global batch, statistics of norms over both processes: equal up to rounding."""
+    more = ("--epochs", "2", "--labels", "330", "--learning-rate", "0.02")
+    for devices in ("1", "2"):
+        subprocess.run(command(tmp_path / devices, *more, "--devices", devices), check=True, capture_output=True)
+    one, two = weights(tmp_path / "1"), weights(tmp_path / "2")
+    difference = max(float((one[k] - two[k]).abs().max()) for k in one if one[k].is_floating_point())
+    assert difference < 1e-3 * max(float(value.abs().max()) for value in one.values() if value.is_floating_point())
+    a, b = (json.loads((tmp_path / d / "results.json").read_text()) for d in ("1", "2"))
+    assert a["test_accuracy"] == pytest.approx(b["test_accuracy"], abs=0.02)
+
+
+def test_a_schedule_is_fitted_to_a_time() -> None:
+    short = config(labels=100)
+    data = prepare_data(short)
+    fitted = fitted_to_minutes(short, data, 0.02)
+    longer = fitted_to_minutes(short, data, 0.2)
+    assert 1 <= fitted.recipe.epochs < longer.recipe.epochs
+    assert fitted.recipe.warmup_epochs == pytest.approx(fitted.recipe.epochs * short.recipe.warmup_epochs / 4)
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_recipes_can_be_written_and_read_again(name: str) -> None:
+    recipe = load_recipe(name)
+    assert Recipe.from_dict(recipe.to_dict()) == recipe
+    assert recipe.learning_rate_at(recipe.epochs) <= recipe.learning_rate / 100
+
+
+def test_the_papers_schedule() -> None:
+    paper = load_recipe("paper")
+    rates = [paper.learning_rate_at(e) for e in (0, 49.9, 50, 100, 150, 299)]
+    assert rates == pytest.approx([0.05, 0.05, 5e-3, 5e-4, 5e-5, 5e-5])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"learning_rate": 0.0}, "a recipe's learning_rate cannot be 0.0"),
+        ({"lerning_rate": 0.1}, "a recipe has no setting `lerning_rate`. Did you mean `learning_rate`"),
+        ({"schedule": "sawtooth"}, "a recipe's schedule cannot be 'sawtooth'"),
+    ],
+)
+def test_bad_recipes_are_refused(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+        Recipe.from_dict(values)
+
+
+def test_bad_configs_are_refused() -> None:
+    with pytest.raises(ValueError, match="labels is a number of training images ≥ 1, got 0"):
+        config(labels=0)
+    with pytest.raises(ValueError, match=r"a run has no setting `lables`\. Did you mean `labels`"):
+        RunConfig.from_dict({"dataset": "digits", "model": MODEL, "lables": 3})
+    with pytest.raises(ValueError, match="is shared by 128 processes"):
+        replace(config(), devices=128)
