@@ -1,0 +1,118 @@
+"""The paper's networks and the plain ones to compare with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import steerable as st
+from steerable import models
+from steerable import nn as snn
+
+IRREPS = "A1 + A2 + B1 + B2 + 2*E"
+
+
+@pytest.mark.parametrize(
+    ("depth", "copies", "count"),
+    [(14, 14, 4_448_374), (20, 8, 2_218_888), (26, 14, 9_140_614), (20, 22, 16_777_222), (14, 20, 9_077_620)],
+)
+def test_convolution_parameters_of_the_papers_networks(depth: int, copies: int, count: int) -> None:
+    with torch.device("meta"):
+        net = models.resnet(depth=depth, copies=copies)
+    assert sum(m.weight.numel() for m in net.modules() if isinstance(m, snn.Conv2d)) == count
+    assert isinstance(net.head, nn.Linear)
+    assert net.head.in_features == 80 * copies
+
+
+def test_the_hundred_class_network_with_its_head() -> None:
+    with torch.device("meta"):
+        net = models.resnet(depth=20, copies=14, num_classes=100)
+    convolutions = sum(m.weight.numel() for m in net.modules() if isinstance(m, snn.Conv2d))
+    assert convolutions == 6_794_494
+    assert convolutions + sum(p.numel() for p in net.head.parameters()) == 6_906_594
+
+
+@pytest.mark.parametrize("head", ["invariant", "max"])
+@pytest.mark.parametrize(
+    ("group", "stream", "inner"),
+    [
+        ("D4", "regular + qm + qmr2 + qmr3", IRREPS),
+        ("D4", "regular", "regular"),
+        ("D4", IRREPS, IRREPS),
+        ("D4", "E", "E"),
+        ("D4", "regular + E", "qm + B1"),
+        ("C4", "regular", "A + B + E"),
+        ("D1", "regular + A2", "regular"),
+        ("C1", "3*A", "2*A"),
+    ],
+)
+def test_networks_are_invariant(group: str, stream: str, inner: str, head: str) -> None:
+    net = models.resnet(8, 1, group=group, stream=stream, inner=inner, head=head).double()
+    st.testing.assert_equivariant(net, size=16)
+    assert st.typecheck(net, size=16) == net.out_type
+
+
+def test_strides_are_exact_on_odd_sizes_and_warn_on_even_ones() -> None:
+    net = models.resnet(8, 1, downsampling="stride", head="invariant").double()
+    st.testing.assert_equivariant(net, size=17)
+    with pytest.warns(snn.EquivarianceWarning, match="Conv2d is not exactly equivariant to D4"):
+        assert st.testing.equivariance_error(net, size=16) > 1e-6
+
+
+def test_the_papers_head_is_not_invariant_and_says_so() -> None:
+    net = models.resnet(8, 1)
+    with pytest.raises(TypeError, match="its scores are not invariant"):
+        _ = net.out_type
+    with pytest.raises(TypeError, match="a plain linear layer mixes the channels"):
+        st.typecheck(net, size=16)
+
+
+@pytest.mark.parametrize("name", ["resnet", "plain_resnet"])
+def test_saved_models_come_back(name: str, tmp_path: Path) -> None:
+    options = {"copies": 1, "head": "max"} if name == "resnet" else {"width": 4, "inner": 2, "crelu": True}
+    net = models.build_model(name, depth=8, num_classes=3, in_channels=1, **options).eval()
+    net.save_pretrained(tmp_path)
+    again = models.MODELS[name].from_pretrained(tmp_path).eval()
+    x = torch.randn(2, 1, 12, 12)
+    with torch.no_grad():
+        assert torch.equal(net(x), again(x))
+    assert {path.name for path in tmp_path.iterdir()} >= {"config.json", "model.safetensors"}
+
+
+def test_a_plain_network_with_the_same_dense_convolutions() -> None:
+    steerable, plain = models.resnet(14, 2), models.plain_resnet(14, 40, inner=16, crelu=True)
+    dense = snn.to_plain(steerable)
+    shapes = [
+        sorted(tuple(m.weight.shape) for m in net.modules() if isinstance(m, nn.Conv2d)) for net in (dense, plain)
+    ]
+    assert shapes[0] == shapes[1]
+
+
+def test_equal_parameters() -> None:
+    for wanted in (10_000, 250_000):
+        width = models.plain_width(14, wanted)
+        counts = [
+            sum(p.numel() for p in models.plain_resnet(14, w).parameters()) for w in (width - 1, width, width + 1)
+        ]
+        assert abs(counts[1] - wanted) == min(abs(count - wanted) for count in counts)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("resnt", {}, "unknown model 'resnt'. Did you mean `resnet`"),
+        ("resnet", {"copys": 1}, "resnet has no option `copys`. Did you mean `copies`"),
+        ("resnet", {"depth": 9}, "has a depth of 6·blocks"),
+        ("resnet", {"downsampling": "skip"}, "downsampling is one of pool, stride; got 'skip'"),
+        ("resnet", {"head": "tail"}, "head is one of linear, invariant, max; got 'tail'"),
+        ("resnet", {"num_classes": 0}, "num_classes is at least 1, got 0"),
+        ("plain_resnet", {"depth": 10}, "depth is 6·blocks"),
+        ("plain_resnet", {"width": 0}, "are at least 1; got 0"),
+    ],
+)
+def test_bad_options_are_refused(name: str, options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        models.build_model(name, **options)

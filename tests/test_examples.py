@@ -1,0 +1,38 @@
+"""The examples run and say what they promise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def run(name: str, *arguments: str) -> str:
+    process = subprocess.run([sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+def test_the_mixed_network_is_exactly_equivariant() -> None:
+    assert "3*A1 → 10*A1: 6,768 parameters, exactly equivariant" in run("mixed_network.py")
+
+
+def test_the_tour_prints_the_papers_numbers_and_draws(tmp_path: Path) -> None:
+    text = run("tour.py", "--out", str(tmp_path))
+    for number in ("4,448,374", "2,218,888", "9,140,614", "16,777,222", "9,077,620", "6,794,494"):
+        assert number in text
+    assert (tmp_path / "basis_filters.png").stat().st_size > 10_000
+
+
+def test_the_demo_compares_two_networks(tmp_path: Path) -> None:
+    text = run("demo.py", "--out", str(tmp_path / "demo"), "--epochs", "2")
+    assert "all poses" in text
+    assert (tmp_path / "demo" / "report.html").is_file()
+
+
+def test_the_tables_of_the_experiments_are_made_from_their_results() -> None:
+    script = EXAMPLES.parent / "experiments" / "tables.py"
+    process = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
