@@ -29,6 +29,7 @@ class Segments(nn.Module):
         # The channels of each capsule; shorter capsules are filled up with a channel behind the last one, a zero.
         rows = [[*range(s.start, s.stop), *[field_type.channels] * widest][:widest] for s in field_type.slices]
         self._tables = {"capsule_index": capsule_of_channel(field_type), "channel_table": np.array(rows)}
+        self._table_shape = (len(rows), widest)
         for name, table in self._tables.items():
             self.register_buffer(name, torch.tensor(table), persistent=False)
 
@@ -44,8 +45,8 @@ class Segments(nn.Module):
         if self.single:
             return x
         padded = torch.nn.functional.pad(x, (0, 1))
-        gathered: Tensor = padded.index_select(1, self.channel_table.flatten())
-        return gathered.view(len(x), *self.channel_table.shape).sum(2)
+        gathered: Tensor = padded.index_select(1, self.channel_table.flatten()).unflatten(1, self._table_shape)
+        return gathered.sum(2)
 
     def sum(self, x: Tensor) -> Tensor:
         """(batch, channels, …) → (batch, capsules, …): the sum over each capsule's channels."""
