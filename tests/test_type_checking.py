@@ -32,6 +32,10 @@ def field(field_type: st.FieldType, size: int = 9) -> Tensor:
 
 
 ADMITTED: list[tuple[str, st.FieldType, Function]] = [
+    ("larger of two", STREAM, lambda x: torch.maximum(x, 2 * x)),
+    ("symmetric clamp", VECTORS, lambda x: x.clamp(-1, 1)),
+    ("axis", STREAM, lambda x: torch.cat([x[:, :8], x], axis=1).sum(axis=(-2, -1))),
+    ("keywords", STREAM, lambda x: torch.add(input=x, other=x)),
     ("reciprocal", STREAM, lambda x: 1 / x),
     ("difference", VECTORS, lambda x: 2 * x - x),
     ("arithmetic", STREAM, lambda x: 2 * x - x / 3 + 1.5 - (-x)),
@@ -107,6 +111,17 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
     ("equal capsules apart", STREAM, lambda x: torch.cat([x, x], 1), "leaves equal capsules apart"),
     ("lopsided padding", STREAM, lambda x: F.pad(x, (0, 1, 0, 0)), "is not symmetric"),
     ("mask", STREAM, lambda x: x > 0, "`gt` is not known to be equivariant"),
+    ("oblong window", STREAM, lambda x: F.avg_pool2d(x, (1, 3), 1, (0, 1)), "D4 exchanges height and width"),
+    ("oblong padding", STREAM, lambda x: F.pad(x, (1, 1, 2, 2)), "D4 exchanges height and width"),
+    ("oblong output", STREAM, lambda x: F.adaptive_avg_pool2d(x, (2, 3)), "D4 exchanges height and width"),
+    ("oblong enlargement", STREAM, lambda x: F.interpolate(x, size=(9, 18)), "D4 exchanges height and width"),
+    ("dilated window", STREAM, lambda x: F.max_pool2d(x, 3, 3, 0, 2), "samples 9 pixels unevenly"),
+    ("overhanging window", STREAM, lambda x: F.avg_pool2d(x, 3, 2, 1, True), "ceil_mode"),
+    ("broken factor", STREAM, lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear"), "not by a whole factor"),
+    ("layer norm of pixels", SCALARS, lambda x: F.layer_norm(x, (9,)), "Use `snn.LayerNorm`"),
+    ("linear on pixels", SCALARS, lambda x: F.linear(x, torch.eye(9)), "is not the channels"),
+    ("transposition by attribute", STREAM, lambda x: x.mT, "`get` is not known to be equivariant"),
+    ("written channel", STREAM, lambda x: x.clone().__setitem__((slice(None), 0), 0), "writing into a part of a field"),
     ("dropout", STREAM, lambda x: F.dropout(x, 0.5, True), "Use `snn.Dropout`"),
     ("division by a field", STREAM, lambda x: x / x, "is not known to be equivariant"),
 ]
@@ -215,3 +230,13 @@ def test_every_rule_names_an_operation_of_torch(name: str) -> None:
     """A misspelt rule would never be used."""
     homes = (torch, torch.Tensor, F)
     assert any(hasattr(home, spelling) for home in homes for spelling in (name, f"__{name}__"))
+
+
+def test_a_size_that_fits_is_found() -> None:
+    """Strided convolutions fit odd sizes, pooling by two even ones."""
+    odd = nn.Sequential(snn.Conv2d(IMAGE, STREAM, 3, stride=2, padding=1), nn.ReLU())
+    even = nn.Sequential(snn.Conv2d(IMAGE, STREAM, 3, padding=1), nn.AvgPool2d(2))
+    assert st.typecheck(odd, IMAGE) == st.typecheck(even, IMAGE) == STREAM
+    both = nn.Sequential(snn.Conv2d(IMAGE, STREAM, 3, stride=2, padding=1), nn.AvgPool2d(2))
+    with pytest.raises(EquivarianceError, match="pixels unevenly"):
+        st.typecheck(both, IMAGE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import final, overload
 
@@ -57,6 +57,7 @@ class FieldType:
                 )
             if copies:
                 counts[capsule] = counts.get(capsule, 0) + copies
+        _own_capsules(group, counts)  # two different ones of one name could not be told apart in text
         self.group = group
         self.blocks: tuple[tuple[Capsule, int], ...] = tuple(counts.items())
 
@@ -218,21 +219,24 @@ def _own_capsules(group: FiniteGroup, capsules: Iterable[Capsule]) -> dict[str, 
 
 
 def _counted(group: FiniteGroup, spec: object, own: Mapping[str, Capsule]) -> Iterator[tuple[int, Capsule]]:
+    def lookup(name: str) -> Capsule:
+        return own.get(name) or capsule_by_name(group, name)
+
     if isinstance(spec, str):
-        yield from parse_field_type(group, spec, lambda name: own.get(name) or capsule_by_name(group, name))
+        yield from parse_field_type(group, spec, lookup)
     elif isinstance(spec, FieldType):
         yield from ((copies, capsule) for capsule, copies in spec.blocks)
     elif isinstance(spec, Capsule | Representation):
-        yield 1, _as_capsule(spec)
+        yield 1, _as_capsule(spec, lookup)
     elif isinstance(spec, Iterable):
         for item in spec:
             if isinstance(item, tuple) and len(item) == 2:
                 copies, capsule = item
                 if isinstance(copies, bool) or not isinstance(copies, int | np.integer) or copies < 0:
                     raise ValueError(f"a multiplicity is a whole number ≥ 0, got {copies!r} for `{capsule}`.")
-                yield int(copies), _as_capsule(capsule)
+                yield int(copies), _as_capsule(capsule, lookup)
             else:
-                yield 1, _as_capsule(item)
+                yield 1, _as_capsule(item, lookup)
     else:
         raise TypeError(
             f"a field type is text such as '2*regular + E', a capsule, or a sequence of (multiplicity, capsule) pairs; "
@@ -240,7 +244,9 @@ def _counted(group: FiniteGroup, spec: object, own: Mapping[str, Capsule]) -> It
         )
 
 
-def _as_capsule(item: object) -> Capsule:
+def _as_capsule(item: object, lookup: Callable[[str], Capsule]) -> Capsule:
+    if isinstance(item, str):
+        return lookup(item)
     if isinstance(item, Capsule):
         return item
     if isinstance(item, Representation):

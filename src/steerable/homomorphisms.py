@@ -96,8 +96,8 @@ def homomorphisms(source: FiniteGroup, target: FiniteGroup) -> tuple[Homomorphis
 def inclusion(subgroup: FiniteGroup, group: FiniteGroup, embedding: Mapping[str, str] | None = None) -> Homomorphism:
     """The injective map of one group into another.
 
-    Without ``embedding`` (subgroup's element → group's element) elements are matched by name and then, if the names do
-    not fit, by how they move the plane or space: C2's ``r`` is D4's ``r2``.
+    Without ``embedding`` (subgroup's element → group's element) elements are matched by how they move the plane or
+    space: C2's ``r`` is D4's ``r2``. Where one of the groups is abstract they are matched by name.
     """
     candidates = []
     if embedding is not None:
@@ -106,11 +106,17 @@ def inclusion(subgroup: FiniteGroup, group: FiniteGroup, embedding: Mapping[str,
             raise ValueError(f"the embedding of {subgroup.name} into {group.name} leaves out `{missing[0]}`.")
         candidates.append(tuple(embedding[g] for g in subgroup.elements))
     else:
-        if all(g in group for g in subgroup.elements):
-            candidates.append(subgroup.elements)
+        both_act = (
+            subgroup.action is not None
+            and group.action is not None
+            and subgroup.action.shape[1:] == group.action.shape[1:]
+        )
+        # Where both move the same space, that decides: an element called m may be another mirror.
         by_action = _match_actions(subgroup, group)
         if by_action is not None:
             candidates.append(by_action)
+        elif not both_act and all(g in group for g in subgroup.elements):
+            candidates.append(subgroup.elements)
     for images in candidates:
         indices = group.indices(images)
         if len(set(images)) == len(images) and _failing_pair(subgroup, group, indices) is None:

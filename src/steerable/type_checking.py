@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -15,10 +16,14 @@ from torch import Tensor, nn
 
 from steerable.fields import FieldType
 from steerable.nn.module import EquivariantModule
+from steerable.nn.sampling import EquivarianceWarning
 from steerable.nn.type_errors import mismatch
 from steerable.type_rules import RULES, Call, Refusal
 
 __all__ = ["EquivarianceError", "TypedTensor", "typecheck", "typed"]
+
+# Attributes that are the field itself; others, such as .mT, move its pixels.
+_SAME_FIELD = tuple(getattr(Tensor, name).__get__ for name in ("data", "grad", "real"))
 
 _TORCH = os.path.dirname(torch.__file__)
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -63,10 +68,12 @@ class TypedTensor(Tensor):
                 first, second = (plain.field_type for plain in args[:2])
                 raise EquivarianceError(f"{_place()}{mismatch(first, second)}") from error
             raise
+        if name == "setitem":
+            raise EquivarianceError(f"{_place()}writing into a part of a field is not known to be equivariant.")
         if not _has_tensor(value):
             return value
-        if name == "get":  # an attribute that is a tensor, such as .data or .grad
-            return typed(value, args[0].field_type) if value.shape == args[0].shape else value
+        if name == "get" and func in _SAME_FIELD:
+            return typed(value, args[0].field_type)
         rule = RULES.get(name)
         try:
             if rule is None:
@@ -122,7 +129,7 @@ def typecheck(
     model: nn.Module | Callable[[Any], Any],
     in_type: FieldType | None = None,
     *,
-    size: int | tuple[int, int] = 33,
+    size: int | tuple[int, int] | None = None,
     batch: int = 2,
 ) -> FieldType | Any:
     """The type of a model's output, found by running it once on typed tensors; no data is needed.
@@ -133,7 +140,8 @@ def typecheck(
     Args:
         model: any module, or a function of one tensor.
         in_type: the type of its input; by default the model's own ``in_type``.
-        size: height and width of the input that it is run on.
+        size: height and width of the input that it is run on; by default a few, odd and even, are tried until all
+            strides and windows fit one.
         batch: the number of samples in it.
 
     Returns:
@@ -148,6 +156,20 @@ def typecheck(
             f"typecheck needs the type of the input: typecheck(model, in_type=FieldType(...)); got "
             f"{type(in_type).__name__}."
         )
+    sizes = [size] if size is not None else [33, 32, 17, 16]
+    failures: list[Exception] = []
+    for candidate in sizes:
+        with warnings.catch_warnings():
+            if size is None:
+                warnings.simplefilter("error", EquivarianceWarning)
+            try:
+                return _run_typed(model, in_type, candidate, batch)
+            except (EquivarianceError, EquivarianceWarning) as failure:
+                failures.append(failure)
+    raise next((f for f in failures if isinstance(f, EquivarianceError)), None) or EquivarianceError(str(failures[0]))
+
+
+def _run_typed(model: Callable[[Any], Any], in_type: FieldType, size: int | tuple[int, int], batch: int) -> Any:
     height, width = size if isinstance(size, tuple) else (size, size)
     tensor = next((t for t in _tensors(model) if t.is_floating_point()), torch.empty(0))
     x = torch.zeros(batch, in_type.channels, height, width, dtype=tensor.dtype, device=tensor.device)

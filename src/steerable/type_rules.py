@@ -15,7 +15,7 @@ from steerable.capsules import Nonlinearity
 from steerable.fields import FieldType
 from steerable.nn.activations import require
 from steerable.nn.channels import merge_order
-from steerable.nn.sampling import axes_reversed
+from steerable.nn.sampling import axes_reversed, axes_swapped
 from steerable.nn.type_errors import mismatch
 
 __all__ = ["RULES", "Call", "Refusal", "Result"]
@@ -41,7 +41,11 @@ class Call:
     value: Any
 
     def argument(self, position: int, name: str, default: Any = None) -> Any:
-        return self.args[position] if len(self.args) > position else self.kwargs.get(name, default)
+        if len(self.args) > position:
+            return self.args[position]
+        if name == "dim" and "axis" in self.kwargs:
+            return self.kwargs["axis"]
+        return self.kwargs.get(name, default)
 
     def type_of(self, argument: object) -> FieldType | None:
         return self.types.get(id(argument))
@@ -66,11 +70,17 @@ def keep(call: Call) -> Result:
 
 
 def add(call: Call) -> Result:
-    a, b = call.args[0], call.argument(1, "other")
+    a, b = call.argument(0, "input"), call.argument(1, "other")
     type_a, type_b = call.type_of(a), call.type_of(b)
     if type_a is not None and type_b is not None:
         if type_a != type_b:
             raise Refusal(mismatch(type_a, type_b))
+        if a.ndim != b.ndim:
+            raise Refusal(
+                f"`{call.name}` of a field and a pooled field, of shapes {tuple(a.shape)} and {tuple(b.shape)}: "
+                "they do not "
+                f"belong to the same pixels."
+            )
         return type_a
     known = type_a or type_b
     if known is None or not _is_scalar(b if type_a is not None else a):
@@ -89,8 +99,16 @@ def add(call: Call) -> Result:
     return known
 
 
+def extremum(call: Call) -> Result:
+    """The larger or smaller of two fields, channel by channel."""
+    types = [call.type_of(call.argument(k, name)) for k, name in enumerate(("input", "other"))]
+    if types[0] is None or types[0] != types[1]:
+        raise Refusal(f"`{call.name}` takes two fields of one type, got `{types[0]}` and `{types[1]}`.")
+    return nonlinearity("pointwise")(call)
+
+
 def multiply(call: Call) -> Result:
-    a, b = call.args[0], call.argument(1, "other")
+    a, b = call.argument(0, "input"), call.argument(1, "other")
     type_a, type_b = call.type_of(a), call.type_of(b)
     if type_a is not None and type_b is not None:
         for one, other in ((type_a, type_b), (type_b, type_a)):
@@ -114,7 +132,7 @@ def multiply(call: Call) -> Result:
 
 
 def divide(call: Call) -> Result:
-    if call.type_of(call.args[0]) is None or call.type_of(call.argument(1, "other")) is not None:
+    if call.type_of(call.argument(0, "input")) is None or call.type_of(call.argument(1, "other")) is not None:
         raise Refusal(
             f"`{call.name}` by a field is not known to be equivariant. Divide by a number, or use `snn.Gated`."
         )
@@ -135,6 +153,12 @@ def nonlinearity(kind: Nonlinearity) -> Callable[[Call], Result]:
 def hardtanh(call: Call) -> Result:
     low, high = call.argument(1, "min_val", -1.0), call.argument(2, "max_val", 1.0)
     return nonlinearity("odd" if low == -high else "pointwise")(call)
+
+
+def clamp(call: Call) -> Result:
+    low, high = call.argument(1, "min"), call.argument(2, "max")
+    symmetric = isinstance(low, int | float) and isinstance(high, int | float) and low == -high
+    return nonlinearity("odd" if symmetric else "pointwise")(call)
 
 
 def power(call: Call) -> Result:
@@ -186,17 +210,28 @@ def window_pool(kind: Nonlinearity | None) -> Callable[[Call], Result]:
         stride = call.argument(2, "stride")
         stride = kernel if stride in (None, [], ()) else _pair(stride)
         padding = _pair(call.argument(3, "padding", 0))
-        _check_windows(call, kernel, stride, padding)
+        # avg_pool2d's fifth argument is ceil_mode, max_pool2d's is dilation.
+        dilation = _pair(call.argument(4, "dilation", 1)) if kind is not None else (1, 1)
+        ceil_mode = call.argument(5 if kind is not None else 4, "ceil_mode", False)
+        extent = (dilation[0] * (kernel[0] - 1) + 1, dilation[1] * (kernel[1] - 1) + 1)
+        _check_windows(call, extent, stride, padding)
+        if ceil_mode:
+            raise Refusal(f"`{call.name}` with ceil_mode lets windows hang over one side only. Leave it off.")
         return call.field_type
 
     return rule
 
 
 def interpolate(call: Call) -> Result:
-    mode = call.argument(3, "mode", "nearest")
     before, after = call.field.shape[-2:], call.value.shape[-2:]
-    if mode == "nearest" and any(a % b for b, a in zip(before, after, strict=True)):
-        raise Refusal("nearest-neighbour interpolation by a factor that is no whole number samples the grid unevenly.")
+    factors = [a / b for b, a in zip(before, after, strict=True)]
+    _check_square(call, "scale", (factors[0], factors[1]))
+    if any(a % b for b, a in zip(before, after, strict=True)):
+        raise Refusal(
+            f"`{call.name}` from {tuple(before)} to {tuple(after)} pixels, not by a whole factor, samples the "
+            "grid unevenly. "
+            f"Use a whole factor, or adaptive_avg_pool2d."
+        )
     return call.field_type
 
 
@@ -210,6 +245,7 @@ def pad(call: Call) -> Result:
         raise Refusal(
             f"the padding {tuple(widths)} is not symmetric, which moves the image's centre. Pad both sides alike."
         )
+    _check_square(call, "padding", (top, left))
     if call.argument(2, "mode", "constant") == "constant" and call.argument(3, "value", None):
         return nonlinearity("pointwise")(call)
     return call.field_type
@@ -253,7 +289,23 @@ def flatten(call: Call) -> Result:
     )
 
 
+def adaptive_pool(kind: Nonlinearity | None) -> Callable[[Call], Result]:
+    def rule(call: Call) -> Result:
+        if kind is not None:
+            nonlinearity(kind)(call)
+        height, width = call.value.shape[-2:]
+        _check_square(call, "output", (height, width))
+        return call.field_type
+
+    return rule
+
+
 def linear(call: Call) -> Result:
+    if call.field.ndim != 2:
+        raise Refusal(
+            f"a linear layer on a tensor of shape {tuple(call.field.shape)} mixes the last dimension, which is not the "
+            f"channels. Pool first, or use `snn.Conv2d` with kernel size 1."
+        )
     if not _is_trivial(call.field_type):
         raise Refusal(
             f"a plain linear layer mixes the channels of `{call.field_type}`, which the group moves. Use "
@@ -284,6 +336,12 @@ def plain_norm(call: Call) -> Result:
             f"norm of steerable.nn, for instance `snn.BatchNorm2d`."
         )
     return call.field_type
+
+
+def layer_norm(call: Call) -> Result:
+    raise Refusal(
+        f"`{call.name}` normalises the last dimensions, pixels among them, with a weight for each. Use `snn.LayerNorm`."
+    )
 
 
 def softmax(call: Call) -> Result:
@@ -333,7 +391,18 @@ def _between(field_type: FieldType, start: int, stop: int) -> FieldType:
     return field_type[borders.index(start) : borders.index(stop)]
 
 
+def _check_square(call: Call, what: str, pair: tuple[float, float]) -> None:
+    if pair[0] != pair[1] and axes_swapped(call.field_type.group):
+        raise Refusal(
+            f"{call.field_type.group.name} exchanges height and width, so that the {what} of `{call.name}` has "
+            "one extent for "
+            f"both; got {pair}."
+        )
+
+
 def _check_windows(call: Call, kernel: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int]) -> None:
+    for what, value in (("kernel", kernel), ("stride", stride), ("padding", padding)):
+        _check_square(call, what, value)
     for axis, is_reversed in enumerate(axes_reversed(call.field_type.group)):
         n = int(call.field.shape[2 + axis])
         if is_reversed and (n + 2 * padding[axis] - kernel[axis]) % stride[axis]:
@@ -370,7 +439,7 @@ def _table() -> dict[str, Callable[[Call], Result]]:
             keep,
             "clone contiguous detach to float double half bfloat16 type type_as cpu cuda neg negative "
             "requires_grad_ zeros_like "
-            "pin_memory adaptive_avg_pool2d",
+            "pin_memory",
         ),
         (add, "add sub subtract radd rsub iadd isub rsub"),
         (multiply, "mul multiply rmul imul"),
@@ -379,11 +448,15 @@ def _table() -> dict[str, Callable[[Call], Result]]:
             nonlinearity("pointwise"),
             "relu relu6 leaky_relu elu selu celu gelu silu mish sigmoid logsigmoid softplus hardswish "
             "hardsigmoid threshold exp expm1 "
-            "log log1p sqrt rsqrt square abs clamp clamp_min clamp_max reciprocal cos cosh adaptive_max_pool2d "
+            "log log1p sqrt rsqrt square abs clamp_min clamp_max reciprocal cos cosh "
             "prelu rrelu",
         ),
         (nonlinearity("odd"), "tanh softsign sin sinh tan asinh atan erf sign hardshrink softshrink tanhshrink"),
         (hardtanh, "hardtanh"),
+        (clamp, "clamp clip"),
+        (extremum, "maximum minimum fmax fmin"),
+        (adaptive_pool(None), "adaptive_avg_pool2d"),
+        (adaptive_pool("pointwise"), "adaptive_max_pool2d"),
         (power, "pow"),
         (dropout, "dropout dropout2d feature_dropout alpha_dropout"),
         (concatenate, "cat concat concatenate"),
@@ -396,7 +469,8 @@ def _table() -> dict[str, Callable[[Call], Result]]:
         (flatten, "flatten view reshape squeeze view_as reshape_as"),
         (linear, "linear"),
         (convolve, "conv2d"),
-        (plain_norm, "batch_norm instance_norm group_norm layer_norm rms_norm"),
+        (plain_norm, "batch_norm instance_norm group_norm"),
+        (layer_norm, "layer_norm rms_norm"),
         (softmax, "softmax log_softmax softmin"),
         (index, "getitem"),
         (split, "chunk split split_with_sizes tensor_split"),

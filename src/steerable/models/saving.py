@@ -5,13 +5,30 @@ Loading never unpickles anything: the config names a model of this library and i
 
 from __future__ import annotations
 
-try:
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin
-except ImportError as error:
-    raise ImportError(
-        "steerable.models saves and loads with huggingface_hub and safetensors. Install them with "
-        "pip install 'steerable[training]'."
-    ) from error
+else:
+    try:
+        from huggingface_hub import PyTorchModelHubMixin
+    except ImportError:
+
+        class PyTorchModelHubMixin:
+            """Stands in for the mixin: networks can be built and trained, but not saved as folders."""
+
+            def __init_subclass__(cls, **options: Any) -> None:
+                super().__init_subclass__()
+
+            def save_pretrained(self, *arguments: Any, **options: Any) -> None:
+                raise ImportError(
+                    "saving and loading models needs huggingface_hub and safetensors: "
+                    "pip install 'steerable[training]'."
+                )
+
+            from_pretrained = classmethod(save_pretrained)
+            push_to_hub = save_pretrained
+
 
 __all__ = ["SavedModel"]
 

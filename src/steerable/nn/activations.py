@@ -85,6 +85,7 @@ class Pointwise(EquivariantModule):
     def __init__(self, field_type: FieldType, function: ScalarFunction) -> None:
         super().__init__(field_type, field_type)
         require(self._label(function), field_type, self.kind)
+        _check_acts_on_values(self._label(function), function, field_type.channels)
         self.function = function
 
     def _label(self, function: ScalarFunction) -> str:
@@ -268,6 +269,25 @@ class CReLU(Concatenated):
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, nn.ReLU(), scale_free=True)
+
+
+def _check_acts_on_values(label: str, function: ScalarFunction, channels: int) -> None:
+    """Refuse a function that sees where a value stands: a PReLU per channel, a softmax."""
+    parameters = list(function.parameters()) if isinstance(function, nn.Module) else []
+    like = parameters[0] if parameters else torch.empty(0, dtype=torch.float64, device="cpu")
+    if like.device.type == "meta":
+        return
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1, channels, 2, 3, generator=generator, dtype=torch.float64, device="cpu").to(like)
+    order = torch.randperm(x.numel(), generator=generator, device="cpu").to(like.device)
+    with torch.no_grad():
+        moved = function(x.flatten()[order].view_as(x))
+        expected = function(x)
+    if expected.shape != x.shape or not torch.allclose(moved, expected.flatten()[order].view_as(x), atol=1e-5):
+        raise TypeError(
+            f"{label}: the function does not act on each value alone; what it does to a value depends on where "
+            f"the value stands. Use a function of single values, without parameters per channel."
+        )
 
 
 def _function_name(function: ScalarFunction) -> str:

@@ -46,13 +46,14 @@ class FilterBankModule(EquivariantModule):
         self.plan = BankPlan(in_type, out_type, kernel_size, groups)
         self.register_constant("basis", self.plan.basis)
         self.weight = nn.Parameter(torch.empty(self.plan.parameters))
-        self.register_buffer("gather_index", None, persistent=False)
-        self.register_buffer("gather_scale", None, persistent=False)
         self.invariants = InvariantPlan(out_type)
         self.bias: nn.Parameter | None = None
         if bias and self.invariants.parameters:
             self.register_constant("bias_directions", self.invariants.directions)
             self.bias = nn.Parameter(torch.zeros(self.invariants.parameters))
+        # Last, because torch.export counts buffers that are None.
+        self.register_buffer("gather_index", None, persistent=False)
+        self.register_buffer("gather_scale", None, persistent=False)
         self._kept: tuple[Any, Tensor, Tensor, Tensor | None] | None = None
         if self.plan.parameters == 0:
             warnings.warn(

@@ -51,7 +51,12 @@ class NormReLU(NormActivation):
 
     def __init__(self, field_type: FieldType, bias: float = 0.1) -> None:
         super().__init__(field_type, nn.ReLU())
-        self.threshold = nn.Parameter(torch.full((len(field_type),), float(bias)))
+        self.initial = float(bias)
+        self.threshold = nn.Parameter(torch.full((len(field_type),), self.initial))
+
+    def reset_parameters(self) -> None:
+        """Back to the b of the start."""
+        nn.init.constant_(self.threshold, self.initial)
 
     def respond(self, length: Tensor) -> Tensor:
         return self.function(shift_channels(length, -self.threshold.to(length.dtype)))

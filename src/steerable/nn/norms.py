@@ -120,7 +120,13 @@ class _StatisticsNorm(CapsuleNorm):
         self.register_buffer("running_var", torch.ones(len(field_type)) if tracked else None)
         self.register_buffer("num_batches_tracked", torch.tensor(0, dtype=torch.long) if tracked else None)
 
+    def reset_parameters(self) -> None:
+        """Scale 1, shift 0, and running statistics as if nothing had been seen."""
+        super().reset_parameters()
+        self.reset_running_stats()
+
     def reset_running_stats(self) -> None:
+        """Forget what was seen in training."""
         if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
             self.running_mean.zero_()
             self.running_var.fill_(1)
@@ -250,13 +256,20 @@ class BatchNorm2d(_StatisticsNorm):
         spread = _SumOverProcesses.apply(n * (variance + (mean - whole).square())) / total
         return whole, spread, total.squeeze(0)
 
-    @torch.no_grad()
     def plain(self) -> nn.Module:
         """A ``torch.nn.BatchNorm2d`` in evaluation mode with the same statistics on every channel of a capsule."""
+        return super().plain() if self.running_mean is None else self._with_statistics(nn.BatchNorm2d)
+
+    def plain_vector(self) -> nn.Module:
+        """The same for pooled fields, (batch, channels): a ``torch.nn.BatchNorm1d``."""
+        return super().plain() if self.running_mean is None else self._with_statistics(nn.BatchNorm1d)
+
+    @torch.no_grad()
+    def _with_statistics(self, kind: type[nn.BatchNorm1d] | type[nn.BatchNorm2d]) -> nn.Module:
         if self.running_mean is None or self.running_var is None:
-            return super().plain()
+            raise RuntimeError("only a norm with running statistics has a plain counterpart")
         like = self.running_mean
-        norm = nn.BatchNorm2d(self.in_type.channels, self.eps, device=like.device, dtype=like.dtype)
+        norm = kind(self.in_type.channels, self.eps, device=like.device, dtype=like.dtype)
         variance = self.segments.spread(self.running_var.unsqueeze(0)).squeeze(0)
         norm.running_mean, norm.running_var = like.clone(), variance.clone()
         if self.weight is not None:
