@@ -214,3 +214,13 @@ E = st.FieldType(D4, "E")
 def test_mistakes_are_refused(build, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         build()
+
+
+def test_two_capsules_of_one_name_are_refused() -> None:
+    turned = st.Capsule(D4.irrep("E").change_basis([[0.6, -0.8], [0.8, 0.6]]), "E")
+    with pytest.raises(ValueError, match="two different capsules of D4 are called `E`; rename one of them"):
+        st.FieldType(D4, [turned, D4.capsule("E")])
+
+
+def test_capsules_may_be_named_in_a_list() -> None:
+    assert st.FieldType(D4, [(2, "E"), "regular"]) == st.FieldType(D4, "2*E + regular")

@@ -100,3 +100,9 @@ def test_an_embedding_may_be_given() -> None:
 def test_what_is_no_homomorphism_is_refused(build, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build()
+
+
+def test_where_both_groups_move_the_plane_names_do_not_decide() -> None:
+    """A group whose m mirrors up and down is D4's {e, mr2}, not its {e, m}."""
+    up_down = st.group_from_matrices({"m": [[1, 0], [0, -1]]})
+    assert st.inclusion(up_down, st.dihedral(4)).images == ("e", "mr2")

@@ -199,3 +199,9 @@ def test_what_is_refused_is_really_not_equivariant(name: str) -> None:
     else:
         assert error > 0.1
         refusal(snn.ReLU, field_type)
+
+
+@pytest.mark.parametrize("function", [torch.nn.PReLU(8), torch.nn.Softmax(-1)])
+def test_functions_that_see_where_a_value_stands_are_refused(function: torch.nn.Module) -> None:
+    with pytest.raises(TypeError, match="the function does not act on each value alone"):
+        snn.Pointwise(st.FieldType(st.dihedral(4), "regular"), function)

@@ -153,3 +153,19 @@ def test_parallel_and_concat_refuse() -> None:
     assert refusal(snn.Concat, [QM, FieldType(st.cyclic(4), "regular")]) == (
         "cannot add a field type of D4 and one of C4: different groups act on them. Restrict one of them first."
     )
+
+
+def test_a_layer_used_twice_stays_twice_in_the_plain_network() -> None:
+    relu = snn.ReLU(REGULAR)
+    net = snn.Sequential(snn.Conv2d(REGULAR, REGULAR, 3), relu, snn.Conv2d(REGULAR, REGULAR, 3), relu).eval()
+    x = torch.randn(1, REGULAR.channels, 9, 9)
+    with torch.no_grad():
+        assert torch.equal(snn.to_plain(net)(x), net(x))
+
+
+def test_a_norm_of_pooled_fields_has_a_plain_counterpart() -> None:
+    net = snn.Sequential(snn.GlobalAvgPool(REGULAR), snn.BatchNorm2d(REGULAR), snn.ReLU(REGULAR))
+    net(torch.randn(4, REGULAR.channels, 5, 5))
+    x = torch.randn(2, REGULAR.channels, 5, 5)
+    with torch.no_grad():
+        assert torch.allclose(snn.to_plain(net)(x), net.eval()(x), atol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import numpy as np
@@ -278,6 +279,10 @@ def _check_acts_on_values(label: str, function: ScalarFunction, channels: int) -
     if like.device.type == "meta":
         return
     generator = torch.Generator().manual_seed(0)
+    if parameters:  # parameters per channel may begin equal; they will not stay so
+        function = copy.deepcopy(function)
+        for parameter in function.parameters():  # type: ignore[attr-defined]
+            parameter.data = torch.rand(parameter.shape, generator=generator, device="cpu").to(parameter)
     x = torch.randn(1, channels, 2, 3, generator=generator, dtype=torch.float64, device="cpu").to(like)
     order = torch.randperm(x.numel(), generator=generator, device="cpu").to(like.device)
     with torch.no_grad():

@@ -28,7 +28,7 @@ __all__ = [
     "NormMaxPool2d",
 ]
 
-_REMEDY = "Or use AdaptiveAvgPool2d, whose windows are symmetric for any size."
+_REMEDY = "Or use adaptive pooling, whose windows are symmetric for any size."
 
 
 class _WindowPool(EquivariantModule):
@@ -105,6 +105,8 @@ class MaxPool2d(_WindowPool):
 
 class NormMaxPool2d(_WindowPool):
     """The capsule of the greatest length in a window at s·x; capsules must be orthogonal.
+
+    Of capsules of exactly the same length the first one counts, so that ties, rare in real data, are not equivariant.
 
     Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …).
     """

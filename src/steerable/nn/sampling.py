@@ -12,10 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from steerable.groups import FiniteGroup
 from steerable.nn.channels import is_traced
+from steerable.nn.module import EquivariantModule
 
 __all__ = ["EquivarianceWarning", "SamplingGuard", "axes_reversed", "axes_swapped", "pair"]
 
@@ -62,7 +63,7 @@ class SamplingGuard:
 
     def __init__(
         self,
-        owner: nn.Module,
+        owner: EquivariantModule,
         group: FiniteGroup,
         extent: tuple[int, int],
         stride: tuple[int, int],
@@ -79,6 +80,7 @@ class SamplingGuard:
                         f"extent for both; got {value}."
                     )
         self.owner_name = type(owner).__name__
+        self.types = f"`{owner.in_type}` to `{owner.out_type}`"  # to find it in a network of many
         self.group_name = group.name
         self.extent, self.stride, self.padding = extent, stride, padding
         self.reversed = axes_reversed(group)
@@ -108,7 +110,8 @@ class SamplingGuard:
                 message = (
                     f"{self.owner_name} is not exactly equivariant to {self.group_name} on inputs of {name} {n}: with "
                     f"kernel {k}, stride {s} and padding {p} the sampled grid is not symmetric. Sizes that fit: "
-                    f"{fitting} (in general those with {shifted} divisible by {s}). {self.remedy}"
+                    f"{fitting} (in general those with {shifted} divisible by {s}). {self.remedy} The layer maps "
+                    f"{self.types}."
                 )
                 if self.strict:
                     raise ValueError(message)
