@@ -38,8 +38,8 @@ def main() -> None:
     size = sum(p.numel() for p in build_model(in_channels=1, **STEERABLE).parameters())
     plain = {"name": "plain_resnet", "depth": 8, "width": plain_width(8, size, in_channels=1)}
     console.print(
-        "Two networks learn 1,438 upright 8×8 digits. Then they see 359 others, each as it is, turned by 90°, 180° and "
-        "270°, and mirrored."
+        "Two networks learn 1,438 upright 8×8 digits. Then they see 359 others, each as it is, turned by 90°, 180° "
+        "and 270°, and mirrored."
     )
     shutil.rmtree(arguments.out, ignore_errors=True)
     started, results = time.perf_counter(), {}

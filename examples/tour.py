@@ -65,8 +65,8 @@ def show_group(console: Console, group: st.FiniteGroup) -> None:
         console,
         "1. The group D4",
         f"The {group.order} symmetries of a square: {' '.join(group.elements)}. [bold]r[/bold] turns an image by 90° "
-        "counter-clockwise, [bold]m[/bold] mirrors left and right, [bold]mr[/bold] is m after r. Its character table, "
-        "one column per conjugacy class:",
+        "counter-clockwise, [bold]m[/bold] mirrors left and right, [bold]mr[/bold] is m after r. Its character "
+        "table, one column per conjugacy class:",
     )
     characters = st.character_table(group)
     table = Table("irrep", box=None)
@@ -180,8 +180,8 @@ def show_capsules(console: Console, group: st.FiniteGroup) -> None:
         console,
         "4. Capsules (appendix C) and the nonlinearities that they admit",
         "A quotient capsule has one channel per coset of a subgroup K. What a capsule admits is read off its "
-        "matrices: permutations admit any pointwise function such as ReLU; signs need an odd or a "
-        "concatenated one such as CReLU.",
+        "matrices: permutations admit any pointwise function such as ReLU; signs need an odd or a concatenated one "
+        "such as CReLU.",
     )
     table = Table("subgroup K", "capsule", box=None)
     table.add_column("dim", justify="right")
@@ -211,9 +211,9 @@ def show_networks(console: Console, group: st.FiniteGroup) -> None:
     heading(
         console,
         "5. What the paper's networks cost",
-        "The residual stream is n·(regular + qm + qmr2 + qmr3), the inner layer n·(A1 + A2 + B1 + B2 + 2·E), in three "
-        "stages of n, 2n and 4n copies. The parameters of all convolutions, beside the paper's numbers (the last one "
-        "agrees when the linear classifier is counted too):",
+        "The residual stream is n·(regular + qm + qmr2 + qmr3), the inner layer n·(A1 + A2 + B1 + B2 + 2·E), in "
+        "three stages of n, 2n and 4n copies. The parameters of all convolutions, beside the paper's numbers (the "
+        "last one agrees when the linear classifier is counted too):",
     )
     table = Table("depth", "widths", "n", "convolution parameters", "paper says", "", box=None)
     for column in (0, 2, 3, 4):
@@ -231,8 +231,8 @@ def show_networks(console: Console, group: st.FiniteGroup) -> None:
     console.print(table)
 
     console.print(
-        "\nA parameter stands for μ weights of a plain convolution between the same numbers of channels. "
-        "In one block (n = 1):\n"
+        "\nA parameter stands for μ weights of a plain convolution between the same numbers of channels. In one "
+        "block (n = 1):\n"
     )
     table = Table("convolution", "from", "to", "weights", "parameters", "μ", box=None)
     for column in (3, 4, 5):

@@ -49,7 +49,7 @@ class Capsule:
         name = name if name is not None else representation.name
         if name is None or not _NAME.fullmatch(name):
             raise ValueError(
-                f"a capsule needs a name made of letters, digits and _ that does not start with a digit, since it is "
+                "a capsule needs a name made of letters, digits and _ that does not start with a digit, since it is "
                 f"written in field types; got {name!r}. Pass name=..."
             )
         if representation.dim == 0:

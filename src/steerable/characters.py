@@ -50,7 +50,7 @@ def intertwining_number(pi: Representation, rho: Representation) -> int:
     if pi.group != rho.group:
         raise TypeError(
             f"an intertwiner maps between representations of one group; got {pi.group.name} and {rho.group.name}. "
-            f"Restrict both to a common subgroup first."
+            "Restrict both to a common subgroup first."
         )
     return whole_number(inner_product(pi.character, rho.character))
 

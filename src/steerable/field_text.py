@@ -123,8 +123,8 @@ class _Parser:
     def _fail(self, token: _Token, reason: str) -> NoReturn:
         marked = self.text.replace("\n", " ").replace("\t", " ")
         raise ValueError(
-            f"cannot read this field type of {self.group.name}: {reason}{'' if reason.endswith('?') else '.'}\n"
-            f"  {marked}\n  {' ' * token.start}^"
+            f"cannot read this field type of {self.group.name}: {reason}{'' if reason.endswith('?') else '.'}\n  "
+            f"{marked}\n  {' ' * token.start}^"
         ) from None
 
 

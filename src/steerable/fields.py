@@ -117,7 +117,7 @@ class FieldType:
         if other.group != self.group:
             raise TypeError(
                 f"cannot add a field type of {self.group.name} and one of {other.group.name}: different groups act on "
-                f"them. Restrict one of them first."
+                "them. Restrict one of them first."
             )
         return FieldType(self.group, [(n, c) for c, n in (*self.blocks, *other.blocks)])
 
@@ -186,8 +186,8 @@ def parameter_utilization(in_type: FieldType, out_type: FieldType, kernel_size: 
     plain = pixel_patch(in_type.group, kernel_size).dim * in_type.channels * out_type.channels
     if cost == 0:
         raise ValueError(
-            f"there is no equivariant map from `{in_type}` to `{out_type}` with kernel size {kernel_size}, so that the "
-            f"utilization has no value. Choose types that share an irrep, or a larger kernel."
+            f"there is no equivariant map from `{in_type}` to `{out_type}` with kernel size {kernel_size}, so that "
+            "the utilization has no value. Choose types that share an irrep, or a larger kernel."
         )
     return plain / cost
 
@@ -201,8 +201,8 @@ def _check_one_group(in_type: FieldType, out_type: FieldType) -> None:
             )
     if in_type.group != out_type.group:
         raise TypeError(
-            f"a filter bank maps between fields of one group; got `{in_type}` of {in_type.group.name} and `{out_type}` "
-            f"of {out_type.group.name}. Restrict one of them first."
+            f"a filter bank maps between fields of one group; got `{in_type}` of {in_type.group.name} and "
+            f"`{out_type}` of {out_type.group.name}. Restrict one of them first."
         )
 
 
@@ -239,8 +239,8 @@ def _counted(group: FiniteGroup, spec: object, own: Mapping[str, Capsule]) -> It
                 yield 1, _as_capsule(item, lookup)
     else:
         raise TypeError(
-            f"a field type is text such as '2*regular + E', a capsule, or a sequence of (multiplicity, capsule) pairs; "
-            f"got {type(spec).__name__}."
+            "a field type is text such as '2*regular + E', a capsule, or a sequence of (multiplicity, capsule) "
+            f"pairs; got {type(spec).__name__}."
         )
 
 

@@ -63,7 +63,7 @@ def sparse_kernel_basis(rho_in: Representation, rho_out: Representation, size: i
     if rho_in.group != rho_out.group:
         raise TypeError(
             f"a filter bank maps between fields of one group; got {rho_in.group.name} and {rho_out.group.name}. "
-            f"Restrict one of them first."
+            "Restrict one of them first."
         )
     return _kernel_basis(rho_in, rho_out, patch_size(rho_in.group, size))
 
@@ -72,8 +72,8 @@ def patch_size(group: FiniteGroup, size: int | Sequence[int]) -> tuple[int, ...]
     """The patch's extent along each axis of the space that the group acts on, checked."""
     if group.action is None:
         raise ValueError(
-            f"{group.name} is abstract: nothing says how it moves pixels. Use cyclic(n), dihedral(n), octahedral(), or "
-            f"group_from_matrices(...) with 2×2 or 3×3 orthogonal matrices."
+            f"{group.name} is abstract: nothing says how it moves pixels. Use cyclic(n), dihedral(n), octahedral(), "
+            "or group_from_matrices(...) with 2×2 or 3×3 orthogonal matrices."
         )
     axes = group.action.shape[1]
     extents = tuple(size) if isinstance(size, Sequence) else (size,) * axes
@@ -114,8 +114,8 @@ def _tap_images(group: FiniteGroup, shape: tuple[int, ...]) -> IntArray:
         if -1 in found or np.abs(moved[g] - nearest).max() > 1e-6:
             raise ValueError(
                 f"`{element}` of {group.name} does not map the {'×'.join(map(str, shape))} pixel grid onto itself. "
-                f"Pixel filters are exact for C1, C2, C4, D1, D2, D4 (square patches for C4 and D4) and for the "
-                f"octahedral groups (cubes); restrict to such a subgroup."
+                "Pixel filters are exact for C1, C2, C4, D1, D2, D4 (square patches for C4 and D4) and for the "
+                "octahedral groups (cubes); restrict to such a subgroup."
             )
         image[g] = found
     image.setflags(write=False)
@@ -158,7 +158,7 @@ def _kernel_basis(rho_in: Representation, rho_out: Representation, shape: tuple[
     if basis.count != expected:
         raise ArithmeticError(
             f"found {basis.count} kernels from {rho_in} to {rho_out}, but ⟨χ_patch χ_in, χ_out⟩ = {expected}. This is "
-            f"a bug, or the matrices are too inexact."
+            "a bug, or the matrices are too inexact."
         )
     return basis
 

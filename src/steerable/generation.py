@@ -122,7 +122,7 @@ def _generate(
                 if j >= max_order:
                     raise ValueError(
                         f"the generators {', '.join(labels)} did not close within {max_order} elements. Is each of "
-                        f"finite order, and are the entries exact enough? For a larger group raise max_order."
+                        "finite order, and are the entries exact enough? For a larger group raise max_order."
                     )
                 elements.append(product)
                 words.append((*words[i], labels[s]))

@@ -324,8 +324,8 @@ class FiniteGroup:
         members = np.unique(self.indices(elements))
         if self.identity_index not in members:
             raise ValueError(
-                f"{{{', '.join(self._names(members))}}} is no subgroup of {self.name}: the identity "
-                f"`{self.identity}` is missing. Add it, or use generated_by(...)."
+                f"{{{', '.join(self._names(members))}}} is no subgroup of {self.name}: the identity `{self.identity}` "
+                "is missing. Add it, or use generated_by(...)."
             )
         products = self.table[np.ix_(members, members)]
         outside = ~np.isin(products, members)
@@ -333,8 +333,8 @@ class FiniteGroup:
             a, b = np.argwhere(outside)[0]
             raise ValueError(
                 f"{{{', '.join(self._names(members))}}} is no subgroup of {self.name}: the product "
-                f"`{self.elements[members[a]]}`·`{self.elements[members[b]]}` = "
-                f"`{self.elements[products[a, b]]}` is missing. Add it, or use generated_by(...)."
+                f"`{self.elements[members[a]]}`·`{self.elements[members[b]]}` = `{self.elements[products[a, b]]}` is "
+                "missing. Add it, or use generated_by(...)."
             )
         return members
 

@@ -30,16 +30,15 @@ class Homomorphism:
     def __post_init__(self) -> None:
         if len(self.images) != self.source.order:
             raise ValueError(
-                f"a map from {self.source.name} names {self.source.order} images, one per element; "
-                f"got {len(self.images)}."
+                f"a map from {self.source.name} names {self.source.order} images, one per element; got "
+                f"{len(self.images)}."
             )
         failing = _failing_pair(self.source, self.target, self.indices)
         if failing is not None:
             a, b = failing
             raise ValueError(
-                f"the map from {self.source.name} to {self.target.name} is no homomorphism: the image of "
-                f"`{a}`·`{b}` = `{self.source.multiply(a, b)}` is not the product of the images "
-                f"`{self(a)}` and `{self(b)}`."
+                f"the map from {self.source.name} to {self.target.name} is no homomorphism: the image of `{a}`·`{b}` "
+                f"= `{self.source.multiply(a, b)}` is not the product of the images `{self(a)}` and `{self(b)}`."
             )
 
     def __call__(self, element: str) -> str:

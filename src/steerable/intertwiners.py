@@ -77,7 +77,7 @@ def hom_basis(pi: Representation, rho: Representation) -> SparseBasis:
     if basis.count != expected:
         raise ArithmeticError(
             f"found {basis.count} intertwiners from {pi} to {rho}, but ⟨χ_π, χ_ρ⟩ = {expected}. This is a bug, or the "
-            f"matrices are too inexact."
+            "matrices are too inexact."
         )
     return basis
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from steerable.capsules import Capsule
 from steerable.families import dihedral
 from steerable.fields import FieldType, parameter_cost
 from steerable.groups import FiniteGroup
 
-__all__ = ["BlockPlan", "ConvolutionPlan", "ResNetPlan", "activated", "resnet_plan"]
+__all__ = ["BlockPlan", "ConvolutionPlan", "ResNetPlan", "activated", "network_nonlinearity", "resnet_plan"]
 
 
 @dataclass(frozen=True)
@@ -28,24 +30,23 @@ class ConvolutionPlan:
         return parameter_cost(self.in_type, self.out_type, self.kernel_size)
 
 
-def activated(field_type: FieldType) -> FieldType:
-    """The type after a network's nonlinearity: ReLU where all capsules are permutations, CReLU where all are monomial,
-    else for each capsule what suits it (permutations and orthogonal capsules stay, monomial ones are doubled).
-    """
+def network_nonlinearity(field_type: FieldType) -> Literal["ReLU", "CReLU", "mixed"]:
+    """What a network puts behind a type: ReLU on permutations, CReLU on monomial capsules, else each capsule's own."""
     kinds = [capsule for capsule, _ in field_type.blocks]
     if all(capsule.admits("pointwise") for capsule in kinds):
+        return "ReLU"
+    return "CReLU" if all(capsule.admits("scale-free concatenated") for capsule in kinds) else "mixed"
+
+
+def activated(field_type: FieldType) -> FieldType:
+    """The type after that nonlinearity; in a mixed one monomial capsules are doubled, and all others stay."""
+    chosen = network_nonlinearity(field_type)
+    if chosen == "ReLU":
         return field_type
-    if all(capsule.admits("scale-free concatenated") for capsule in kinds):
-        return field_type.after_concatenation()
-    stack = [
-        (n, after)
-        for capsule, n in field_type.blocks
-        for after in (
-            capsule.after_concatenation()
-            if capsule.admits("scale-free concatenated") and not capsule.admits("pointwise")
-            else (capsule,)
-        )
-    ]
+    stack: list[tuple[int, Capsule]] = []
+    for capsule, n in field_type.blocks:
+        doubled = capsule.admits("scale-free concatenated") and (chosen == "CReLU" or not capsule.admits("pointwise"))
+        stack += [(n, after) for after in (capsule.after_concatenation() if doubled else (capsule,))]
     return FieldType(field_type.group, stack)
 
 

@@ -373,7 +373,7 @@ def _check_same_group(a: Representation, b: Representation, verb: str) -> None:
     if a.group != b.group:
         raise TypeError(
             f"cannot {verb} a representation of {a.group.name} and one of {b.group.name}: they represent different "
-            f"groups. Restrict both to a common subgroup first."
+            "groups. Restrict both to a common subgroup first."
         )
 
 
@@ -416,7 +416,7 @@ def _complete(group: FiniteGroup, given: dict[str, FloatArray]) -> FloatArray:
         missing = next(g for g in group.elements if group.index(g) not in known)
         raise ValueError(
             f"the matrices given for {', '.join(given)} do not determine `{missing}` of {group.name}: these elements "
-            f"generate a smaller group. Give a matrix for it too."
+            "generate a smaller group. Give a matrix for it too."
         )
     return _finite(group, dense)
 
@@ -435,7 +435,7 @@ def _check_homomorphism(group: FiniteGroup, dense: FloatArray) -> None:
     if np.abs(identity - np.eye(len(identity))).max(initial=0) > TOLERANCE * scale:
         raise ValueError(
             f"the matrix of the identity `{group.identity}` of {group.name} is not the identity matrix; a "
-            f"representation maps the one to the other."
+            "representation maps the one to the other."
         )
     for s in group.indices(group.generators):
         error = np.abs(dense @ dense[s] - dense[group.table[:, s]]).max(axis=(1, 2), initial=0)
@@ -457,6 +457,6 @@ def _raise_no_homomorphism(group: FiniteGroup, g: int, s: int, error: float) -> 
     a, b, ab = group.elements[g], group.elements[s], group.elements[group.table[g, s]]
     raise ValueError(
         f"not a representation of {group.name}: ρ(`{a}`) ρ(`{b}`) differs from ρ(`{ab}`) by {error:.2g}, but "
-        f"`{a}`·`{b}` = `{ab}` (the right factor acts first). Check these matrices, or give those of a "
-        f"generating set only."
+        f"`{a}`·`{b}` = `{ab}` (the right factor acts first). Check these matrices, or give those of a generating set "
+        "only."
     )

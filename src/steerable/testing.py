@@ -102,8 +102,8 @@ def assert_equivariant(
     worst = _worst(errors)
     if not errors[worst] <= tolerance:
         raise AssertionError(
-            f"not equivariant: f(π(g)x) differs from π(g)f(x) by {errors[worst]:.2e} of the largest output for "
-            f"g = `{worst}`; expected at most {tolerance:.0e}. Errors: "
+            f"not equivariant: f(π(g)x) differs from π(g)f(x) by {errors[worst]:.2e} of the largest output for g = "
+            f"`{worst}`; expected at most {tolerance:.0e}. Errors: "
             + ", ".join(f"{g} {e:.1e}" for g, e in errors.items())
         )
 
@@ -119,8 +119,7 @@ def _types(function: object, in_type: FieldType | None, out_type: FieldType | No
     if in_type is None or out_type is None:
         raise TypeError(
             f"{type(function).__name__} does not say its types; pass in_type=... and out_type=... (for invariant "
-            "outputs a "
-            f"type of trivial capsules, such as FieldType(G, '10*A1'))."
+            "outputs a type of trivial capsules, such as FieldType(G, '10*A1'))."
         )
     return in_type, out_type
 

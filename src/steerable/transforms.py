@@ -29,9 +29,8 @@ def transform(x: Tensor, element: str, field_type: FieldType) -> Tensor:
     g = field_type.group.index(element)
     if x.ndim not in (2, 3, 4):
         raise ValueError(
-            f"transform takes (batch, channels, height, width), (channels, height, width) or (batch, channels); "
-            "got shape "
-            f"{tuple(x.shape)}."
+            "transform takes (batch, channels, height, width), (channels, height, width) or (batch, channels); got "
+            f"shape {tuple(x.shape)}."
         )
     channel_dim = 1 if x.ndim == 2 else x.ndim - 3
     if x.shape[channel_dim] != field_type.channels:
@@ -48,9 +47,8 @@ def _move_pixels(x: Tensor, field_type: FieldType, g: int) -> Tensor:
     action = field_type.group.action
     if action is None or action.shape[1] != 2 or not np.isin(np.abs(action[g]), (0.0, 1.0)).all():
         raise ValueError(
-            f"`{field_type.group.elements[g]}` of {field_type.group.name} does not map the pixel grid onto "
-            "itself, so that "
-            f"an image cannot be moved by it exactly."
+            f"`{field_type.group.elements[g]}` of {field_type.group.name} does not map the pixel grid onto itself, so "
+            "that an image cannot be moved by it exactly."
         )
     mirrored = np.linalg.det(action[g]) < 0
     rotation = np.diag([-1.0, 1.0]) @ action[g] if mirrored else action[g]  # g = m r^k

@@ -79,7 +79,7 @@ class TypedTensor(Tensor):
             if rule is None:
                 raise Refusal(
                     f"`{name}` is not known to be equivariant. Use a layer of steerable.nn, or operations that act on "
-                    f"whole capsules."
+                    "whole capsules."
                 )
             result = rule(Call(name, plain_args, plain_kwargs, known, value))
         except Refusal as refusal:
@@ -153,7 +153,7 @@ def typecheck(
     in_type = in_type if in_type is not None else getattr(model, "in_type", None)
     if not isinstance(in_type, FieldType):
         raise TypeError(
-            f"typecheck needs the type of the input: typecheck(model, in_type=FieldType(...)); got "
+            "typecheck needs the type of the input: typecheck(model, in_type=FieldType(...)); got "
             f"{type(in_type).__name__}."
         )
     sizes = [size] if size is not None else [33, 32, 17, 16]
@@ -233,9 +233,8 @@ def _check_arguments(module: EquivariantModule, args: tuple[Any, ...]) -> None:
             raise EquivarianceError(f"{_place()}{type(module).__name__} got an untyped tensor, expected `{wanted}`.")
         if given.field_type != wanted:
             raise EquivarianceError(
-                f"{_place()}{type(module).__name__} takes a field of type `{wanted}` of {wanted.group.name}, but "
-                "got one of type "
-                f"`{given.field_type}` of {given.field_type.group.name}."
+                f"{_place()}{type(module).__name__} takes a field of type `{wanted}` of {wanted.group.name}, but got "
+                f"one of type `{given.field_type}` of {given.field_type.group.name}."
             )
 
 

@@ -77,24 +77,21 @@ def add(call: Call) -> Result:
             raise Refusal(mismatch(type_a, type_b))
         if a.ndim != b.ndim:
             raise Refusal(
-                f"`{call.name}` of a field and a pooled field, of shapes {tuple(a.shape)} and {tuple(b.shape)}: "
-                "they do not "
-                f"belong to the same pixels."
+                f"`{call.name}` of a field and a pooled field, of shapes {tuple(a.shape)} and {tuple(b.shape)}: they "
+                "do not belong to the same pixels."
             )
         return type_a
     known = type_a or type_b
     if known is None or not _is_scalar(b if type_a is not None else a):
         raise Refusal(
             f"`{call.name}` of a field of type `{known}` and an untyped tensor: nothing says how the other one "
-            "transforms. "
-            f"Give it a type with typed(x, type), or use a layer of steerable.nn."
+            "transforms. Give it a type with typed(x, type), or use a layer of steerable.nn."
         )
     for capsule, _ in known.blocks:
         if not capsule.admits("pointwise"):
             raise Refusal(
-                f"a constant was added to capsule `{capsule}`, which has channels that change sign or mix under "
-                "the group. Add "
-                f"it along invariants only, as the bias of `snn.Conv2d` does."
+                f"a constant was added to capsule `{capsule}`, which has channels that change sign or mix under the "
+                "group. Add it along invariants only, as the bias of `snn.Conv2d` does."
             )
     return known
 
@@ -118,15 +115,13 @@ def multiply(call: Call) -> Result:
             return type_a
         raise Refusal(
             f"`{call.name}` of fields of types `{type_a}` and `{type_b}` is not equivariant channel by channel. "
-            "Multiply by an "
-            f"invariant (one `A1` channel), use `snn.Gated`, or multiply equal permutation capsules."
+            "Multiply by an invariant (one `A1` channel), use `snn.Gated`, or multiply equal permutation capsules."
         )
     known = type_a or type_b
     if known is None or not _is_scalar(b if type_a is not None else a):
         raise Refusal(
-            f"`{call.name}` of a field of type `{known}` and an untyped tensor: different factors on the channels "
-            "of one capsule "
-            f"break equivariance. Multiply by a number, or use `snn.BatchNorm2d` for learned scales."
+            f"`{call.name}` of a field of type `{known}` and an untyped tensor: different factors on the channels of "
+            "one capsule break equivariance. Multiply by a number, or use `snn.BatchNorm2d` for learned scales."
         )
     return known
 
@@ -195,9 +190,8 @@ def concatenate(call: Call) -> Result:
     order = merge_order(stack, total)
     if (order[1:] < order[:-1]).any():
         raise Refusal(
-            f"`{call.name}` leaves equal capsules apart ({' then '.join(f'`{t}`' for t in known)}), but a field "
-            "type keeps them "
-            f"adjacent (`{total}`): a layer of that type would take the wrong channels. Use `snn.Concat`."
+            f"`{call.name}` leaves equal capsules apart ({' then '.join(f'`{t}`' for t in known)}), but a field type "
+            f"keeps them adjacent (`{total}`): a layer of that type would take the wrong channels. Use `snn.Concat`."
         )
     return total
 
@@ -228,9 +222,8 @@ def interpolate(call: Call) -> Result:
     _check_square(call, "scale", (factors[0], factors[1]))
     if any(a % b for b, a in zip(before, after, strict=True)):
         raise Refusal(
-            f"`{call.name}` from {tuple(before)} to {tuple(after)} pixels, not by a whole factor, samples the "
-            "grid unevenly. "
-            f"Use a whole factor, or adaptive_avg_pool2d."
+            f"`{call.name}` from {tuple(before)} to {tuple(after)} pixels, not by a whole factor, samples the grid "
+            "unevenly. Use a whole factor, or adaptive_avg_pool2d."
         )
     return call.field_type
 
@@ -265,9 +258,8 @@ def reduce(kind: Nonlinearity | None) -> Callable[[Call], Result]:
             nonlinearity("pointwise")(call)
             return FieldType(call.field_type.group, call.field_type.group.trivial)
         raise Refusal(
-            f"`{call.name}` over dimensions {dims or 'all'} is not known to be equivariant. Reduce over both "
-            "spatial dimensions "
-            f"(2, 3), or use `snn.GroupPool` to reduce capsules."
+            f"`{call.name}` over dimensions {dims or 'all'} is not known to be equivariant. Reduce over both spatial "
+            "dimensions (2, 3), or use `snn.GroupPool` to reduce capsules."
         )
 
     return rule
@@ -283,9 +275,8 @@ def flatten(call: Call) -> Result:
     if value.ndim == 2 and value.shape[0] == field.shape[0] and field_type.group.order == 1:
         return FieldType(field_type.group, [(int(value.shape[1]), field_type.group.trivial)])
     raise Refusal(
-        f"`{call.name}` to shape {tuple(value.shape)} mixes pixels and channels, which the group moves "
-        "differently. Pool first, "
-        f"with `snn.GlobalAvgPool`."
+        f"`{call.name}` to shape {tuple(value.shape)} mixes pixels and channels, which the group moves differently. "
+        "Pool first, with `snn.GlobalAvgPool`."
     )
 
 
@@ -303,14 +294,13 @@ def adaptive_pool(kind: Nonlinearity | None) -> Callable[[Call], Result]:
 def linear(call: Call) -> Result:
     if call.field.ndim != 2:
         raise Refusal(
-            f"a linear layer on a tensor of shape {tuple(call.field.shape)} mixes the last dimension, which is not the "
-            f"channels. Pool first, or use `snn.Conv2d` with kernel size 1."
+            f"a linear layer on a tensor of shape {tuple(call.field.shape)} mixes the last dimension, which is not "
+            "the channels. Pool first, or use `snn.Conv2d` with kernel size 1."
         )
     if not _is_trivial(call.field_type):
         raise Refusal(
             f"a plain linear layer mixes the channels of `{call.field_type}`, which the group moves. Use "
-            "`snn.Linear`, or make "
-            f"invariants first with `snn.GroupPool`."
+            "`snn.Linear`, or make invariants first with `snn.GroupPool`."
         )
     return FieldType(call.field_type.group, [(int(call.value.shape[-1]), call.field_type.group.trivial)])
 
@@ -332,8 +322,7 @@ def plain_norm(call: Call) -> Result:
     if not _is_trivial(call.field_type):
         raise Refusal(
             f"`{call.name}` scales and shifts the channels of `{call.field_type}` one by one, but the group moves "
-            "them. Use the "
-            f"norm of steerable.nn, for instance `snn.BatchNorm2d`."
+            "them. Use the norm of steerable.nn, for instance `snn.BatchNorm2d`."
         )
     return call.field_type
 
@@ -394,9 +383,8 @@ def _between(field_type: FieldType, start: int, stop: int) -> FieldType:
 def _check_square(call: Call, what: str, pair: tuple[float, float]) -> None:
     if pair[0] != pair[1] and axes_swapped(call.field_type.group):
         raise Refusal(
-            f"{call.field_type.group.name} exchanges height and width, so that the {what} of `{call.name}` has "
-            "one extent for "
-            f"both; got {pair}."
+            f"{call.field_type.group.name} exchanges height and width, so that the {what} of `{call.name}` has one "
+            f"extent for both; got {pair}."
         )
 
 
@@ -407,12 +395,10 @@ def _check_windows(call: Call, kernel: tuple[int, int], stride: tuple[int, int],
         n = int(call.field.shape[2 + axis])
         if is_reversed and (n + 2 * padding[axis] - kernel[axis]) % stride[axis]:
             raise Refusal(
-                f"`{call.name}` with kernel {kernel[axis]}, stride {stride[axis]} and padding {padding[axis]} "
-                f"samples {n} pixels "
-                f"unevenly, so that it is not exactly equivariant to {call.field_type.group.name}. Choose a size "
-                "n with "
-                f"(n + {2 * padding[axis] - kernel[axis]}) divisible by {stride[axis]}; typecheck(..., size=n) "
-                "tries another one."
+                f"`{call.name}` with kernel {kernel[axis]}, stride {stride[axis]} and padding {padding[axis]} samples "
+                f"{n} pixels unevenly, so that it is not exactly equivariant to {call.field_type.group.name}. Choose "
+                f"a size n with (n + {2 * padding[axis] - kernel[axis]}) divisible by {stride[axis]}; typecheck(..., "
+                "size=n) tries another one."
             )
 
 
@@ -438,18 +424,15 @@ def _table() -> dict[str, Callable[[Call], Result]]:
         (
             keep,
             "clone contiguous detach to float double half bfloat16 type type_as cpu cuda neg negative "
-            "requires_grad_ zeros_like "
-            "pin_memory",
+            "requires_grad_ zeros_like pin_memory",
         ),
         (add, "add sub subtract radd rsub iadd isub rsub"),
         (multiply, "mul multiply rmul imul"),
         (divide, "div divide truediv true_divide itruediv"),
         (
             nonlinearity("pointwise"),
-            "relu relu6 leaky_relu elu selu celu gelu silu mish sigmoid logsigmoid softplus hardswish "
-            "hardsigmoid threshold exp expm1 "
-            "log log1p sqrt rsqrt square abs clamp_min clamp_max reciprocal cos cosh "
-            "prelu rrelu",
+            "relu relu6 leaky_relu elu selu celu gelu silu mish sigmoid logsigmoid softplus hardswish hardsigmoid "
+            "threshold exp expm1 log log1p sqrt rsqrt square abs clamp_min clamp_max reciprocal cos cosh prelu rrelu",
         ),
         (nonlinearity("odd"), "tanh softsign sin sinh tan asinh atan erf sign hardshrink softshrink tanhshrink"),
         (hardtanh, "hardtanh"),

@@ -157,8 +157,7 @@ def test_refusals_name_capsule_reason_and_remedy() -> None:
         diagonal = FieldType(D4, turned("diagonal", 30))
         assert refusal(layer, diagonal) == (
             f"{layer.__name__} is not admissible for capsule `diagonal`: its matrices are orthogonal, but mix "
-            f"channels. Use "
-            f"`NormReLU`."
+            "channels. Use `NormReLU`."
         )
     long = FieldType(D4, stretched("long"))
     assert refusal(snn.Tanh, long) == (
@@ -166,8 +165,7 @@ def test_refusals_name_capsule_reason_and_remedy() -> None:
     )
     assert refusal(snn.NormReLU, FieldType(D4, sheared("sheared"))) == (
         "NormReLU is not admissible for capsule `sheared`: its matrices are not orthogonal. Change to an orthogonal "
-        "basis "
-        "first, for instance with `ToIrreps`."
+        "basis first, for instance with `ToIrreps`."
     )
     assert "capsule `sheared`" in refusal(snn.Activation, FieldType(D4, sheared("sheared")))
 
@@ -183,8 +181,8 @@ def test_scale_free_concatenation_serves_monomial_capsules() -> None:
 
 def test_functions_that_are_not_odd_are_refused() -> None:
     assert refusal(snn.Odd, SIGNED, torch.exp) == (
-        "Odd(exp): the function is not odd, ν(-a) differs from -ν(a). Use `CReLU` or `Concatenated` with it, or an odd "
-        "function such as tanh."
+        "Odd(exp): the function is not odd, ν(-a) differs from -ν(a). Use `CReLU` or `Concatenated` with it, or an "
+        "odd function such as tanh."
     )
 
 

@@ -47,8 +47,7 @@ def test_sequential_names_both_neighbours() -> None:
     named = OrderedDict(stem=snn.Conv2d(A1, REGULAR, 3), act=snn.ReLU(FieldType(st.cyclic(4), "4*regular")))
     assert refusal(snn.Sequential, named) == (
         "Sequential: (stem) Conv2d gives a field of type `2*regular` of D4, but (act) ReLU takes `4*regular` of C4. "
-        "Put "
-        "`snn.Restrict` in between, or build both for D4."
+        "Put `snn.Restrict` in between, or build both for D4."
     )
 
 
@@ -108,8 +107,8 @@ def test_other_reasons_of_a_mismatch() -> None:
     to_e = snn.Conv2d(REGULAR, E, 3, padding=1)
     assert refusal(snn.Residual, to_e) == (
         "Residual: cannot add a field of type `2*E` to one of type `2*regular`: they have 16 and 4 channels. Only "
-        "identical "
-        "capsules may be added; map one onto the other with `snn.Conv2d(2*regular, 2*E, 1)`. Pass that as the shortcut."
+        "identical capsules may be added; map one onto the other with `snn.Conv2d(2*regular, 2*E, 1)`. Pass that as "
+        "the shortcut."
     )
     two = st.Capsule(st.direct_sum([D4.irrep("A1"), D4.irrep("A1")]), "two")
     assert "their capsules divide the same channels differently" in refusal(

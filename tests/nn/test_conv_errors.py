@@ -24,8 +24,7 @@ def test_wrong_channels_and_rank() -> None:
     )
     assert refusal(ValueError, layer, torch.zeros(8, 5, 5)) == (
         "Conv2d expected a tensor of shape (batch, 8, height, width), got one of rank 3 with shape (8, 5, 5). Add a "
-        "batch "
-        "dimension with x.unsqueeze(0)."
+        "batch dimension with x.unsqueeze(0)."
     )
     assert refusal(ValueError, snn.Linear(REGULAR, E), torch.zeros(2, 8, 1, 1)) == (
         "Linear expected a tensor of shape (batch, 8), got one of rank 4 with shape (2, 8, 1, 1)."
@@ -46,13 +45,11 @@ def test_types_of_another_group() -> None:
 def test_kernel_larger_than_the_padded_input() -> None:
     assert refusal(ValueError, snn.Conv2d(A1, A1, 5, padding=1), torch.zeros(1, 1, 2, 8)) == (
         "Conv2d: the kernel spans 5 pixels but the padded height is only 4 (2 + 2·1). Use a larger input, more "
-        "padding or a "
-        "smaller kernel."
+        "padding or a smaller kernel."
     )
     assert refusal(ValueError, snn.Conv2d(A1, A1, 3, dilation=3), torch.zeros(1, 1, 8, 6)) == (
-        "Conv2d: the kernel spans 7 pixels but the padded width is only 6 (6 + 2·0). Use a larger input, more padding "
-        "or a "
-        "smaller kernel."
+        "Conv2d: the kernel spans 7 pixels but the padded width is only 6 (6 + 2·0). Use a larger input, more "
+        "padding or a smaller kernel."
     )
 
 
@@ -95,8 +92,7 @@ def test_other_options() -> None:
     assert refusal(TypeError, snn.Conv2d, A1, A1, 1.5) == "kernel_size is a whole number or a pair of them, got 1.5."
     assert refusal(ValueError, snn.Conv2d, 4 * A1, 3 * REGULAR, 3, groups=2) == (
         "groups=2 divides a type into equal shares, but out_type `3*regular` has 3 copies of `regular`, which 2 does "
-        "not "
-        "divide. Change the number of copies or of groups."
+        "not divide. Change the number of copies or of groups."
     )
     assert refusal(ValueError, snn.Conv2d, 0 * A1, REGULAR, 3) == "Conv2d: in_type has no channels."
 
@@ -106,8 +102,7 @@ def test_a_pair_of_types_without_a_map_warns() -> None:
         layer = snn.Conv2d(A1, FieldType(D4, "A2"), 3)
     assert [str(w.message) for w in caught] == [
         "Conv2d: there is no equivariant map from `A1` to `A2` with kernel size (3, 3), so that the output is always "
-        "zero. "
-        "Choose types that share an irrep, or a larger kernel."
+        "zero. Choose types that share an irrep, or a larger kernel."
     ]
     assert caught[0].filename == __file__
     assert not layer(torch.randn(1, 1, 5, 5)).any()
@@ -118,8 +113,7 @@ def test_output_padding_warns_where_it_breaks_equivariance() -> None:
         layer = snn.ConvTranspose2d(A1, A1, 3, stride=2, padding=1, output_padding=1)
     message = (
         "ConvTranspose2d with output_padding=(1, 1) is not exactly equivariant to D4: it enlarges the output on one "
-        "side "
-        "only. To double a size use kernel_size=4, stride=2, padding=1."
+        "side only. To double a size use kernel_size=4, stride=2, padding=1."
     )
     assert [str(w.message) for w in caught] == [message]
     assert st.testing.equivariance_error(layer) > 0.01
@@ -134,8 +128,7 @@ def test_weights_that_are_not_finite_are_not_loaded() -> None:
     state["weight"][0] = float("nan")
     message = refusal(RuntimeError, layer.load_state_dict, state)
     assert (
-        "`weight` has values that are not finite. The checkpoint comes from a run that diverged, or is damaged; load "
-        "an "
-        "earlier one." in message
+        "`weight` has values that are not finite. The checkpoint comes from a run that diverged, or is "
+        "damaged; load an earlier one." in message
     )
     assert torch.isfinite(layer.weight).all()

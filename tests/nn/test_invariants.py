@@ -86,18 +86,15 @@ def test_coset_pooling_of_quotients() -> None:
 def test_refusals() -> None:
     assert refusal(snn.CosetPool, FieldType(D4, "qm"), ["e", "r2"]) == (
         "CosetPool: capsule `qm` is the quotient by {e, m}, which is not a part of the subgroup {e, r2}. Choose a "
-        "subgroup "
-        "that contains it."
+        "subgroup that contains it."
     )
     assert refusal(snn.CosetPool, FieldType(D4, "E"), ["e", "r2"]) == (
         "CosetPool is not admissible for capsule `E`: it pools the channels of `regular` and other quotients, which "
-        "the "
-        "group permutes. Use `GroupPool(mode='norm')`."
+        "the group permutes. Use `GroupPool(mode='norm')`."
     )
     assert refusal(snn.GroupPool, FieldType(D4, "E"), "mean") == (
         "GroupPool(mode='mean') is not admissible for capsule `E`: it has no invariant direction, so that its mean "
-        "over the "
-        "group is zero. Use mode='norm', or 'max'."
+        "over the group is zero. Use mode='norm', or 'max'."
     )
     with pytest.raises(ValueError, match="mode") as error:
         snn.GroupPool(FieldType(D4, "E"), "median")  # type: ignore[arg-type]

@@ -218,8 +218,7 @@ def test_errors() -> None:
         snn.BatchNorm2d(MIXED)(torch.zeros(1, MIXED.channels, 1, 1))
     assert str(error.value) == (
         "BatchNorm2d needs more than one value per channel when training, got a tensor of shape (1, 30, 1, 1). Use a "
-        "larger "
-        "batch, or eval()."
+        "larger batch, or eval()."
     )
     with pytest.raises(ValueError, match="divide") as error:
         snn.GroupNorm(3, MIXED)

@@ -169,6 +169,6 @@ def test_wrong_channels_are_refused(layer: snn.EquivariantModule) -> None:
     """More channels than the type has must not pass silently, cut off."""
     channels = layer.in_type.channels
     assert message(ValueError, layer, torch.zeros(1, channels + 1, 2, 2)) == (
-        f"{type(layer).__name__} expected {channels} channels, those of its type `{layer.in_type}`, got {channels + 1} "
-        f"(shape (1, {channels + 1}, 2, 2))."
+        f"{type(layer).__name__} expected {channels} channels, those of its type `{layer.in_type}`, got "
+        f"{channels + 1} (shape (1, {channels + 1}, 2, 2))."
     )

@@ -113,8 +113,7 @@ def test_other_errors() -> None:
     )
     assert message(ValueError, snn.AvgPool2d(PERMUTED, 5), torch.zeros(1, 16, 4, 4)) == (
         "AvgPool2d: the kernel spans 5 pixels but the padded height is only 4 (4 + 2·0). Use a larger input, more "
-        "padding or "
-        "a smaller kernel."
+        "padding or a smaller kernel."
     )
     assert message(ValueError, snn.BlurPool2d, FieldType(st.dihedral(1), "A1"), (4, 3)) == (
         "BlurPool2d has one filter_size and one stride for both axes, got (4, 3) and 2."

@@ -83,23 +83,18 @@ def test_the_message_names_layer_size_and_sizes_that_fit() -> None:
     A1 = FieldType(D4, "A1")
     assert warned(snn.Conv2d(A1, A1, 3, stride=2, padding=1), torch.zeros(1, 1, 6, 6)) == [
         "Conv2d is not exactly equivariant to D4 on inputs of height 6: with kernel 3, stride 2 and padding 1 the "
-        "sampled "
-        "grid is not symmetric. Sizes that fit: 5 or 7 (in general those with n - 1 divisible by 2). Or use stride 1 "
-        "and "
-        "AvgPool2d or BlurPool2d, or an even kernel on even sizes. The layer maps `A1` to `A1`."
+        "sampled grid is not symmetric. Sizes that fit: 5 or 7 (in general those with n - 1 divisible by 2). Or use "
+        "stride 1 and AvgPool2d or BlurPool2d, or an even kernel on even sizes. The layer maps `A1` to `A1`."
     ]
     assert warned(snn.MaxPool2d(A1, 2), torch.zeros(1, 1, 8, 7)) == [
         "MaxPool2d is not exactly equivariant to D4 on inputs of width 7: with kernel 2, stride 2 and padding 0 the "
-        "sampled "
-        "grid is not symmetric. Sizes that fit: 6 or 8 (in general those with n - 2 divisible by 2). Or use "
+        "sampled grid is not symmetric. Sizes that fit: 6 or 8 (in general those with n - 2 divisible by 2). Or use "
         "adaptive pooling, whose windows are symmetric for any size. The layer maps `A1` to `A1`."
     ]
     assert warned(snn.BlurPool2d(A1), torch.zeros(1, 1, 7, 7)) == [
-        "BlurPool2d is not exactly equivariant to D4 on inputs of height 7: with kernel 4, stride 2 and padding 1 the "
-        "sampled "
-        "grid is not symmetric. Sizes that fit: 6 or 8 (in general those with n - 2 divisible by 2). Or use "
-        "filter_size=4 for "
-        "even sizes and filter_size=3 for odd ones. The layer maps `A1` to `A1`."
+        "BlurPool2d is not exactly equivariant to D4 on inputs of height 7: with kernel 4, stride 2 and padding 1 "
+        "the sampled grid is not symmetric. Sizes that fit: 6 or 8 (in general those with n - 2 divisible by 2). Or "
+        "use filter_size=4 for even sizes and filter_size=3 for odd ones. The layer maps `A1` to `A1`."
     ]
 
 
@@ -141,7 +136,6 @@ def test_groups_that_do_not_keep_the_grid() -> None:
     with pytest.raises(ValueError, match="pixel grid") as error:
         snn.MaxPool2d(FieldType(st.cyclic(3), "regular"), 2)
     assert str(error.value) == (
-        "C3 does not map the pixel grid onto itself, so that no layer on images is exactly equivariant to it. Use C1, "
-        "C2, C4, "
-        "D1, D2 or D4."
+        "C3 does not map the pixel grid onto itself, so that no layer on images is exactly equivariant to it. Use "
+        "C1, C2, C4, D1, D2 or D4."
     )

@@ -43,8 +43,7 @@ def test_the_assertion_names_the_worst_element() -> None:
     # 1 of the largest output, 15; all elements but e and the mirror in the diagonal move the corner
     assert str(error.value).startswith(
         "not equivariant: f(π(g)x) differs from π(g)f(x) by 6.67e-02 of the largest output for g = `r`; expected at "
-        "most "
-        "1e-05. Errors: e 0.0e+00, r 6.7e-02, r2 6.7e-02, r3 6.7e-02, m 6.7e-02"
+        "most 1e-05. Errors: e 0.0e+00, r 6.7e-02, r2 6.7e-02, r3 6.7e-02, m 6.7e-02"
     )
     st.testing.assert_equivariant(almost, x, in_type=A1, out_type=A1, tolerance=0.07)
 
@@ -90,8 +89,7 @@ def test_types_must_be_known() -> None:
         st.testing.equivariance_error(nn.ReLU(), in_type=A1)
     assert str(error.value) == (
         "ReLU does not say its types; pass in_type=... and out_type=... (for invariant outputs a type of trivial "
-        "capsules, "
-        "such as FieldType(G, '10*A1'))."
+        "capsules, such as FieldType(G, '10*A1'))."
     )
 
 

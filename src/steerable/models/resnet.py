@@ -11,7 +11,7 @@ from steerable import nn as snn
 from steerable.families import group_named
 from steerable.fields import FieldType
 from steerable.models.saving import SavedModel
-from steerable.plans import BlockPlan, resnet_plan
+from steerable.plans import BlockPlan, network_nonlinearity, resnet_plan
 
 __all__ = ["Downsampling", "Head", "ResNet", "resnet"]
 
@@ -134,13 +134,9 @@ class PreActivationBlock(snn.EquivariantModule):
 
 
 def nonlinearity(field_type: FieldType) -> snn.EquivariantModule:
-    """ReLU for permutations, CReLU for monomial capsules, else the default of each capsule (``plans.activated``)."""
-    kinds = [capsule for capsule, _ in field_type.blocks]
-    if all(capsule.admits("pointwise") for capsule in kinds):
-        return snn.ReLU(field_type)
-    if all(capsule.admits("scale-free concatenated") for capsule in kinds):
-        return snn.CReLU(field_type)
-    return snn.Activation(field_type)
+    """The layer that ``plans.network_nonlinearity`` chooses."""
+    layers = {"ReLU": snn.ReLU, "CReLU": snn.CReLU, "mixed": snn.Activation}
+    return layers[network_nonlinearity(field_type)](field_type)
 
 
 def _head(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:

@@ -22,8 +22,8 @@ else:
 
             def save_pretrained(self, *arguments: Any, **options: Any) -> None:
                 raise ImportError(
-                    "saving and loading models needs huggingface_hub and safetensors: "
-                    "pip install 'steerable[training]'."
+                    "saving and loading models needs huggingface_hub and safetensors: pip install "
+                    "'steerable[training]'."
                 )
 
             from_pretrained = classmethod(save_pretrained)

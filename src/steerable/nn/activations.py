@@ -121,7 +121,7 @@ class Odd(Pointwise):
             if not torch.allclose(function(values), -function(-values), atol=1e-9):
                 raise TypeError(
                     f"{self._label(function)}: the function is not odd, ν(-a) differs from -ν(a). Use `CReLU` or "
-                    f"`Concatenated` with it, or an odd function such as tanh."
+                    "`Concatenated` with it, or an odd function such as tanh."
                 )
 
 
@@ -290,8 +290,8 @@ def _check_acts_on_values(label: str, function: ScalarFunction, channels: int) -
         expected = function(x)
     if expected.shape != x.shape or not torch.allclose(moved, expected.flatten()[order].view_as(x), atol=1e-5):
         raise TypeError(
-            f"{label}: the function does not act on each value alone; what it does to a value depends on where "
-            f"the value stands. Use a function of single values, without parameters per channel."
+            f"{label}: the function does not act on each value alone; what it does to a value depends on where the "
+            "value stands. Use a function of single values, without parameters per channel."
         )
 
 

@@ -40,16 +40,14 @@ class Sequential(EquivariantModule):
         for name, layer in named.items():
             if not isinstance(layer, EquivariantModule):
                 raise TypeError(
-                    f"Sequential takes equivariant layers; ({name}) is a {type(layer).__name__}, which has no "
-                    "types. Use the "
-                    f"layer of steerable.nn, or torch.nn.Sequential for what comes after the last field."
+                    f"Sequential takes equivariant layers; ({name}) is a {type(layer).__name__}, which has no types. "
+                    "Use the layer of steerable.nn, or torch.nn.Sequential for what comes after the last field."
                 )
             if previous is not None and previous[1].out_type != layer.in_type:
                 raise TypeError(
                     f"Sequential: ({previous[0]}) {type(previous[1]).__name__} gives a field of type "
                     f"`{previous[1].out_type}` of {previous[1].out_type.group.name}, but ({name}) "
-                    f"{type(layer).__name__} "
-                    f"takes `{layer.in_type}` of {layer.in_type.group.name}. "
+                    f"{type(layer).__name__} takes `{layer.in_type}` of {layer.in_type.group.name}. "
                     f"{_bridge(previous[1].out_type, layer.in_type)}"
                 )
             previous = (name, layer)

@@ -188,7 +188,7 @@ class ConvTranspose2d(FilterBankModule):
             message = (
                 f"ConvTranspose2d with output_padding={self.output_padding} is not exactly equivariant to "
                 f"{in_type.group.name}: it enlarges the output on one side only. To double a size use kernel_size=4, "
-                f"stride=2, padding=1."
+                "stride=2, padding=1."
             )
             if strict:
                 raise ValueError(message)
@@ -242,8 +242,8 @@ def _padding(
         if e % 2 == 0:
             raise ValueError(
                 f"padding='same' needs an odd kernel: one that spans {e} pixels in {name} would be padded more on one "
-                f"side than on the other, which is not equivariant. Use an odd kernel_size, or give the padding as a "
-                f"number."
+                "side than on the other, which is not equivariant. Use an odd kernel_size, or give the padding as a "
+                "number."
             )
     return ((extent[0] - 1) // 2, (extent[1] - 1) // 2)
 

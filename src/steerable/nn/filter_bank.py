@@ -57,9 +57,9 @@ class FilterBankModule(EquivariantModule):
         self._kept: tuple[Any, Tensor, Tensor, Tensor | None] | None = None
         if self.plan.parameters == 0:
             warnings.warn(
-                f"{type(self).__name__}: there is no equivariant map from `{in_type}` to `{out_type}` with kernel size "
-                f"{kernel_size}, so that the output is always zero. Choose types that share an irrep, or a larger "
-                "kernel.",
+                f"{type(self).__name__}: there is no equivariant map from `{in_type}` to `{out_type}` with kernel "
+                f"size {kernel_size}, so that the output is always zero. Choose types that share an irrep, or a "
+                "larger kernel.",
                 UserWarning,
                 stacklevel=3,
             )

@@ -138,8 +138,7 @@ def _coset_channels(capsule: Capsule, members: tuple[str, ...]) -> np.ndarray:
     if monomial is None or not capsule.admits("pointwise"):
         raise TypeError(
             f"CosetPool is not admissible for capsule `{capsule}`: it pools the channels of `regular` and other "
-            "quotients, "
-            f"which the group permutes. Use `GroupPool(mode='norm')`."
+            f"quotients, which the group permutes. Use `GroupPool(mode='norm')`."
         )
     inside = set(group.indices(members))
     reached = np.unique(monomial.image[:, 0])

@@ -97,9 +97,8 @@ class EquivariantModule(nn.Module):
             value = state_dict.get(prefix + name)
             if isinstance(value, Tensor) and value.is_floating_point() and not torch.isfinite(value).all():
                 error_msgs.append(
-                    f"`{prefix}{name}` has values that are not finite. The checkpoint comes from a run that "
-                    "diverged, or is "
-                    f"damaged; load an earlier one."
+                    f"`{prefix}{name}` has values that are not finite. The checkpoint comes from a run that diverged, "
+                    "or is damaged; load an earlier one."
                 )
                 return
         super()._load_from_state_dict(

@@ -316,9 +316,8 @@ class GroupNorm(CapsuleNorm):
         super().__init__(field_type, eps, affine)
         if num_groups < 1 or len(field_type) % num_groups:
             raise ValueError(
-                f"GroupNorm divides {len(field_type)} capsules into groups of equal numbers; {num_groups} groups "
-                "do not "
-                f"divide them."
+                f"GroupNorm divides {len(field_type)} capsules into groups of equal numbers; {num_groups} groups do "
+                "not divide them."
             )
         self.num_groups = num_groups
         group = np.repeat(np.arange(num_groups), len(field_type) // num_groups)

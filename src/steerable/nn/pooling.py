@@ -44,6 +44,7 @@ class _WindowPool(EquivariantModule):
         strict: bool = False,
     ) -> None:
         super().__init__(field_type, field_type)
+        self.prepare()
         self.kernel_size = pair(kernel_size, "kernel_size", minimum=1)
         self.stride = self.kernel_size if stride is None else pair(stride, "stride", minimum=1)
         self.padding = pair(padding, "padding", minimum=0)
@@ -57,6 +58,9 @@ class _WindowPool(EquivariantModule):
         self.check_input(x)
         self.guard.check(x)
         return self.pool(x)
+
+    def prepare(self) -> None:
+        """Check the capsules, and set up what the pooling needs."""
 
     def pool(self, x: Tensor) -> Tensor:
         raise TypeError(f"{type(self).__name__} is a base class; use AvgPool2d, MaxPool2d or NormMaxPool2d.")
@@ -84,17 +88,8 @@ class MaxPool2d(_WindowPool):
     Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …).
     """
 
-    def __init__(
-        self,
-        field_type: FieldType,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] | None = None,
-        padding: int | Sequence[int] = 0,
-        *,
-        strict: bool = False,
-    ) -> None:
-        _require_permutations("MaxPool2d", field_type, "NormMaxPool2d")
-        super().__init__(field_type, kernel_size, stride, padding, strict=strict)
+    def prepare(self) -> None:
+        _require_permutations("MaxPool2d", self.in_type, "NormMaxPool2d")
 
     def pool(self, x: Tensor) -> Tensor:
         return F.max_pool2d(x, self.kernel_size, self.stride, self.padding)
@@ -111,18 +106,9 @@ class NormMaxPool2d(_WindowPool):
     Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …).
     """
 
-    def __init__(
-        self,
-        field_type: FieldType,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] | None = None,
-        padding: int | Sequence[int] = 0,
-        *,
-        strict: bool = False,
-    ) -> None:
-        require("NormMaxPool2d", field_type, "norm")
-        super().__init__(field_type, kernel_size, stride, padding, strict=strict)
-        self.segments = Segments(field_type)
+    def prepare(self) -> None:
+        require("NormMaxPool2d", self.in_type, "norm")
+        self.segments = Segments(self.in_type)
 
     def pool(self, x: Tensor) -> Tensor:
         wide = widened(x)  # rounded squares would tie, and the first of them win

@@ -23,7 +23,7 @@ class Upsample(EquivariantModule):
         super().__init__(field_type, field_type)
         if isinstance(scale_factor, bool) or not isinstance(scale_factor, int) or scale_factor < 1:
             raise ValueError(
-                f"scale_factor is a whole number ≥ 1, since other factors sample the grid unevenly; got "
+                "scale_factor is a whole number ≥ 1, since other factors sample the grid unevenly; got "
                 f"{scale_factor!r}."
             )
         if mode not in ("nearest", "bilinear"):

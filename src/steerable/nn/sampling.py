@@ -52,7 +52,7 @@ def _array_matrices(group: FiniteGroup) -> np.ndarray:
     if action is None or action.shape[1] != 2 or not np.isin(np.abs(action), (0.0, 1.0)).all():
         raise ValueError(
             f"{group.name} does not map the pixel grid onto itself, so that no layer on images is exactly equivariant "
-            f"to it. Use C1, C2, C4, D1, D2 or D4."
+            "to it. Use C1, C2, C4, D1, D2 or D4."
         )
     to_array = np.array([[0.0, -1.0], [1.0, 0.0]])  # (x, y) -> (row, column) = (-y, x)
     return np.asarray(to_array @ action @ to_array.T)
@@ -99,8 +99,8 @@ class SamplingGuard:
             n, k, s, p = size[axis], self.extent[axis], self.stride[axis], self.padding[axis]
             if n + 2 * p < k:
                 raise ValueError(
-                    f"{self.owner_name}: the kernel spans {k} pixels but the padded {name} is only {n + 2 * p} "
-                    f"({n} + 2·{p}). Use a larger input, more padding or a smaller kernel."
+                    f"{self.owner_name}: the kernel spans {k} pixels but the padded {name} is only {n + 2 * p} ({n} + "
+                    f"2·{p}). Use a larger input, more padding or a smaller kernel."
                 )
             rest = (n + 2 * p - k) % s
             if rest and self.reversed[axis] and size not in self.warned:

@@ -59,7 +59,7 @@ class DeviceBatches:
             raise ValueError(f"rank goes from 0 to world_size - 1; got rank {rank} of {world_size}.")
         if batch_size < 1 or batch_size % world_size:
             raise ValueError(
-                f"batch_size counts the images of all processes and is a positive multiple of their number; got "
+                "batch_size counts the images of all processes and is a positive multiple of their number; got "
                 f"{batch_size} for {world_size} processes."
             )
         whole, last = divmod(len(data), batch_size)
@@ -70,8 +70,8 @@ class DeviceBatches:
             )
         if not drop_last and 0 < last < world_size:
             raise ValueError(
-                f"{len(data)} images leave a last batch of {last} for {world_size} processes, and each needs an image. "
-                "Use drop_last=True or another batch_size."
+                f"{len(data)} images leave a last batch of {last} for {world_size} processes, and each needs an "
+                "image. Use drop_last=True or another batch_size."
             )
         if augment is not None:
             augment.check(*data.image_size)

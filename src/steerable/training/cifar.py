@@ -119,7 +119,7 @@ def _download(layout: CifarLayout, folder: Path) -> Path:
         import pooch  # type: ignore[import-untyped]
     except ImportError as error:
         raise ImportError(
-            f"downloads are done with pooch. Install it with pip install 'steerable[training]', or put "
+            "downloads are done with pooch. Install it with pip install 'steerable[training]', or put "
             f"{URL}{layout.archive} into `{folder}` yourself."
         ) from error
     known = None if layout.archive_md5 is None else f"md5:{layout.archive_md5}"
@@ -147,8 +147,8 @@ def _folder_reader(cifar: CifarSet, layout: CifarLayout, folder: Path) -> _Reade
         remedy = f"Delete it and unpack {layout.archive} again; it is at {URL}{layout.archive}."
         if layout.kind == "binary" and size != expected:
             raise ValueError(
-                f"`{path}` has {size} bytes, expected {expected} for {file.images} images: it is cut short or altered. "
-                f"{remedy}"
+                f"`{path}` has {size} bytes, expected {expected} for {file.images} images: it is cut short or "
+                f"altered. {remedy}"
             )
         raw = path.read_bytes()
         if file.md5 is not None and (found := hashlib.md5(raw, usedforsecurity=False).hexdigest()) != file.md5:

@@ -66,9 +66,8 @@ class RunConfig:
             raise ValueError(f"devices and nodes are at least 1; got {self.devices} and {self.nodes}.")
         if self.recipe.batch_size < self.devices * self.nodes:
             raise ValueError(
-                f"the batch of {self.recipe.batch_size} images is shared by {self.devices * self.nodes} "
-                "processes; use a "
-                f"larger batch or fewer devices."
+                f"the batch of {self.recipe.batch_size} images is shared by {self.devices * self.nodes} processes; "
+                "use a larger batch or fewer devices."
             )
 
     def to_dict(self) -> dict[str, Any]:

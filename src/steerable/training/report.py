@@ -181,8 +181,8 @@ def _mistakes(run: RunRecord, shares: Sequence[Sequence[float]]) -> Html:
 def _costs(runs: Coloured) -> Html:
     parts = [part for run, colour in runs for part in (tag("h3", _name(run, colour)), cost_table(run))]
     text = (
-        "What each convolution costs. μ is how many weights of the dense filter bank share one parameter, on average: "
-        "the parameter utilisation."
+        "What each convolution costs. μ is how many weights of the dense filter bank share one parameter, on "
+        "average: the parameter utilisation."
     )
     return join([tag("h2", "Costs"), tag("p", text), *parts])
 

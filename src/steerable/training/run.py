@@ -285,7 +285,7 @@ def _check_folder(config: RunConfig, folder: Path) -> RunConfig | None:
     if same_length.differences(earlier):
         raise FileExistsError(
             f"{folder} holds a run with another {', '.join(same_length.differences(earlier))}. Resume it with its own "
-            f"settings, or choose another folder."
+            "settings, or choose another folder."
         )
     return earlier
 

@@ -47,8 +47,7 @@ class TrainedModel(nn.Module):
         if not (run / "results.json").is_file():
             raise FileNotFoundError(
                 f"{run} has no results.json: it is no run folder, or its run has not finished. Finish it with the "
-                "command "
-                f"that started it."
+                "command that started it."
             )
         config = RunConfig.load(run / "config.json")
         results = json.loads((run / "results.json").read_text())
@@ -97,6 +96,5 @@ class TrainedModel(nn.Module):
         if data.classes != self.classes:
             raise ValueError(
                 f"the network knows the classes {', '.join(self.classes[:8])}, the data have "
-                f"{', '.join(data.classes[:8])}; "
-                f"evaluate it on data with the same classes."
+                f"{', '.join(data.classes[:8])}; evaluate it on data with the same classes."
             )
