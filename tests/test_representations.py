@@ -287,3 +287,21 @@ def test_the_named_pair_does_fail(name: str) -> None:
 def test_a_pullback_needs_a_homomorphism_into_the_group() -> None:
     with pytest.raises(TypeError, match="ends in C4, but the representation is of D4"):
         E.pullback(st.inclusion(st.cyclic(2), st.cyclic(4)))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: st.decompose(3),
+        lambda: st.decompose(D4.capsule("E")),
+        lambda: st.intertwiner_basis("a", "b"),
+        lambda: st.intertwining_number(D4.regular, "E"),
+        lambda: st.induce(3, D4),
+        lambda: st.induce(D4.regular, "D4"),
+        lambda: st.pixel_patch("D4", 3),
+        lambda: st.transform(None, "r", "3*A1"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_with_an_example(call) -> None:
+    with pytest.raises(TypeError, match=r"^expected .*, got "):
+        call()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steerable.errors import expect
 from steerable.groups import FiniteGroup
 from steerable.representations import Representation
 
@@ -47,6 +48,8 @@ def intertwining_number(pi: Representation, rho: Representation) -> int:
     >>> intertwining_number(G.regular, G.irrep("E"))
     2
     """
+    for given in (pi, rho):
+        expect(given, Representation, "two Representations, such as G.regular and G.irrep('E')")
     if pi.group != rho.group:
         raise TypeError(
             f"an intertwiner maps between representations of one group; got {pi.group.name} and {rho.group.name}. "

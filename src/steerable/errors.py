@@ -5,7 +5,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["did_you_mean", "listing"]
+__all__ = ["did_you_mean", "expect", "listing"]
+
+
+def expect(value: object, kind: type, what: str) -> None:
+    """TypeError where an argument is of another class than it must be; ``what`` says which one, with an example.
+
+    >>> expect(3, str, "the element, such as 'r'")
+    Traceback (most recent call last):
+    TypeError: expected the element, such as 'r', got int 3.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"expected {what}, got {type(value).__name__} {value!r}.")
 
 
 def listing(names: Iterable[object], limit: int = 12) -> str:

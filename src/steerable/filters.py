@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steerable.characters import inner_product, whole_number
+from steerable.errors import expect
 from steerable.groups import FiniteGroup, IntArray
 from steerable.intertwiners import SparseBasis, orthonormalised, solve_dense, solve_monomial
 from steerable.representations import Monomial, Representation
@@ -70,6 +71,7 @@ def sparse_kernel_basis(rho_in: Representation, rho_out: Representation, size: i
 
 def patch_size(group: FiniteGroup, size: int | Sequence[int]) -> tuple[int, ...]:
     """The patch's extent along each axis of the space that the group acts on, checked."""
+    expect(group, FiniteGroup, "a group that moves pixels, such as dihedral(4)")
     if group.action is None:
         raise ValueError(
             f"{group.name} is abstract: nothing says how it moves pixels. Use cyclic(n), dihedral(n), octahedral(), "

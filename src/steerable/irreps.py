@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steerable.characters import inner_product, whole_number
-from steerable.errors import did_you_mean
+from steerable.errors import did_you_mean, expect
 from steerable.families import cyclic, planar_matrix
 from steerable.groups import FiniteGroup
 from steerable.homomorphisms import homomorphisms
@@ -99,6 +99,7 @@ def decompose(rho: Representation) -> tuple[tuple[int, ...], FloatArray]:
     >>> kind, basis.shape
     ((3, 0, 1, 1, 2), (9, 9))
     """
+    expect(rho, Representation, "a Representation to decompose, such as G.regular")
     basis = np.eye(rho.dim)
     for _ in range(4):  # once, and again where a badly conditioned ρ left rounding errors behind
         if rho.is_orthogonal:

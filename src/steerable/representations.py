@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steerable.errors import expect
 from steerable.groups import FiniteGroup, IntArray
 from steerable.homomorphisms import Homomorphism, inclusion
 
@@ -338,6 +339,8 @@ def induce(
     ``representation`` is of a subgroup K of ``group``; see :func:`inclusion` for how K's elements are found in G.
     Coset representatives t_i are the first elements of the cosets, in the order of ``group.elements``.
     """
+    expect(representation, Representation, "a Representation of a subgroup to induce")
+    expect(group, FiniteGroup, "the group to induce to, such as dihedral(4)")
     into = inclusion(representation.group, group, embedding)
     members = into.indices
     position = np.full(group.order, -1, dtype=np.intp)  # element of K in G -> its index in K

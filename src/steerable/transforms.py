@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from steerable.errors import expect
 from steerable.fields import FieldType
 
 __all__ = ["transform"]
@@ -26,6 +27,7 @@ def transform(x: Tensor, element: str, field_type: FieldType) -> Tensor:
     tensor([[[[2., 4.],
               [1., 3.]]]])
     """
+    expect(field_type, FieldType, "the field's type, such as FieldType(dihedral(4), '3*A1')")
     g = field_type.group.index(element)
     if x.ndim not in (2, 3, 4):
         raise ValueError(

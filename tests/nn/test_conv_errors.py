@@ -132,3 +132,9 @@ def test_weights_that_are_not_finite_are_not_loaded() -> None:
         "damaged; load an earlier one." in message
     )
     assert torch.isfinite(layer.weight).all()
+
+
+def test_a_reflection_needs_pixels_to_reflect() -> None:
+    layer = snn.Conv2d(A1, A1, 7, padding=4, padding_mode="reflect")
+    with pytest.raises(ValueError, match="a height of 4 cannot be padded by reflecting 4 pixels at its border"):
+        layer(torch.zeros(1, 3, 4, 4)[:, : A1.channels])

@@ -83,6 +83,7 @@ class Conv2d(FilterBankModule):
             self.stride,
             self.padding,
             strict=strict,
+            mirrored=padding_mode == "reflect",
             remedy="Or use stride 1 and AvgPool2d or BlurPool2d, or an even kernel on even sizes.",
         )
         self.in_order = _group_major(in_type, groups)

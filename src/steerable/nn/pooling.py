@@ -151,6 +151,7 @@ class BlurPool2d(EquivariantModule):
             (self.stride, self.stride),
             (self.padding, self.padding),
             strict=strict,
+            mirrored=True,
             remedy="Or use filter_size=4 for even sizes and filter_size=3 for odd ones.",
         )
 

@@ -71,6 +71,7 @@ class SamplingGuard:
         *,
         strict: bool,
         remedy: str,
+        mirrored: bool = False,
     ) -> None:
         if axes_swapped(group):
             for what, value in (("kernel", extent), ("stride", stride), ("padding", padding)):
@@ -85,6 +86,7 @@ class SamplingGuard:
         self.extent, self.stride, self.padding = extent, stride, padding
         self.reversed = axes_reversed(group)
         self.strict = strict
+        self.mirrored = mirrored  # padding by reflection needs something to reflect
         self.remedy = remedy
         self.warned: set[tuple[int, ...]] = set()
 
@@ -101,6 +103,11 @@ class SamplingGuard:
                 raise ValueError(
                     f"{self.owner_name}: the kernel spans {k} pixels but the padded {name} is only {n + 2 * p} ({n} + "
                     f"2·{p}). Use a larger input, more padding or a smaller kernel."
+                )
+            if self.mirrored and p >= n:
+                raise ValueError(
+                    f"{self.owner_name}: a {name} of {n} cannot be padded by reflecting {p} pixels at its border. Use "
+                    "a larger input, or padding_mode 'zeros'."
                 )
             rest = (n + 2 * p - k) % s
             if rest and self.reversed[axis] and size not in self.warned:
