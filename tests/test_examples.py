@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+
+import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -36,3 +39,15 @@ def test_the_tables_of_the_experiments_are_made_from_their_results() -> None:
     script = EXAMPLES.parent / "experiments" / "tables.py"
     process = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.parametrize(
+    "folder",
+    sorted(path.parent for path in (EXAMPLES.parent / "experiments").glob("*/experiment.toml")),
+    ids=lambda p: p.name,
+)
+def test_the_configs_of_the_experiments_can_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(folder.parent))
+    from sweep import configurations
+
+    assert configurations(tomllib.loads((folder / "experiment.toml").read_text()), None)
