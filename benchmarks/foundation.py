@@ -59,6 +59,15 @@ def octahedral_3x3x3() -> str:
     return f"{sparse_kernel_basis(regular, regular, 3).count:,} basis elements, sparse"
 
 
+def octahedral_3x3x3_dense() -> str:
+    """The same through the general solver, written out: 1,296 matrices of 48×1,296."""
+    import steerable as st
+
+    group = st.octahedral(reflections=True)
+    basis = st.intertwiner_basis(st.pixel_patch(group, 3) @ group.regular, group.regular)
+    return f"array of shape {basis.shape}"
+
+
 def symmetric_5() -> str:
     """S5 from two permutations, and its irreps."""
     import steerable as st
@@ -102,6 +111,7 @@ CASES: dict[str, Callable[[], str]] = {
         regular_7x7,
         regular_7x7_dense,
         octahedral_3x3x3,
+        octahedral_3x3x3_dense,
         symmetric_5,
         icosahedral,
         dihedral_64,

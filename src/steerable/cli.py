@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -210,11 +209,13 @@ def train(
         checkpoint_seconds=checkpoint_seconds,
     )
     _check_model(config.model)
+    from lightning.pytorch.utilities import rank_zero_only
+
     from steerable.training.report import write_report
     from steerable.training.run import train as run
 
     results = run(config, out, max_minutes=max_minutes)
-    if int(os.environ.get("LOCAL_RANK", "0")) == 0:  # with DDP, one process speaks for all
+    if getattr(rank_zero_only, "rank", 0) == 0:  # with DDP, one process speaks for all
         _print_results(results, as_json, write_report([out], out / "report.html"))
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from steerable.capsules import Capsule, capsule_by_name
 from steerable.characters import inner_product, whole_number
+from steerable.errors import expect
 from steerable.field_text import parse_field_type
 from steerable.filters import pixel_patch
 from steerable.groups import FiniteGroup
@@ -194,11 +195,7 @@ def parameter_utilization(in_type: FieldType, out_type: FieldType, kernel_size: 
 
 def _check_one_group(in_type: FieldType, out_type: FieldType) -> None:
     for given in (in_type, out_type):
-        if not isinstance(given, FieldType):
-            raise TypeError(
-                f"expected field types such as FieldType(dihedral(4), '2*regular'), got {type(given).__name__} "
-                f"{given!r}."
-            )
+        expect(given, FieldType, "field types such as FieldType(dihedral(4), '2*regular')")
     if in_type.group != out_type.group:
         raise TypeError(
             f"a filter bank maps between fields of one group; got `{in_type}` of {in_type.group.name} and "

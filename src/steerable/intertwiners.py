@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steerable.characters import inner_product, intertwining_number, whole_number
-from steerable.errors import expect
 from steerable.groups import IntArray
 from steerable.representations import Monomial, Representation
 
@@ -64,8 +63,6 @@ def intertwiner_basis(pi: Representation, rho: Representation) -> FloatArray:
     >>> intertwiner_basis(pixel_patch(G, 3), G.irrep("E")).shape
     (2, 2, 9)
     """
-    for given in (pi, rho):
-        expect(given, Representation, "two Representations, such as G.regular and G.irrep('E')")
     return hom_basis(pi, rho).dense()
 
 

@@ -82,6 +82,13 @@ def test_another_config_does_not_touch_a_run(finished: Path) -> None:
         train(config(recipe=load_recipe("demo", epochs=8), validation=0.1, seed=1), finished)
 
 
+def test_a_resumed_run_may_move_to_another_machine() -> None:
+    """Where the data lie and how many devices there are is the resuming command's business; the rest is the run's."""
+    moved = config(seed=3).elsewhere(config(data_dir="elsewhere", devices=2, progress=True))
+    assert (moved.seed, moved.data_dir, moved.devices, moved.progress) == (3, "elsewhere", 2, True)
+    assert config(seed=3).differences(moved) == []
+
+
 def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(FileExistsError, match="exists and is no run folder"):

@@ -71,7 +71,7 @@ class Conv2d(FilterBankModule):
         self.kernel_size, self.groups = kernel, groups
         self.stride = pair(stride, "stride", minimum=1)
         self.dilation = pair(dilation, "dilation", minimum=1)
-        extent = (self.dilation[0] * (kernel[0] - 1) + 1, self.dilation[1] * (kernel[1] - 1) + 1)
+        extent = _extent(kernel, self.dilation)
         self.padding = _padding(padding, extent, self.stride, in_type)
         if padding_mode not in get_args(PaddingMode):
             raise ValueError(f"padding_mode is one of {', '.join(get_args(PaddingMode))}; got {padding_mode!r}.")
@@ -183,7 +183,7 @@ class ConvTranspose2d(FilterBankModule):
         self.padding = pair(padding, "padding", minimum=0)
         self.output_padding = pair(output_padding, "output_padding", minimum=0)
         self.dilation = pair(dilation, "dilation", minimum=1)
-        extent = (self.dilation[0] * (kernel[0] - 1) + 1, self.dilation[1] * (kernel[1] - 1) + 1)
+        extent = _extent(kernel, self.dilation)
         SamplingGuard(self, in_type.group, extent, self.stride, self.padding, strict=strict, remedy="")
         if any(p and r for p, r in zip(self.output_padding, axes_reversed(in_type.group), strict=True)):
             message = (
@@ -226,6 +226,11 @@ class ConvTranspose2d(FilterBankModule):
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+def _extent(kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int]:
+    """How many pixels a dilated kernel spans."""
+    return dilation[0] * (kernel[0] - 1) + 1, dilation[1] * (kernel[1] - 1) + 1
 
 
 def _padding(

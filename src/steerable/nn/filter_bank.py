@@ -137,4 +137,4 @@ class FilterBankModule(EquivariantModule):
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_kept": None}
+        return {**self.__dict__, "_kept": None}

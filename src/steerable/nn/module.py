@@ -115,6 +115,3 @@ class EquivariantModule(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.in_type} → {self.out_type}" if self.in_type != self.out_type else str(self.in_type)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__.copy()

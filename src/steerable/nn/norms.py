@@ -324,8 +324,8 @@ class GroupNorm(CapsuleNorm):
         group_of_channel = np.repeat(group, [c.dim for c in field_type.capsules])
         member = (group_of_channel[:, None] == np.arange(num_groups)).astype(np.float64)
         reference = invariant_reference(self.invariants)
-        weight = np.maximum((reference**2) @ member, 1e-300)
-        self.register_constant("to_mean", reference[:, None] * member / np.where(weight > 1e-200, weight, 1))
+        weight = (reference**2) @ member
+        self.register_constant("to_mean", reference[:, None] * member / np.where(weight > 0, weight, 1))
         self.register_constant("to_variance", member / member.sum(0))
         self.register_constant("reference", reference)
         self.register_index("capsule_group", group)

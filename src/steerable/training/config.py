@@ -14,7 +14,7 @@ from steerable.training.recipes import Recipe
 __all__ = ["RunConfig"]
 
 # What may change when a run is resumed: where it runs, not what it computes.
-_FREE_ON_RESUME = ("data_dir", "accelerator", "devices", "nodes", "progress", "checkpoint_seconds")
+FREE_ON_RESUME = ("data_dir", "accelerator", "devices", "nodes", "progress", "checkpoint_seconds")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,12 @@ class RunConfig:
     def load(path: Path) -> RunConfig:
         return RunConfig.from_dict(json.loads(path.read_text()))
 
+    def elsewhere(self, other: RunConfig) -> RunConfig:
+        """This run, carried out where and how the other one would be."""
+        where: dict[str, Any] = {key: getattr(other, key) for key in FREE_ON_RESUME}
+        return dataclasses.replace(self, **where)
+
     def differences(self, other: RunConfig) -> list[str]:
         """The settings in which two runs would give different results."""
         mine, theirs = self.to_dict(), other.to_dict()
-        return [key for key in mine if key not in _FREE_ON_RESUME and mine[key] != theirs[key]]
+        return [key for key in mine if key not in FREE_ON_RESUME and mine[key] != theirs[key]]

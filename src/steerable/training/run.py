@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-import os
 import platform
 import subprocess
 import time
@@ -92,9 +91,9 @@ def train(config: RunConfig, folder: str | Path, *, max_minutes: float | None = 
     if resumed is None:
         config.save(folder / "config.json")
     module = make_classifier(config, data)
-    if int(os.environ.get("LOCAL_RANK", "0")) == 0:
-        _keep_curves(folder)
     trainer = _trainer(config, folder)
+    if trainer.is_global_zero:
+        _keep_curves(folder)
     batches = _Batches(data, config)
     checkpoint = latest_checkpoint(folder / "checkpoints")
     started = time.perf_counter()
@@ -287,7 +286,7 @@ def _check_folder(config: RunConfig, folder: Path) -> RunConfig | None:
             f"{folder} holds a run with another {', '.join(same_length.differences(earlier))}. Resume it with its own "
             "settings, or choose another folder."
         )
-    return earlier
+    return earlier.elsewhere(config)
 
 
 def _silence_lightning() -> None:
