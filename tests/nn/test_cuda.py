@@ -7,7 +7,11 @@ import copy
 import pytest
 import torch
 from cases import CASES, GROUPS, Case, built, fields, small_net
+from test_bank_tables import CASES as BANKS
 from test_conformance import assert_commutes, relative_error
+
+import steerable as st
+from steerable import nn as snn
 
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
@@ -51,3 +55,61 @@ def test_forward_and_backward_do_not_wait_for_the_device():
         net(x).sum().backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize(("group", "in_text", "out_text", "kernel"), BANKS)
+def test_a_bank_by_the_kernel_is_that_of_the_products(group: str, in_text: str, out_text: str, kernel: tuple[int, int]):
+    g = st.group_named(group)
+    conv = snn.Conv2d(st.FieldType(g, in_text), st.FieldType(g, out_text), kernel, bias=False).double()
+    twin = copy.deepcopy(conv).cuda()
+    assert twin.bank_index is not None
+    bank, expected = twin.expand()[0], conv.expand()[0]
+    assert bank.is_contiguous(memory_format=torch.channels_last)
+    assert (bank.cpu() - expected).abs().max() < 1e-15
+    upstream = torch.randn_like(expected)
+    (bank * upstream.cuda()).sum().backward()
+    (expected * upstream).sum().backward()
+    assert (twin.weight.grad.cpu() - conv.weight.grad).abs().max() < 1e-12
+    with torch.autocast("cuda", torch.bfloat16):
+        assert torch.equal(twin.expand()[0].cpu(), expected.bfloat16())
+
+
+@pytest.mark.parametrize("text", ["2*(regular + qm)", "3*(A1 + A2 + 2*E)", "4*A1"])
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_batch_norm_agrees_with_the_cpu_to_all_derivatives(text: str, affine: bool, memory_format: torch.memory_format):
+    norm = snn.BatchNorm2d(st.FieldType(D4, text), affine=affine).double()
+    for p in norm.parameters():
+        torch.nn.init.normal_(p)
+    twin = copy.deepcopy(norm).cuda()
+    x = (3 + torch.randn(3, norm.in_type.channels, 4, 5, dtype=torch.float64)).contiguous(memory_format=memory_format)
+    upstream = torch.randn_like(x)
+    results = []
+    for module, device in ((norm, "cpu"), (twin, "cuda")):
+        leaf = x.to(device).requires_grad_()
+        y = module(leaf)
+        first = torch.autograd.grad((y * upstream.to(device)).sum(), [leaf, *module.parameters()], create_graph=True)
+        second = torch.autograd.grad(first[0].square().sum(), [leaf, *module.parameters()], allow_unused=True)
+        again = module(leaf)
+        cheap = torch.autograd.grad((again * upstream.to(device)).sum(), [leaf, *module.parameters()])
+        found = [y, *first, *second, *cheap, *module.buffers()]
+        results.append([t.detach().cpu() for t in found if t is not None and t.is_floating_point()])
+    for a, b in zip(*results, strict=True):
+        assert (a - b).abs().max() <= 1e-10 * b.abs().max().clamp(min=1)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:TensorFloat32")  # inductor's own
+@pytest.mark.parametrize("half", [False, True], ids=["float32", "autocast"])
+@pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
+def test_a_network_is_one_compiled_graph(half: bool, training: bool):
+    torch.compiler.reset()
+    net = small_net(D4).cuda().to(memory_format=torch.channels_last).train(training)
+    x = torch.randn(4, 3, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
+    outputs = []
+    for call in (copy.deepcopy(net), torch.compile(copy.deepcopy(net), fullgraph=True)):
+        with torch.autocast("cuda", torch.bfloat16, enabled=half):
+            y = call(x)
+        y.float().square().sum().backward()
+        outputs.append((y, *[p.grad for p in call.parameters()]))
+    for a, b in zip(*outputs, strict=True):
+        assert relative_error(b.float(), a.float()) < (0.1 if half else 1e-3)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from steerable.capsules import Capsule, Nonlinearity
 from steerable.fields import FieldType
-from steerable.nn.channels import merge_order, scale_channels, take_channels
+from steerable.nn.channels import merge_order, take_with_negatives
 from steerable.nn.module import EquivariantModule
 
 __all__ = [
@@ -239,6 +239,8 @@ class Concatenated(EquivariantModule):
 
     source: Tensor
     sign: Tensor
+    plus: Tensor
+    minus: Tensor
 
     def __init__(self, field_type: FieldType, function: ScalarFunction, *, scale_free: bool = False) -> None:
         label = f"Concatenated({_function_name(function)})" if type(self) is Concatenated else type(self).__name__
@@ -254,12 +256,17 @@ class Concatenated(EquivariantModule):
         raw = np.concatenate([np.tile(channels[s], 2) for s in field_type.slices] or [channels])
         sign = np.concatenate([np.repeat([1.0, -1.0], c.dim) for c in field_type.capsules] or [np.zeros(0)])
         order = merge_order(stack, out_type)
-        self.register_index("source", raw[order])
-        self.register_constant("sign", sign[order])
+        source, sign = raw[order], sign[order]
+        places = np.argsort(source, kind="stable").reshape(-1, 2)  # the two places of each channel
+        first = sign[places[:, 0]] > 0
+        self.register_index("source", source)
+        self.register_constant("sign", sign)
+        self.register_index("plus", np.where(first, places[:, 0], places[:, 1]))
+        self.register_index("minus", np.where(first, places[:, 1], places[:, 0]))
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x, ranks=(2, 4))
-        return self.function(scale_channels(take_channels(x, self.source), self.sign.to(x.dtype)))
+        return self.function(take_with_negatives(x, self.source, self.sign.to(x.dtype), self.plus, self.minus))
 
 
 class CReLU(Concatenated):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,11 +17,13 @@ from steerable.fields import FieldType
 __all__ = [
     "capsule_of_channel",
     "is_traced",
+    "is_transformed",
     "is_vector",
     "merge_order",
     "scale_channels",
     "shift_channels",
     "take_channels",
+    "take_with_negatives",
     "widened",
 ]
 
@@ -30,11 +33,52 @@ def is_traced(x: object) -> bool:
     return isinstance(x, torch.fx.Proxy)
 
 
+def is_transformed(x: Tensor) -> bool:
+    """Whether torch.func or forward-mode differentiation is at work, which know plain operations only."""
+    if torch.compiler.is_compiling():
+        return False
+    return torch._C._functorch.is_functorch_wrapped_tensor(x) or torch.autograd.forward_ad._current_level >= 0
+
+
 def take_channels(x: Tensor, index: Tensor) -> Tensor:
     """x[:, index], in channels_last where x is, or is a part of such a tensor."""
-    if is_traced(x) or x.ndim != 4 or x.is_contiguous() or x.stride(1) != 1:
-        return x.index_select(1, index)
-    return x.permute(0, 2, 3, 1).index_select(3, index).permute(0, 3, 1, 2)
+    return _take(x, index, _in_channels_last(x))
+
+
+def _take(x: Tensor, index: Tensor, last: bool) -> Tensor:
+    return x.permute(0, 2, 3, 1).index_select(3, index).permute(0, 3, 1, 2) if last else x.index_select(1, index)
+
+
+def _in_channels_last(x: Tensor) -> bool:
+    return not (is_traced(x) or x.ndim != 4 or x.is_contiguous() or x.stride(1) != 1)
+
+
+def take_with_negatives(x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
+    """sign · x[:, source], where each channel of x is taken twice: as it is, at ``plus``, and negated, at ``minus``.
+
+    Its gradient is g[:, plus] - g[:, minus]: two reads, where that of a plain selection is a scattered addition.
+    """
+    if is_traced(x) or is_transformed(x):
+        return scale_channels(take_channels(x, source), sign)
+    y: Tensor = _TakeWithNegatives.apply(x, source, sign, plus, minus, _in_channels_last(x))
+    return y
+
+
+class _TakeWithNegatives(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, minus: Tensor, last: bool) -> Tensor:
+        return scale_channels(_take(x, source, last), sign)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        *_, plus, minus, ctx.last = inputs
+        ctx.save_for_backward(plus, minus)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        plus, minus = ctx.saved_tensors
+        # The layout is that of x: a compiler does not know the gradient's when it follows this.
+        return _take(grad, plus, ctx.last) - _take(grad, minus, ctx.last), None, None, None, None, None
 
 
 def scale_channels(x: Tensor, factors: Tensor) -> Tensor:

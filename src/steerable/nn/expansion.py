@@ -2,7 +2,7 @@
 
 A plan is made once, from the types alone; it knows how many coefficients each pair of kinds has and where they lie in
 the layer's one parameter vector. Expansion is one matrix product per pair of kinds, whatever the number of copies; on a
-GPU, where many small products wait for each other, it is a single gather instead.
+GPU, where many small products wait for each other, :mod:`steerable.nn.kernels.bank` does it in one kernel.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -108,56 +107,6 @@ class BankPlan:
         )
         return filters.reshape(self.groups, block.out_copies * out_dim, block.in_copies * in_dim, self.taps)
 
-    # ---------------------------------------------------------------- expansion as one gather
-
-    @cached_property
-    def gathers(self) -> bool:
-        """Whether each weight of the bank is one parameter with a sign: so for all signed permutations, ungrouped."""
-        types = (self.in_type, self.out_type)
-        return self.groups == 1 and all(c.representation.is_signed_permutation for t in types for c, _ in t.blocks)
-
-    def gather_tables(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """(scale, index) such that the bank is one gather from (scale·θ, -scale·θ, 0).
-
-        scale: (parameters,), in float64 on the CPU. index: (out · taps · in,), int32, on the device, in the order of a
-        bank in channels_last. The pattern repeats over copies, so it is put together there from small tables.
-        """
-        in_dims = [capsule.dim for capsule, _ in self.in_type.blocks]
-        out_dims = [capsule.dim for capsule, _ in self.out_type.blocks]
-        units_in, units_out = np.cumsum([0, *in_dims]), np.cumsum([0, *out_dims])
-        table = np.full((units_out[-1], self.taps, units_in[-1]), 2 * self.parameters, dtype=np.int64)
-        per_out, per_in = np.zeros_like(table), np.zeros_like(table)  # steps from one copy to the next
-        scale = np.zeros(self.parameters)
-        for k, block in enumerate(self.blocks):
-            a, b = divmod(k, self.in_kinds)
-            psi = self.basis[block.basis_start : block.basis_start + block.count * out_dims[a] * in_dims[b] * self.taps]
-            psi = psi.reshape(block.count, out_dims[a], in_dims[b], self.taps).transpose(0, 1, 3, 2)
-            number, u, tap, v = np.nonzero(psi)
-            value = psi[number, u, tap, v]
-            place = (units_out[a] + u, tap, units_in[b] + v)
-            table[place] = block.start + number + np.where(value < 0, self.parameters, 0)
-            per_out[place], per_in[place] = block.in_copies * block.count, block.count
-            sizes = np.zeros(block.count)
-            sizes[number] = np.abs(value)
-            scale[block.start : block.start + block.coefficients] = np.tile(sizes, block.out_copies * block.in_copies)
-        unit_out, copy_out = (torch.tensor(x, device=device) for x in _units(self.out_type))
-        unit_in, copy_in = (torch.tensor(x, device=device) for x in _units(self.in_type))
-
-        def spread(small: NDArray[np.int64]) -> Tensor:
-            return torch.tensor(small, dtype=torch.int32, device=device)[unit_out][:, :, unit_in]
-
-        index = spread(table)
-        index += copy_out.int()[:, None, None] * spread(per_out)
-        index += copy_in.int() * spread(per_in)
-        return torch.tensor(scale), index.flatten()
-
-    def gather(self, weight: Tensor, scale: Tensor, index: Tensor) -> Tensor:
-        """``expand`` by :meth:`gather_tables`, in channels_last."""
-        scaled = weight * scale
-        bank = torch.cat([scaled, -scaled, scaled.new_zeros(1)]).index_select(0, index)
-        channels = (self.out_type.channels, *self.kernel_size, self.in_type.channels)
-        return bank.view(channels).permute(0, 3, 1, 2)
-
     def project(self, bank: Tensor, basis: Tensor) -> Tensor:
         """The parameters of the equivariant bank nearest to ``bank``: expand's adjoint, its inverse on its range."""
         parts = []
@@ -204,16 +153,6 @@ class InvariantPlan:
             parts.append((coefficients.narrow(0, at, copies * count).view(copies, count) @ vectors).reshape(-1))
             at, direction_at = at + copies * count, direction_at + count * dim
         return torch.cat(parts)
-
-
-def _units(field_type: FieldType) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """For each channel its unit, counted over all components of all kinds, and the number of its copy."""
-    units, copies_of, start = [], [], 0
-    for capsule, copies in field_type.blocks:
-        units.append(np.tile(np.arange(start, start + capsule.dim), copies))
-        copies_of.append(np.repeat(np.arange(copies), capsule.dim))
-        start += capsule.dim
-    return np.concatenate(units), np.concatenate(copies_of)
 
 
 def _share(field_type: FieldType, groups: int, role: str) -> Sequence[tuple[Capsule, int]]:

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from steerable.fields import FieldType
-from steerable.nn.channels import is_traced
+from steerable.nn.bank_tables import bank_tables
+from steerable.nn.channels import is_traced, is_transformed
 from steerable.nn.expansion import BankPlan, InvariantPlan
 from steerable.nn.init import initialise
+from steerable.nn.kernels import HAS_TRITON
 from steerable.nn.module import EquivariantModule
 
 __all__ = ["FilterBankModule"]
@@ -26,8 +28,8 @@ class FilterBankModule(EquivariantModule):
     """
 
     basis: Tensor
-    gather_index: Tensor | None
-    gather_scale: Tensor | None
+    bank_index: Tensor | None
+    bank_factor: Tensor | None
     bias_directions: Tensor
 
     def __init__(
@@ -52,8 +54,9 @@ class FilterBankModule(EquivariantModule):
             self.register_constant("bias_directions", self.invariants.directions)
             self.bias = nn.Parameter(torch.zeros(self.invariants.parameters))
         # Last, because torch.export counts buffers that are None.
-        self.register_buffer("gather_index", None, persistent=False)
-        self.register_buffer("gather_scale", None, persistent=False)
+        self.register_buffer("bank_index", None, persistent=False)
+        self.register_buffer("bank_factor", None, persistent=False)
+        self._table_sizes: list[int] = []
         self._kept: tuple[Any, Tensor, Tensor, Tensor | None] | None = None
         if self.plan.parameters == 0:
             warnings.warn(
@@ -86,13 +89,25 @@ class FilterBankModule(EquivariantModule):
 
     def expand(self) -> tuple[Tensor, Tensor | None]:
         """The filter bank (out, in / groups, height, width) and the bias (out,), as functions of the parameters."""
-        with torch.autocast(self.weight.device.type, enabled=False):
-            if self.gather_index is None or self.gather_scale is None:
-                bank = self.plan.expand(self.weight, self.basis)
+        device = self.weight.device.type
+        half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.weight.dtype
+        with torch.autocast(device, enabled=False):
+            if self._table_sizes and not is_transformed(self.weight):
+                bank = self._bank_by_kernel(half)
             else:
-                bank = self.plan.gather(self.weight, self.gather_scale, self.gather_index)
+                bank = self.plan.expand(self.weight, self.basis)
             bias = None if self.bias is None else self.invariants.expand(self.bias, self.bias_directions)
         return bank, bias
+
+    def _bank_by_kernel(self, dtype: torch.dtype) -> Tensor:
+        """The bank in one kernel, in channels_last, already in the dtype in which the convolution runs."""
+        from steerable.nn.kernels.bank import expand
+
+        if self.bank_index is None or self.bank_factor is None:
+            raise RuntimeError("this layer has no tables for the kernel")
+        bank: Tensor = expand(self.weight, (self.bank_index, self.bank_factor, self._table_sizes), dtype)
+        height, width = self.plan.kernel_size
+        return bank.view(-1, height, width, self.in_type.channels).permute(0, 3, 1, 2)
 
     def filters(self) -> tuple[Tensor, Tensor | None]:
         """``expand()``, or in evaluation on the CPU what it gave last time, if no parameter has changed since.
@@ -126,10 +141,15 @@ class FilterBankModule(EquivariantModule):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
-        self.gather_index = self.gather_scale = None
-        if self.weight.device.type == "cuda" and self.plan.gathers:
-            scale, self.gather_index = self.plan.gather_tables(self.weight.device)
-            self.gather_scale = scale.to(self.weight.device, self.weight.dtype)
+        self.bank_index, self.bank_factor, self._table_sizes = None, None, []
+        if self.weight.device.type == "cuda" and HAS_TRITON:
+            tables = bank_tables(self.plan)
+            if tables is not None:
+                from steerable.nn.kernels.bank import pack
+
+                self.bank_index, self.bank_factor, self._table_sizes = pack(
+                    tables, self.weight.device, self.weight.dtype
+                )
         return self
 
     def train(self, mode: bool = True) -> Self:

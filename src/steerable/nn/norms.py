@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from steerable.fields import FieldType
 from steerable.nn.activations import require
 from steerable.nn.channels import is_vector, scale_channels, shift_channels, widened
 from steerable.nn.expansion import InvariantPlan
+from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm
+from steerable.nn.kernels import HAS_TRITON
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
 
@@ -59,20 +62,23 @@ class CapsuleNorm(EquivariantModule):
             f"{type(self).__name__} is a base class; use BatchNorm2d, InstanceNorm2d, GroupNorm or LayerNorm."
         )
 
-    def scale_and_shift(self, centre: Tensor, capsule_variance: Tensor) -> tuple[Tensor, Tensor]:
+    def scale_and_shift(
+        self, centre: Tensor, capsule_variance: Tensor, weight: Tensor | None, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """a and b, each (rows, channels), such that the layer is x ↦ a·x + b.
 
         Args:
             centre: (rows, channels), what is subtracted.
             capsule_variance: (rows, capsules).
+            weight, bias: the layer's parameters, or stand-ins for them.
         """
         inverse = torch.rsqrt(capsule_variance + self.eps)
-        if self.weight is not None:
-            inverse = inverse * self.weight
+        if weight is not None:
+            inverse = inverse * weight
         scale = self.segments.spread(inverse)
         shift = -centre * scale
-        if self.bias is not None:
-            shift = shift + self.invariants.expand(self.bias, self.bias_directions)
+        if bias is not None:
+            shift = shift + self.invariants.expand(bias, self.bias_directions)
         return scale, shift
 
     def extra_repr(self) -> str:
@@ -133,38 +139,55 @@ class _StatisticsNorm(CapsuleNorm):
             self.num_batches_tracked.zero_()
 
     def normalise(self, x: Tensor) -> Tensor:
-        vector = is_vector(x) and self.over_batch
         self.check_input(x, ranks=(2, 4) if self.over_batch else (4,))
-        wide = widened(x)
-        if self.training or self.running_mean is None or self.running_var is None:
-            centre, variance, count = self._statistics(wide)
-            if self.training and self.running_mean is not None:
-                self._track(centre.detach(), variance.detach(), count)
-        else:
-            centre, variance = self.running_mean.unsqueeze(0), self.running_var.unsqueeze(0)
-        scale, shift = self.scale_and_shift(centre.to(wide.dtype), variance.to(wide.dtype))
-        if not vector:
-            scale, shift = scale[..., None, None], shift[..., None, None]
-        return (wide * scale + shift).to(x.dtype)
+        if not self.training and self.running_mean is not None and self.running_var is not None:
+            return self._normalise_by_running_statistics(x)
+        y, centre, variance, count = self.normalise_by_batch(x)
+        if self.training and self.running_mean is not None:
+            self._track(centre.detach(), variance.detach(), count)
+        return y
 
-    def _statistics(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | int]:
-        """Centre (rows, channels), variance (rows, capsules), and the number of values per channel."""
+    def _normalise_by_running_statistics(self, x: Tensor) -> Tensor:
+        if self.running_mean is None or self.running_var is None:
+            raise RuntimeError("only a norm with running statistics can use them")
+        weight = None if self.weight is None else self.segments.spread(self.weight.unsqueeze(0)).squeeze(0)
+        bias = None if self.bias is None else self.invariants.expand(self.bias, self.bias_directions)
+        variance = self.segments.spread(self.running_var.unsqueeze(0)).squeeze(0)
+        return F.batch_norm(x, self.running_mean, variance, weight, bias, False, 0.0, self.eps)
+
+    def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
+        """y, then centre (rows, channels), variance (rows, capsules), and the number of values per channel."""
+        count = self.values_per_channel(x)
+        wide = widened(x)
         dims = [0] if is_vector(x) else [0, 2, 3] if self.over_batch else [2, 3]
-        count = math.prod([x.shape[d] for d in dims]) if self.training else 0
+        variance, mean = torch.var_mean(wide, dims, correction=0)
+        total: Tensor | int = count
+        if self.over_batch:
+            mean, variance, total = self.synchronise(mean.unsqueeze(0), variance.unsqueeze(0), count)
+        centre, capsule_variance = self.capsule_statistics(mean, variance)
+        scale, shift = self.scale_and_shift(centre, capsule_variance, self.weight, self.bias)
+        if not is_vector(x):
+            scale, shift = scale[..., None, None], shift[..., None, None]
+        return (wide * scale + shift).to(x.dtype), centre, capsule_variance, total
+
+    def values_per_channel(self, x: Tensor) -> int:
+        """Over how many values a mean is taken, in training; one alone is refused."""
+        if not self.training:
+            return 0
+        shape = (x.shape[0], *x.shape[2:]) if self.over_batch else x.shape[2:]
+        count: int = math.prod(shape)
         if count == 1:
             raise ValueError(
                 f"{type(self).__name__} needs more than one value per channel when training, got a tensor of shape "
                 f"{tuple(x.shape)}. Use a larger batch, or eval()."
             )
-        variance, mean = torch.var_mean(x, dims, correction=0)
-        if self.over_batch:
-            mean, variance = mean.unsqueeze(0), variance.unsqueeze(0)
-            mean, variance, total = self.synchronise(mean, variance, count)
-        else:
-            total = count
+        return count
+
+    def capsule_statistics(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Centre (rows, channels) and variance (rows, capsules) from the moments of channels, (rows, channels)."""
         centre = self._project(mean)
         spread = self.segments.sum_statistics(variance + (mean - centre).square())
-        return centre, spread / self.capsule_dims.to(spread.dtype), total
+        return centre, spread / self.capsule_dims.to(spread.dtype)
 
     def synchronise(self, mean: Tensor, variance: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor | int]:
         return mean, variance, count
@@ -232,6 +255,9 @@ class BatchNorm2d(_StatisticsNorm):
 
     over_batch = True
 
+    first_channel: Tensor
+    bias_index: Tensor
+
     def __init__(
         self,
         field_type: FieldType,
@@ -244,9 +270,67 @@ class BatchNorm2d(_StatisticsNorm):
     ) -> None:
         super().__init__(field_type, eps, momentum, affine, track_running_stats)
         self.sync = sync
+        dims = [capsule.dim for capsule in field_type.capsules]
+        directed = np.array([len(d) for copies, d in self.invariants.kinds for _ in range(copies)])
+        self.register_index("first_channel", np.concatenate([[0], np.cumsum(dims)]))
+        has_entry = directed > 0 if self.bias is not None else np.zeros(len(dims), dtype=bool)
+        self.register_index("bias_index", np.where(has_entry, np.cumsum(directed) - 1, -1))
+        self._kernel_width = 1 << (max(dims) - 1).bit_length()
+
+    def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
+        if self.synchronises:
+            return super().normalise_by_batch(x)
+        count = self.values_per_channel(x)
+        has_kernel = HAS_TRITON and self.one_direction and self.reference.is_cuda
+        if can_fuse(x, has_kernel):
+            kernel = (self._affine_by_kernel, self._gradients_by_kernel) if has_kernel else None
+            y, centre, variance = fused_norm(x, self.weight, self.bias, self._affine, kernel)
+        else:
+            affine = self._affine_by_kernel if has_kernel and torch.compiler.is_compiling() else self._affine
+            y, centre, variance = moments_norm(x, self.weight, self.bias, affine)
+        return y, centre.unsqueeze(0), variance.unsqueeze(0), count
+
+    def _affine(
+        self, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        centre, total = self.capsule_statistics(mean.unsqueeze(0), variance.unsqueeze(0))
+        scale, shift = self.scale_and_shift(centre, total, weight, bias)
+        return scale.squeeze(0), shift.squeeze(0), centre.squeeze(0), total.squeeze(0)
+
+    def _affine_by_kernel(
+        self, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        from steerable.nn.kernels.norm import capsule_affine
+
+        scale, shift, centre, total = capsule_affine(mean, variance, weight, bias, self._kernel_tables)
+        return scale, shift, centre, total
+
+    def _gradients_by_kernel(
+        self,
+        grads: tuple[Tensor, Tensor],
+        moments: tuple[Tensor, Tensor, Tensor],
+        weight: Tensor | None,
+        bias: Tensor | None,
+    ) -> tuple[Tensor | None, ...]:
+        from steerable.nn.kernels.norm import capsule_affine_gradients
+
+        gradients: tuple[Tensor | None, ...] = capsule_affine_gradients(
+            grads, moments, weight, bias, self._kernel_tables
+        )
+        return gradients
+
+    @property
+    def _kernel_tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor, int, float]:
+        tables = (self.first_channel, self.bias_index, self.reference, self.inverse_square)
+        return *tables, self._kernel_width, self.eps
+
+    @property
+    def synchronises(self) -> bool:
+        """Whether statistics are taken over several processes now."""
+        return self.sync and self.training and dist.is_available() and dist.is_initialized()
 
     def synchronise(self, mean: Tensor, variance: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor | int]:
-        if not (self.sync and self.training and dist.is_available() and dist.is_initialized()):
+        if not self.synchronises:
             return mean, variance, count
         n = torch.full((1, 1), float(count), dtype=mean.dtype, device=mean.device)
         sums = _SumOverProcesses.apply(torch.cat([n * mean, n], dim=1))
@@ -338,7 +422,8 @@ class GroupNorm(CapsuleNorm):
         to_mean, to_variance = self.to_mean.to(mean.dtype), self.to_variance.to(mean.dtype)
         centre = (mean @ to_mean).index_select(1, self.channel_group) * self.reference
         group_variance = (variance + (mean - centre).square()) @ to_variance
-        scale, shift = self.scale_and_shift(centre, group_variance.index_select(1, self.capsule_group))
+        group_variance = group_variance.index_select(1, self.capsule_group)
+        scale, shift = self.scale_and_shift(centre, group_variance, self.weight, self.bias)
         return (wide * scale[..., None, None] + shift[..., None, None]).to(x.dtype)
 
     def extra_repr(self) -> str:

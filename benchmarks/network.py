@@ -1,0 +1,202 @@
+"""The paper's network beside a plain one with the same dense channels: build, training step, evaluation, memory.
+
+    python benchmarks/network.py [--copies 20] [--compile] [--json out/benchmarks/network.json]
+
+Networks take turns in one process; figures are medians with quartiles. On a GPU everything is bfloat16 (autocast) and
+channels_last, on a CPU float32. Each case is one run of this file, because compiled code stays in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+from steerable import __version__, models
+
+
+class Contestant:
+    """A network with what it takes to run a step of it."""
+
+    def __init__(self, net: nn.Module, device: torch.device, compiled: bool) -> None:
+        self.device, self.half = device, device.type == "cuda"
+        self.net = net.to(device)
+        if self.half:
+            self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.optimiser = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
+        self.call: Callable[[Tensor], Tensor] = torch.compile(self.net) if compiled else self.net
+
+    def train_step(self, x: Tensor, y: Tensor) -> None:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
+            scores = self.call(x)
+        nn.functional.cross_entropy(scores.float(), y).backward()
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+
+    @torch.no_grad()
+    def evaluate(self, x: Tensor, y: Tensor) -> None:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
+            self.call(x)
+
+
+def milliseconds(run: Callable[[], None], repeats: int, device: torch.device) -> list[float]:
+    times = []
+    for _ in range(repeats):
+        _wait(device)
+        start = time.perf_counter()
+        run()
+        _wait(device)
+        times.append(1e3 * (time.perf_counter() - start))
+    return times
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def interleaved(
+    contestants: dict[str, Contestant], task: str, x: Tensor, y: Tensor, rounds: int, repeats: int
+) -> dict[str, list[float]]:
+    """Times of each contestant, taken in turns."""
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for contestant in contestants.values():
+        contestant.net.train(task == "train_step")
+    for _ in range(rounds):
+        for name, contestant in contestants.items():
+            times[name] += milliseconds(lambda c=contestant: getattr(c, task)(x, y), repeats, x.device)  # type: ignore[misc]
+    return times
+
+
+def peak_memory(contestant: Contestant, x: Tensor, y: Tensor) -> int | None:
+    """Bytes of one training step, weights, gradients and momenta included; None on a CPU."""
+    if x.device.type != "cuda":
+        return None
+    contestant.net.train()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    contestant.train_step(x, y)
+    torch.cuda.synchronize()
+    held = [*contestant.net.parameters(), *contestant.net.buffers()]
+    held += [t for state in contestant.optimiser.state.values() for t in state.values() if isinstance(t, Tensor)]
+    return torch.cuda.max_memory_allocated() - before + sum(t.numel() * t.element_size() for t in held)
+
+
+def summary(times: list[float]) -> dict[str, float]:
+    low, middle, high = statistics.quantiles(times, n=4)
+    return {"median_ms": middle, "low_ms": low, "high_ms": high}
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    device = torch.device(arguments.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    torch.manual_seed(0)
+    n, depth = arguments.copies, arguments.depth
+    builds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        steerable = models.resnet(depth, n)
+        builds.append(time.perf_counter() - start)
+    plain = models.plain_resnet(depth, 20 * n, inner=8 * n, crelu=True)
+    x = torch.randn(arguments.batch, 3, arguments.size, arguments.size, device=device)
+    x = x.contiguous(memory_format=torch.channels_last) if device.type == "cuda" else x
+    y = torch.randint(10, (arguments.batch,), device=device)
+    contestants = {
+        "plain": Contestant(plain, device, arguments.compile),
+        "steerable": Contestant(steerable, device, arguments.compile),
+    }
+    console = Console()
+    result: dict[str, Any] = {
+        "case": {k: getattr(arguments, k) for k in ("depth", "copies", "batch", "size", "compile")},
+        "hardware": torch.cuda.get_device_name()
+        if device.type == "cuda"
+        else platform.processor() or platform.machine(),
+        "threads": torch.get_num_threads(),
+        "versions": {"torch": torch.__version__, "steerable": __version__, "python": platform.python_version()},
+        "precision": "bfloat16" if device.type == "cuda" else "float32",
+        "build_s": {"cold": builds[0], "warm": builds[1]},
+        "networks": {},
+    }
+    for name, contestant in contestants.items():
+        start = time.perf_counter()
+        contestant.net.train()
+        milliseconds(lambda c=contestant: c.train_step(x, y), 3, device)  # type: ignore[misc]
+        result["networks"][name] = {
+            "parameters": sum(p.numel() for p in contestant.net.parameters()),
+            "first_steps_s": time.perf_counter() - start,
+            "peak_memory": peak_memory(contestant, x, y),
+        }
+        console.print(f"{name}: first steps {result['networks'][name]['first_steps_s']:.1f} s")
+    rounds, repeats = (10, 10) if device.type == "cuda" else (arguments.rounds, 1)
+    for task in ("train_step", "evaluate"):
+        interleaved(contestants, task, x, y, 1, 2)
+        for name, times in interleaved(contestants, task, x, y, rounds, repeats).items():
+            result["networks"][name][task] = summary(times)
+    console.print(table(result))
+    return result
+
+
+def table(result: dict[str, Any]) -> Table:
+    case = result["case"]
+    lines = Table(
+        title=f"{case['depth']} layers, ({20 * case['copies']}, {8 * case['copies']}), batch {case['batch']}, "
+        f"{case['size']}², {result['precision']}, {'compiled' if case['compile'] else 'eager'}, {result['hardware']}"
+    )
+    for column in (
+        "network",
+        "parameters",
+        "training step",
+        "images/s",
+        "of plain",
+        "evaluation",
+        "of plain",
+        "memory",
+    ):
+        lines.add_column(column, justify="left" if column == "network" else "right")
+    plain = result["networks"]["plain"]
+    for name, row in result["networks"].items():
+        step, evaluation = row["train_step"]["median_ms"], row["evaluate"]["median_ms"]
+        lines.add_row(
+            name,
+            f"{row['parameters']:,}",
+            f"{step:.1f} ms",
+            f"{1e3 * case['batch'] / step:,.0f}",
+            f"{plain['train_step']['median_ms'] / step:.2f}",
+            f"{evaluation:.1f} ms",
+            f"{plain['evaluate']['median_ms'] / evaluation:.2f}",
+            "" if row["peak_memory"] is None else f"{row['peak_memory'] / 2**30:.2f} GiB",
+        )
+    build = result["build_s"]
+    lines.caption = f"built in {build['cold']:.2f} s, a second time in {build['warm']:.2f} s"
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--depth", type=int, default=14)
+    parser.add_argument("--copies", type=int, default=20)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--size", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=5, help="how often each network takes its turn on a CPU")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--device")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    result = measure(arguments)
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

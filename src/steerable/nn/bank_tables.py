@@ -1,0 +1,137 @@
+"""Small tables by which a GPU kernel writes a filter bank straight from the parameters, and reduces its gradient.
+
+Where all capsules are signed permutations, each weight of a bank is one parameter times a factor, and the pattern is
+the same for every pair of copies:
+
+    bank[o, tap, i] = value[u, tap, v] · θ[start[u, tap, v] + copy(o) · step_out[u, v] + copy(i) · step_in[u, v]]
+
+where u and v are the *units* of the channels o and i: their components within a kind of capsule. The tables are as
+small as one copy of each kind. The gradient runs over the parameters instead: each is a sum of a few weights of the bank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steerable.fields import FieldType
+from steerable.nn.expansion import BankPlan
+
+__all__ = ["PARAMETERS_PER_PROGRAM", "BankTables", "bank_tables"]
+
+PARAMETERS_PER_PROGRAM = 256
+
+Integers = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BankTables:
+    """All tables of one layer.
+
+    Attributes:
+        start, value: (units out, taps, units in); a start of -1 is a weight that is always zero.
+        step_out, step_in: (units out, units in), from one copy's parameters to the next one's.
+        unit_out, copy_out, unit_in, copy_in: (channels,).
+        place, factor: (basis filters, width): where the weights of one parameter lie in the bank, counted from the
+            first weight of its pair of copies, and what they are multiplied by; padded with factors 0.
+        blocks: (pairs of kinds, 9), the fields of :func:`_block_row`.
+        program_block: (programs,), the pair of kinds on which each program of the gradient works.
+    """
+
+    start: Integers
+    value: Floats
+    step_out: Integers
+    step_in: Integers
+    unit_out: Integers
+    copy_out: Integers
+    unit_in: Integers
+    copy_in: Integers
+    place: Integers
+    factor: Floats
+    blocks: Integers
+    program_block: Integers
+
+
+def bank_tables(plan: BankPlan) -> BankTables | None:
+    """The tables of a layer, or None where its capsules mix channels, it is grouped, or its bank is too large."""
+    types = (plan.in_type, plan.out_type)
+    weights = plan.out_type.channels * plan.in_type.channels * plan.taps
+    signed = all(c.representation.is_signed_permutation for t in types for c, _ in t.blocks)
+    if plan.groups > 1 or not signed or not plan.parameters or weights >= 2**31:
+        return None
+    in_dims = [capsule.dim for capsule, _ in plan.in_type.blocks]
+    out_dims = [capsule.dim for capsule, _ in plan.out_type.blocks]
+    units_in, units_out = np.cumsum([0, *in_dims]), np.cumsum([0, *out_dims])
+    start = np.full((units_out[-1], plan.taps, units_in[-1]), -1, dtype=np.int32)
+    value = np.zeros(start.shape)
+    step_out, step_in = np.zeros((2, units_out[-1], units_in[-1]), dtype=np.int32)
+    places, factors, rows, programs = [], [], [], []
+    hom_start = program = 0
+    for k, block in enumerate(plan.blocks):
+        a, b = divmod(k, plan.in_kinds)
+        size = block.count * out_dims[a] * in_dims[b] * plan.taps
+        psi = plan.basis[block.basis_start : block.basis_start + size]
+        psi = psi.reshape(block.count, out_dims[a], in_dims[b], plan.taps).transpose(0, 1, 3, 2)
+        number, u, tap, v = np.nonzero(psi)
+        at = units_out[a] + u, tap, units_in[b] + v
+        start[at], value[at] = block.start + number, psi[number, u, tap, v]
+        pair = slice(units_out[a], units_out[a + 1]), slice(units_in[b], units_in[b + 1])
+        step_out[pair], step_in[pair] = block.in_copies * block.count, block.count
+        for h in range(block.count):
+            mine = number == h
+            places.append(((u * plan.taps + tap) * plan.in_type.channels + v)[mine])
+            factors.append(psi[number, u, tap, v][mine])
+        chunks = -(-block.in_copies * block.count // PARAMETERS_PER_PROGRAM)
+        rows.append(_block_row(plan, k, program, chunks, hom_start))
+        programs.append(np.full(block.out_copies * chunks, k))
+        program += block.out_copies * chunks
+        hom_start += block.count
+    width = max(len(p) for p in places)
+    return BankTables(
+        start,
+        value,
+        step_out,
+        step_in,
+        *_units(plan.out_type),
+        *_units(plan.in_type),
+        np.array([np.pad(p, (0, width - len(p))) for p in places], dtype=np.int32),
+        np.array([np.pad(f, (0, width - len(f))) for f in factors]),
+        np.array(rows, dtype=np.int32),
+        np.concatenate(programs).astype(np.int32),
+    )
+
+
+def _block_row(plan: BankPlan, k: int, program: int, chunks: int, hom_start: int) -> list[int]:
+    """What a program needs to know of its pair of kinds.
+
+    Its first program; programs per out copy; parameters per out copy; basis filters; first parameter; first row of
+    ``place``; first weight in the bank; weights from one out copy to the next; from one in copy to the next.
+    """
+    block = plan.blocks[k]
+    a, b = divmod(k, plan.in_kinds)
+    row, column = plan.out_type.block_slices[a].start, plan.in_type.block_slices[b].start
+    line = plan.taps * plan.in_type.channels
+    return [
+        program,
+        chunks,
+        block.in_copies * block.count,
+        block.count,
+        block.start,
+        hom_start,
+        row * line + column,
+        block.out_capsule.dim * line,
+        block.in_capsule.dim,
+    ]
+
+
+def _units(field_type: FieldType) -> tuple[Integers, Integers]:
+    """For each channel its unit, counted over all components of all kinds, and the number of its copy."""
+    units, copies_of, start = [], [], 0
+    for capsule, copies in field_type.blocks:
+        units.append(np.tile(np.arange(start, start + capsule.dim), copies))
+        copies_of.append(np.repeat(np.arange(copies), capsule.dim))
+        start += capsule.dim
+    return np.concatenate(units).astype(np.int32), np.concatenate(copies_of).astype(np.int32)

@@ -1,0 +1,73 @@
+"""The tables of the GPU kernel describe the bank that the matrix products give; the kernel runs in test_cuda.py."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import steerable as st
+from steerable import nn as snn
+from steerable.nn.bank_tables import PARAMETERS_PER_PROGRAM, BankTables, bank_tables
+from steerable.nn.expansion import BankPlan
+
+CASES = [
+    ("D4", "2*(regular + qm + qmr2 + qmr3)", "2*(A1 + A2 + B1 + B2 + 2*E)", (3, 3)),
+    ("D4", "4*A1 + 2*r + 2*r2m + 2*r2mr + 4*qmr2", "3*regular + qm", (3, 3)),
+    ("D4", "5*regular", "2*regular", (3, 3)),  # more parameters for one out copy than one program takes
+    ("D4", "3*A1", "regular + E", (1, 1)),
+    ("D4", "A1 + 2*E", "3*A2 + B1", (2, 2)),
+    ("C4", "2*regular + E", "E + 3*B", (5, 5)),
+    ("D1", "2*regular + A2", "A1 + 2*A2", (3, 2)),
+    ("C1", "3*A", "5*A", (3, 3)),
+]
+
+
+def planned(group: str, in_text: str, out_text: str, kernel: tuple[int, int]) -> tuple[BankPlan, BankTables]:
+    g = st.group_named(group)
+    plan = BankPlan(st.FieldType(g, in_text), st.FieldType(g, out_text), kernel)
+    tables = bank_tables(plan)
+    assert tables is not None
+    return plan, tables
+
+
+@pytest.mark.parametrize(("group", "in_text", "out_text", "kernel"), CASES)
+def test_each_weight_is_one_parameter_times_a_factor(
+    group: str, in_text: str, out_text: str, kernel: tuple[int, int]
+) -> None:
+    plan, tables = planned(group, in_text, out_text, kernel)
+    weight = torch.randn(plan.parameters, dtype=torch.float64)
+    u, v = torch.tensor(tables.unit_out).long(), torch.tensor(tables.unit_in).long()
+    start, value = (torch.tensor(t)[u][:, :, v] for t in (tables.start, tables.value))
+    step_out, step_in = (torch.tensor(t)[u][:, v].unsqueeze(1) for t in (tables.step_out, tables.step_in))
+    copy_out, copy_in = torch.tensor(tables.copy_out)[:, None, None], torch.tensor(tables.copy_in)
+    number = start + copy_out * step_out + copy_in * step_in
+    bank = torch.where(start < 0, 0, weight[number.clamp(min=0)] * value)
+    expected = plan.expand(weight, torch.tensor(plan.basis)).flatten(2).transpose(1, 2)
+    assert (bank - expected).abs().max() < 1e-15
+
+
+@pytest.mark.parametrize(("group", "in_text", "out_text", "kernel"), CASES)
+def test_each_parameter_is_a_sum_of_few_weights(
+    group: str, in_text: str, out_text: str, kernel: tuple[int, int]
+) -> None:
+    plan, tables = planned(group, in_text, out_text, kernel)
+    bank = torch.randn(plan.out_type.channels, plan.in_type.channels, *kernel, dtype=torch.float64)
+    flat = bank.permute(0, 2, 3, 1).flatten()
+    projected = torch.full((plan.parameters,), torch.nan, dtype=torch.float64)
+    place, factor = torch.tensor(tables.place).long(), torch.tensor(tables.factor)
+    for program, k in enumerate(tables.program_block):
+        first, chunks, per_copy, count, parameter, row, weight, next_out, next_in = (int(n) for n in tables.blocks[k])
+        copy, chunk = divmod(program - first, chunks)
+        p = torch.arange(chunk * PARAMETERS_PER_PROGRAM, min((chunk + 1) * PARAMETERS_PER_PROGRAM, per_copy))
+        at = weight + copy * next_out + p // count * next_in
+        rows = row + p % count
+        projected[parameter + copy * per_copy + p] = (flat[at[:, None] + place[rows]] * factor[rows]).sum(1)
+    assert (projected - plan.project(bank, torch.tensor(plan.basis))).abs().max() < 1e-12
+
+
+def test_capsules_that_mix_channels_and_groups_keep_the_products() -> None:
+    g = st.dihedral(4)
+    turned = st.Capsule(g.irrep("E").change_basis([[0.6, -0.8], [0.8, 0.6]]), "turned")
+    assert bank_tables(BankPlan(st.FieldType(g, [turned]), st.FieldType(g, "regular"), (3, 3))) is None
+    grouped = snn.Conv2d(st.FieldType(g, "2*regular"), st.FieldType(g, "2*regular"), 3, groups=2)
+    assert bank_tables(grouped.plan) is None
