@@ -1,0 +1,8 @@
+"""An ordinary network turned into its steerable counterpart, with a report of what was replaced."""
+
+from steerable.conversion.network import Converted
+from steerable.conversion.pipeline import convert
+from steerable.conversion.refusals import ConversionError
+from steerable.conversion.report import ConversionReport, ReportRow
+
+__all__ = ["ConversionError", "ConversionReport", "Converted", "ReportRow", "convert"]

@@ -1,0 +1,128 @@
+"""The converted network put together, once there is a type for every fibre."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import fx, nn
+
+from steerable import nn as snn
+from steerable.conversion.ledger import Step
+from steerable.conversion.reading import Plan
+from steerable.conversion.refusals import NoCounterpart, function_name, refusal
+from steerable.conversion.report import ReportRow
+from steerable.conversion.widths import Widths
+from steerable.conversion.windows import Downsampling
+from steerable.fields import FieldType
+
+__all__ = ["build", "count_parameters"]
+
+_SCALARS = "scalars only, since it is added to the output; out_type=... lets the output be richer"
+
+
+def build(plan: Plan, widths: Widths, downsampling: Downsampling) -> tuple[fx.GraphModule, tuple[ReportRow, ...]]:
+    """The network with fresh weights, and what was replaced by what; ConversionError where a layer refuses its type."""
+    graph = fx.Graph()
+    values = {plan.image: graph.placeholder("x")}
+    modules: dict[str, nn.Module] = {}
+    made: dict[tuple[str, tuple[FieldType, ...], FieldType], str] = {}
+    rows, scalars = [], _scalar_stage(plan)
+    for step in plan.steps:
+        inputs = tuple(values[plan.aliases.get(node, node)] for node in step.inputs)
+        before, after = tuple(widths.type_of(fibre) for fibre in step.before), widths.type_of(step.after)
+        if step.operation is not None:
+            _check_operation(step, before, after)
+            arguments = {node: values[plan.aliases.get(node, node)] for node in step.inputs}
+            # Keyword arguments other than the operands, such as alpha, go along.
+            values[step.node] = graph.call_function(
+                step.operation,
+                fx.map_arg(step.node.args, arguments.__getitem__),
+                fx.map_arg(step.node.kwargs, arguments.__getitem__),
+            )
+            continue
+        key = (step.path, before, after)
+        if key not in made:
+            module, note = _counterpart(step, before, after, downsampling)
+            made[key] = _free(step.path, modules, plan.taken)
+            modules[made[key]] = module
+            remarks = (_rounding(step, after), note, _SCALARS if step in scalars else "")
+            rows.append(_row(made[key], step, module, "; ".join(filter(None, remarks))))
+        values[step.node] = graph.call_module(made[key], inputs)
+    graph.output(values[plan.result])
+    return fx.GraphModule(modules, graph, class_name="ConvertedNetwork"), tuple(rows)
+
+
+def _scalar_stage(plan: Plan) -> list[Step]:
+    """The layers that give scalars only because sums tie them to the output; a single last layer is meant to."""
+    leaves = {leaf for leaf in plan.out_fibre.leaves if leaf.scalar}
+    tied = [step for step in plan.steps if step.mixes and leaves.intersection(step.after.leaves)]
+    return tied if len(tied) > 1 else []
+
+
+def count_parameters(parameters: Iterable[nn.Parameter]) -> int:
+    return sum(parameter.numel() for parameter in parameters)
+
+
+def _counterpart(
+    step: Step, before: tuple[FieldType, ...], after: FieldType, downsampling: Downsampling
+) -> tuple[nn.Module, str]:
+    if step.build is None:
+        raise RuntimeError("a step is an operation or has a builder")
+    try:
+        return step.build(before, after, downsampling)
+    except (NoCounterpart, TypeError, ValueError) as reason:
+        raise refusal(step.place, reason) from None
+
+
+def _check_operation(step: Step, before: tuple[FieldType, ...], after: FieldType) -> None:
+    """Sums and products of fields whose types came out differently, though their channels agree."""
+    different = [
+        t for t in before if t != after and not (t.channels == 1 and function_name(step.node) in ("mul", "imul"))
+    ]
+    if different:
+        raise refusal(
+            step.place,
+            f"it combines fields of types `{before[0]}` and `{before[-1]}`, which the group moves differently. Bring "
+            "both to the same channels with a 1×1 convolution.",
+        )
+
+
+def _free(path: str, modules: dict[str, nn.Module], taken: frozenset[str]) -> str:
+    """The plain path, or one with a number where a layer without weights is used on several types."""
+    name, count = path, 0
+    while name in modules or (count and name in taken):
+        count += 1
+        name = f"{path}_{count}"
+    return name
+
+
+def _row(path: str, step: Step, module: nn.Module, note: str) -> ReportRow:
+    plain = step.plain
+    before = 0 if plain is None else count_parameters(plain.parameters())
+    return ReportRow(path, _before(step, plain), _after(module), before, count_parameters(module.parameters()), note)
+
+
+def _before(step: Step, plain: nn.Module | None) -> str:
+    if plain is None or step.node.op != "call_module":
+        return f"{function_name(step.node)}(…)"
+    name = type(plain).__name__
+    return f"{name} {step.before[0].channels} → {step.after.channels}" if step.mixes else name
+
+
+def _after(module: nn.Module) -> str:
+    if isinstance(module, snn.Sequential):
+        names = ", ".join(type(layer).__name__ for layer in module)
+        return f"{names} {module.in_type} → {module.out_type}"
+    name = type(module).__name__
+    if not isinstance(module, snn.EquivariantModule):
+        return f"{name} (kept)"
+    if type(module) in (snn.Pointwise, snn.Odd):
+        name = f"{name}({type(module.function).__name__})"
+    if isinstance(module, snn.Concat) or module.in_type == module.out_type:
+        return f"{name} {module.out_type}"
+    return f"{name} {module.in_type} → {module.out_type}"
+
+
+def _rounding(step: Step, after: FieldType) -> str:
+    plain = step.after.channels
+    return f"{plain} channels became {after.channels}" if step.mixes and after.channels != plain else ""

@@ -1,0 +1,178 @@
+"""Reading the layers of the plain network: which fibre goes in, which comes out, and how the counterpart is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import fx, nn
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.utils.parametrize import is_parametrized
+
+from steerable.conversion.convolutions import convolution, linear, transposed_convolution
+from steerable.conversion.fibres import Fibre
+from steerable.conversion.keeping import KEEPING, Setting, keeping
+from steerable.conversion.ledger import Builder, Form, Ledger, Signal, Step
+from steerable.conversion.refusals import NoCounterpart, refusal
+from steerable.nn import EquivariantModule, GlobalAvgPool
+
+__all__ = ["read_flatten", "read_layer"]
+
+_ON_MAPS_ONLY = (
+    nn.BatchNorm2d, nn.InstanceNorm2d, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d,
+    nn.Dropout2d, nn.Upsample, nn.ZeroPad2d, nn.ConstantPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d,
+    nn.CircularPad2d,
+)  # fmt: skip
+_RESIZING = (nn.MaxPool2d, nn.AvgPool2d, nn.Upsample, nn.ZeroPad2d, nn.ConstantPad2d, nn.ReflectionPad2d,
+             nn.ReplicationPad2d, nn.CircularPad2d)  # fmt: skip
+
+_REASONS: dict[str, str] = {
+    "PixelShuffle": "it turns channels into pixels, which the group moves differently. Use nn.ConvTranspose2d, or "
+    "nn.Upsample and a convolution.",
+    "PixelUnshuffle": "it turns pixels into channels, which the group moves differently. Use a strided convolution.",
+    "MultiheadAttention": "attention between pixels is not there yet. Use convolutions.",
+    "LocalResponseNorm": "it looks at neighbouring channels, which have no order here. Use nn.BatchNorm2d.",
+    "Embedding": "its input is not a field. Convert the part of the network that works on images.",
+    "Conv1d": "it works on sequences, not on images. Convert the part of the network that works on images.",
+    "Conv3d": "it works on volumes; only layers on images are converted.",
+}
+
+
+def read_layer(ledger: Ledger, node: fx.Node, source: object, place: str, path: str, plain: nn.Module) -> None:
+    """Note the counterpart of one layer; NoCounterpart where it has none."""
+    if isinstance(plain, EquivariantModule):
+        raise NoCounterpart("it is steerable already. Convert a network of torch's own layers.")
+    kind = type(plain)
+    if kind is nn.Flatten:
+        read_flatten(ledger, node, source, place, path, plain)
+    elif kind in (nn.Conv2d, nn.ConvTranspose2d):
+        _read_convolution(ledger, node, source, place, path, plain)
+    elif kind is nn.Linear:
+        _read_linear(ledger, node, source, place, path, plain)
+    elif kind in KEEPING:
+        _read_keeping(ledger, node, source, place, path, plain)
+    else:
+        raise NoCounterpart(_reason(plain))
+
+
+def _reason(plain: nn.Module) -> str:
+    if is_parametrized(plain):
+        return "its weights are computed from others. Take that off with torch.nn.utils.parametrize first."
+    if isinstance(plain, LazyModuleMixin):
+        return "its channels are not known yet. Run the network once on an image first."
+    return _REASONS.get(
+        type(plain).__name__, "no layer of steerable.nn does the same. Replace it, or convert the rest."
+    )
+
+
+def read_flatten(
+    ledger: Ledger, node: fx.Node, source: Any, place: str, path: str, plain: nn.Module, *, certain: bool = False
+) -> None:
+    """(batch, channels, 1, 1) → (batch, channels), as the mean over all pixels; a linear layer must confirm the 1×1.
+
+    Args:
+        certain: whether the plain call itself says that there is one pixel.
+    """
+    signal = ledger.tensor(source)
+    if isinstance(plain, nn.Flatten) and (plain.start_dim != 1 or plain.end_dim not in (-1, 3)):
+        raise NoCounterpart(
+            f"it flattens dimensions {plain.start_dim} to {plain.end_dim}; only all of one image, 1 to -1, can be."
+        )
+    if signal.form in ("vector", "flat"):
+        ledger.alias(node, source, signal)
+        return
+    form: Form = "vector" if certain or signal.form == "point" else "flat"
+
+    def build(before: Any, after: Any, downsampling: Any) -> tuple[nn.Module, str]:
+        return GlobalAvgPool(before[0]), ""
+
+    ledger.add(
+        Step(node, place, (source,), (signal.fibre,), signal.fibre, path, plain, build),
+        Signal(form, signal.fibre, place if form == "flat" else ""),
+    )
+
+
+def _read_convolution(ledger: Ledger, node: fx.Node, source: Any, place: str, path: str, plain: Any) -> None:
+    signal = ledger.tensor(source)
+    if signal.form not in ("map", "point"):
+        raise NoCounterpart("it takes a map of pixels, but gets a vector.")
+    _check_channels(signal, plain.in_channels)
+    after = Fibre(plain.out_channels)
+    single = isinstance(plain, nn.Conv2d) and plain.kernel_size == (1, 1) and plain.padding in (0, (0, 0), "valid")
+
+    def build(before: Any, out_type: Any, downsampling: Any) -> tuple[nn.Module, str]:
+        if isinstance(plain, nn.ConvTranspose2d):
+            return transposed_convolution(plain, before[0], out_type)
+        return convolution(plain, before[0], out_type, downsampling)
+
+    form: Form = "point" if single and signal.form == "point" else "map"
+    ledger.add(
+        Step(node, place, (source,), (signal.fibre,), after, path, plain, build, mixes=True), Signal(form, after)
+    )
+
+
+def _read_linear(ledger: Ledger, node: fx.Node, source: Any, place: str, path: str, plain: Any) -> None:
+    signal = ledger.tensor(source)
+    if signal.form in ("map", "point"):
+        raise NoCounterpart(
+            "on a map it mixes the last dimension, which is not the channels. Pool and flatten first, or use "
+            "nn.Conv2d with kernel size 1."
+        )
+    _check_flattening(signal, plain.in_features, place)
+    _check_channels(signal, plain.in_features)
+    after = Fibre(plain.out_features)
+
+    def build(before: Any, out_type: Any, downsampling: Any) -> tuple[nn.Module, str]:
+        return linear(plain, before[0], out_type)
+
+    ledger.add(
+        Step(node, place, (source,), (signal.fibre,), after, path, plain, build, mixes=True), Signal("vector", after)
+    )
+
+
+def _read_keeping(ledger: Ledger, node: fx.Node, source: Any, place: str, path: str, plain: Any) -> None:
+    signal = ledger.tensor(source)
+    vector = signal.form in ("vector", "flat")
+    if vector and isinstance(plain, _ON_MAPS_ONLY):
+        raise NoCounterpart("it takes a map of pixels, but gets a vector.")
+    count = getattr(plain, "num_features", getattr(plain, "num_channels", None))
+    if count is None and isinstance(plain, nn.LayerNorm) and len(plain.normalized_shape) == 1 and vector:
+        count = plain.normalized_shape[0]
+    form, flattened_at = signal.form, signal.flattened_at
+    if isinstance(count, int) and count > 0:  # an instance norm without weights may be made for any number
+        _check_flattening(signal, count, place)
+        _check_channels(signal, count)
+        form, flattened_at = ("vector", "") if vector else (form, flattened_at)
+    if isinstance(plain, nn.AdaptiveAvgPool2d | nn.AdaptiveMaxPool2d):
+        form = "point" if plain.output_size in (1, (1, 1), [1, 1]) else "map"
+    elif isinstance(plain, _RESIZING):
+        form = "map"
+
+    def build(before: Any, after: Any, downsampling: Any) -> tuple[nn.Module, str]:
+        return keeping(plain, Setting(after, vector, downsampling))
+
+    builder: Builder = build
+    ledger.add(
+        Step(node, place, (source,), (signal.fibre,), signal.fibre, path, plain, builder),
+        Signal(form, signal.fibre, flattened_at),
+    )
+
+
+def _check_flattening(signal: Signal, wanted: int, taker: str) -> None:
+    channels = signal.fibre.channels
+    if signal.form != "flat" or not channels or wanted == channels:
+        return
+    pixels = f"{wanted // channels} pixels" if wanted % channels == 0 else "several pixels"
+    raise refusal(
+        signal.flattened_at,
+        f"it lays {pixels} of {channels} channels side by side, since {taker} takes {wanted} features, and a linear "
+        f"map of those depends on where each pixel is. Pool over all pixels first, with nn.AdaptiveAvgPool2d(1), "
+        f"and take {channels} features.",
+    )
+
+
+def _check_channels(signal: Signal, wanted: int) -> None:
+    if not signal.fibre.has_channels(wanted):
+        raise NoCounterpart(
+            f"it takes {wanted} channels but gets {signal.fibre.channels or 'an unknown number'}. Correct the plain "
+            "network, or give in_channels=... where the image's channels cannot be seen."
+        )

@@ -1,0 +1,159 @@
+"""Reading what a ``forward`` does between its layers: sums, products, concatenation, means over pixels."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from steerable.conversion.fibres import stack, unify
+from steerable.conversion.functional import as_module
+from steerable.conversion.layers import read_layer
+from steerable.conversion.ledger import Form, Ledger, Signal, Step
+from steerable.conversion.refusals import NoCounterpart, function_name, scope_of
+from steerable.conversion.reshaping import read_index, read_reshape, read_size
+from steerable.nn import AdaptiveAvgPool2d, AdaptiveMaxPool2d, Concat, GlobalAvgPool, GlobalMaxPool
+
+__all__ = ["read_call"]
+
+# In-place operations become new tensors: autograd and the rest of the network see the same values. torch's functions
+# take alpha=..., Python's operators a number first.
+_Arithmetic = tuple[Callable[..., Any], Callable[..., Any]]
+_SUMS: dict[str, _Arithmetic] = {
+    **dict.fromkeys(("add", "iadd"), (torch.add, operator.add)),
+    **dict.fromkeys(("sub", "isub", "subtract"), (torch.sub, operator.sub)),
+}
+_PRODUCTS: dict[str, _Arithmetic] = {
+    **dict.fromkeys(("mul", "imul", "multiply"), (torch.mul, operator.mul)),
+    **dict.fromkeys(("truediv", "itruediv", "div", "divide"), (torch.div, operator.truediv)),
+}
+_SAME = ("contiguous", "clone")
+_GLOBAL_POOLS = {"mean": (GlobalAvgPool, AdaptiveAvgPool2d), "amax": (GlobalMaxPool, AdaptiveMaxPool2d)}
+_WHOLE_WINDOW = {"avg_pool2d": nn.AdaptiveAvgPool2d, "max_pool2d": nn.AdaptiveMaxPool2d}
+
+
+def read_call(ledger: Ledger, node: fx.Node, place: str) -> None:
+    """Note what a function or method does; NoCounterpart where nothing equivariant does the same."""
+    name, first = function_name(node), node.args[0] if node.args else node.kwargs.get("input")
+    if name in ("size", "getattr") or (name == "getitem" and ledger.is_shape(first)):
+        read_size(ledger, node, name, first)
+    elif name in _SUMS or name in _PRODUCTS:
+        _read_arithmetic(ledger, node, place, name)
+    elif name == "neg":
+        signal = ledger.tensor(first)
+        ledger.add(Step(node, place, (first,), (signal.fibre,), signal.fibre, operation=operator.neg), signal)  # type: ignore[arg-type]
+    elif name in ("cat", "concat", "concatenate"):
+        _read_cat(ledger, node, place)
+    elif name in _GLOBAL_POOLS:
+        _read_global_pool(ledger, node, place, name, first)
+    elif name in ("view", "reshape", "squeeze"):
+        read_reshape(ledger, node, place, name, first)
+    elif name == "getitem":
+        read_index(ledger, node, place, first)
+    elif name in _SAME:
+        ledger.alias(node, first, ledger.tensor(first))  # type: ignore[arg-type]
+    else:
+        _read_function(ledger, node, place, name, first)
+
+
+def _read_arithmetic(ledger: Ledger, node: fx.Node, place: str, name: str) -> None:
+    operands = (*node.args, *(node.kwargs[key] for key in ("input", "other") if key in node.kwargs))
+    nodes = [operand for operand in operands if isinstance(operand, fx.Node)]
+    signals = [ledger.tensor(operand) for operand in nodes]
+    product, (function, symbol) = name in _PRODUCTS, {**_SUMS, **_PRODUCTS}[name]
+    operation = function if node.kwargs else symbol
+    quotient = function is torch.div
+    if len(nodes) == 1:
+        if any(not isinstance(value, int | float | fx.Node) for value in operands) or (
+            quotient and operands[0] != nodes[0]
+        ):
+            raise NoCounterpart("only a number may be combined with a field here. Use a layer of steerable.nn.")
+        step = Step(node, place, tuple(nodes), (signals[0].fibre,), signals[0].fibre, operation=operation)
+        ledger.add(step, signals[0])
+        return
+    if quotient:
+        raise NoCounterpart("division by a field is not known to be equivariant. Multiply by a sigmoid, for instance.")
+    a, b = signals
+    form = _common_form(a, b)
+    whole = a.fibre
+    counts = (a.fibre.channels, b.fibre.channels)
+    if product and 1 in counts and counts[0] != counts[1]:  # an invariant that scales all channels alike
+        narrow, whole = (a.fibre, b.fibre) if counts[0] == 1 else (b.fibre, a.fibre)
+        narrow.make_scalar()
+    elif not unify(a.fibre, b.fibre):
+        raise NoCounterpart(
+            f"it takes {counts[0]} and {counts[1]} channels, which cannot get one type. Bring both to the same number "
+            "with a 1×1 convolution."
+        )
+    step = Step(node, place, tuple(nodes), (a.fibre, b.fibre), whole, operation=operation)
+    ledger.add(step, Signal(form, whole, a.flattened_at or b.flattened_at))
+
+
+def _common_form(a: Signal, b: Signal) -> Form:
+    forms = {a.form, b.form}
+    if len(forms) == 1:
+        return a.form
+    if forms == {"map", "point"}:
+        return "map"
+    if forms == {"flat", "vector"}:
+        return "flat"
+    raise NoCounterpart("a map of pixels and a vector do not belong to the same pixels. Add [:, :, None, None].")
+
+
+def _read_cat(ledger: Ledger, node: fx.Node, place: str) -> None:
+    tensors: Any = node.args[0] if node.args else node.kwargs["tensors"]
+    dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", node.kwargs.get("axis", 0))
+    signals = [ledger.tensor(tensor) for tensor in tensors]
+    maps = signals[0].form in ("map", "point")
+    if dim not in ((1, -3) if maps else (1, -1)):
+        raise NoCounterpart(f"only channels, dim=1, can be concatenated; it has dim={dim}.")
+    form = signals[0].form
+    for signal in signals[1:]:
+        if (signal.form in ("map", "point")) != maps:
+            raise NoCounterpart("a map of pixels and a vector cannot be concatenated. Pool the map first.")
+        form = form if form == signal.form else "map" if maps else "flat"
+    whole = stack([signal.fibre for signal in signals])
+
+    def build(before: Any, after: Any, downsampling: Any) -> tuple[nn.Module, str]:
+        return Concat(before), ""
+
+    path = ledger.free_path(scope_of(node)[0], "cat")
+    flattened_at = next((signal.flattened_at for signal in signals if signal.flattened_at), "")
+    step = Step(node, place, tuple(tensors), tuple(s.fibre for s in signals), whole, path, None, build)
+    ledger.add(step, Signal(form, whole, flattened_at))
+
+
+def _read_global_pool(ledger: Ledger, node: fx.Node, place: str, name: str, first: Any) -> None:
+    signal = ledger.tensor(first)
+    dims: Any = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", node.kwargs.get("axis"))
+    dims = sorted(d % 4 for d in dims) if isinstance(dims, Sequence) else dims
+    if signal.form not in ("map", "point") or dims != [2, 3]:
+        raise NoCounterpart(f"only over all pixels, dim=(2, 3), is it equivariant; it has dim={dims}.")
+    keep = bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
+
+    def build(before: Any, after: Any, downsampling: Any) -> tuple[nn.Module, str]:
+        pooled, point = _GLOBAL_POOLS[name]
+        return (point(before[0], 1) if keep else pooled(before[0])), ""
+
+    path = ledger.free_path(scope_of(node)[0], name)
+    step = Step(node, place, (first,), (signal.fibre,), signal.fibre, path, None, build)
+    ledger.add(step, Signal("point" if keep else "vector", signal.fibre))
+
+
+def _read_function(ledger: Ledger, node: fx.Node, place: str, name: str, first: Any) -> None:
+    rest = (*node.args[1:], *node.kwargs.values())
+    if name in _WHOLE_WINDOW and ledger.is_shape(rest):
+        plain: nn.Module | None = _WHOLE_WINDOW[name](1)  # a window as large as the map
+    else:
+        plain = as_module(name, node.args[1:], {k: v for k, v in node.kwargs.items() if k != "input"})
+    if plain is None or any(
+        isinstance(value, fx.Node) and value is not first and not ledger.is_shape(value) for value in rest
+    ):
+        raise NoCounterpart(
+            "it is not known to be equivariant. Use layers of torch.nn, sums, products or torch.cat, or convert the "
+            "rest."
+        )
+    read_layer(ledger, node, first, place, ledger.free_path(scope_of(node)[0], name), plain)

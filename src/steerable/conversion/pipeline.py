@@ -1,0 +1,154 @@
+"""``convert``: from a plain network to its steerable counterpart."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Literal, get_args
+
+import torch
+from torch import nn
+
+from steerable.conversion.building import build, count_parameters
+from steerable.conversion.network import Converted
+from steerable.conversion.reading import read_network
+from steerable.conversion.refusals import place_of_module, refusal
+from steerable.conversion.report import ConversionReport
+from steerable.conversion.widths import Mix, Widths, matching_width
+from steerable.conversion.windows import Downsampling
+from steerable.errors import expect
+from steerable.families import group_named
+from steerable.fields import FieldType
+from steerable.groups import FiniteGroup
+from steerable.nn.sampling import EquivarianceWarning, axes_swapped
+from steerable.type_checking import EquivarianceError, typecheck
+
+__all__ = ["Match", "convert"]
+
+Match = Literal["channels", "parameters"]
+
+# Tried in this order; powers of two fit most networks, odd sizes those that keep their strides.
+_SIZES = (32, 33, 64, 65, 224, 225, 227, 28, 29, 16, 17)
+
+
+def convert(
+    model: nn.Module,
+    group: FiniteGroup | str,
+    *,
+    match: Match = "channels",
+    mix: Mix = "regular",
+    downsampling: Downsampling = "pool",
+    in_channels: int | None = None,
+    out_type: FieldType | None = None,
+) -> Converted:
+    """The steerable counterpart of an ordinary network of images: same layout, new weights, exactly equivariant.
+
+    ``model`` is followed with torch.fx, so that a ``forward`` of its own, residual sums, ``torch.cat`` and functions
+    such as ``F.relu`` are fine. Every layer is replaced by that of ``steerable.nn``; the image is made of scalars, what
+    is in between of copies of ``mix``, and the output of invariant scalars. ``model`` is not changed. The weights are
+    freshly drawn: the counterpart is to be trained, it does not compute what ``model`` computes.
+
+    What changes beside the types is in ``report``: channels are rounded to whole copies of the mix; layers of stride 2
+    that are off centre on even sizes are brought into an exact form (a convolution of stride 1 and a mean over 2×2
+    pixels, which costs four times as much there; a pooling window that is larger by one); groups of channels become
+    groups of capsules; flattening a 1×1 map becomes a mean over pixels.
+
+    Args:
+        model: convolutions, linear layers, norms, pointwise activations, pooling, dropout, upsampling, sums, products,
+            concatenation; for anything else the module is named and refused.
+        group: the group, or its name; one that maps the pixel grid onto itself.
+        match: ``"channels"`` keeps the number of channels and so, about, the cost of a step, with fewer parameters.
+            ``"parameters"`` widens all hidden layers by one factor until there are as many parameters as before, or
+            nearly; a step costs more.
+        mix: the capsules of hidden layers as text, such as ``"regular + qm"``, or a function from a number of channels
+            to a field type. Copies of ``regular`` and other permutations admit every pointwise activation.
+        downsampling: ``"pool"`` is the exact form on even sizes; ``"stride"`` keeps all strides and windows, most of
+            which are exact on odd sizes.
+        in_channels: channels of the image, where no layer says so.
+        out_type: the type of the output, where it is to be other than invariant scalars; of as many channels.
+
+    Returns:
+        A module with ``in_type``, ``out_type`` and ``report``, and the counterparts in ``net``; in the dtype, on the
+        device and in the mode of ``model``.
+
+    Raises:
+        ConversionError: a TypeError that names the first module or function without a counterpart, with the remedy.
+
+    >>> import steerable as st
+    >>> plain = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5))
+    >>> net = st.convert(plain, st.dihedral(4))
+    >>> print(net.report)
+    module  before             after                        parameters
+    0       Conv2d 3 → 16      Conv2d 3*A1 → 2*regular      448 → 56
+    1       ReLU               ReLU 2*regular
+    2       AdaptiveAvgPool2d  AdaptiveAvgPool2d 2*regular
+    3       Flatten            GlobalAvgPool 2*regular
+    4       Linear 16 → 5      Linear 2*regular → 5*A1      85 → 15
+    In all 533 → 71 parameters; D4, equal channels.
+    Exactly equivariant on 32×32 inputs, for instance.
+    """
+    expect(model, nn.Module, "a torch.nn.Module to convert")
+    group = group_named(group) if isinstance(group, str) else group
+    expect(group, FiniteGroup, "a group such as dihedral(4), or its name")
+    for name, value, known in (
+        ("match", match, get_args(Match)),
+        ("downsampling", downsampling, get_args(Downsampling)),
+    ):
+        if value not in known:
+            raise ValueError(f"{name} is one of {', '.join(known)}; got {value!r}.")
+    axes_swapped(group)  # refuses a group that does not map the pixel grid onto itself
+    if out_type is not None and out_type.group != group:
+        raise TypeError(f"out_type is a type of {group.name}, got one of {out_type.group.name}.")
+    plan = read_network(model, in_channels, out_type)
+    target = count_parameters(model.parameters())
+
+    def parameters(factor: float) -> int:
+        with torch.device("meta"):  # shapes alone
+            return count_parameters(build(plan, Widths(group, mix, factor), downsampling)[0].parameters())
+
+    factor = matching_width(parameters, target) if match == "parameters" else 1.0
+    widths = Widths(group, mix, factor)
+    net, rows = build(plan, widths, downsampling)
+    in_type, out = widths.type_of(plan.in_fibre), widths.type_of(plan.out_fibre)
+    size, failure = _checked(net, model, in_type, out)
+    after = count_parameters(net.parameters())
+    report = ConversionReport(group.name, match, factor, rows, target, after, size, failure)
+    converted = Converted(net, in_type, out, report)
+    like = next((p for p in model.parameters() if p.is_floating_point()), None)
+    if like is not None:
+        converted.to(like.device, like.dtype)
+    return converted.train(model.training)
+
+
+def _checked(net: nn.Module, model: nn.Module, in_type: FieldType, out_type: FieldType) -> tuple[int | None, str]:
+    """Follow the types through the finished network, on the first size on which every stride and window fits.
+
+    Returns:
+        That size, or None and why the first one does not fit.
+    """
+    # A copy: layers remember the sizes that they have warned of, and a copied slope may be on another device.
+    trial = copy.deepcopy(net).to("cpu", torch.get_default_dtype())
+    failures: list[str] = []
+    for size in _SIZES:
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always", EquivarianceWarning)
+            try:
+                found = typecheck(trial, in_type, size=size, batch=1)
+            except EquivarianceError as error:
+                if not isinstance(error.__cause__, RuntimeError):
+                    raise refusal(place_of_module("", model), error) from None
+                failures.append(f"{size}×{size}: {error.__cause__}")  # sizes differ in a sum
+                continue
+            except (ValueError, RuntimeError) as failure:  # too small, or sizes differ
+                failures.append(f"{size}×{size}: {failure}")
+                continue
+        off_centre = [str(w.message) for w in heard if issubclass(w.category, EquivarianceWarning)]
+        if off_centre:
+            failures.append(f"{size}×{size}: {off_centre[0]}")
+            continue
+        if found != out_type:
+            raise ArithmeticError(
+                f"the converted network gives `{found}` where `{out_type}` was planned; this is a bug."
+            )
+        return size, ""
+    return None, failures[0]

@@ -1,0 +1,66 @@
+"""Why a network, or a part of it, has no steerable counterpart."""
+
+from __future__ import annotations
+
+from torch import fx, nn
+
+__all__ = [
+    "ROOT",
+    "ConversionError",
+    "NoCounterpart",
+    "function_name",
+    "path_below_root",
+    "place_of_call",
+    "place_of_module",
+    "refusal",
+    "scope_of",
+]
+
+ROOT = "network"  # what the tracer calls the network itself
+
+
+class ConversionError(TypeError):
+    """A part of the network has no steerable counterpart; the message names it, says why, and what to do."""
+
+
+class NoCounterpart(TypeError):
+    """The reason and the remedy, still without the name of the part; raised and caught inside."""
+
+
+def refusal(place: str, reason: object) -> ConversionError:
+    """The message in full: ``place`` is a part of the network, ``reason`` says why and what to do."""
+    return ConversionError(f"cannot convert {place}: {reason}")
+
+
+def path_below_root(path: str) -> str:
+    """The path as the user knows it: "" for the network itself, ``layer1.0.conv1`` for a part of it."""
+    return path.removeprefix(ROOT).removeprefix(".")
+
+
+def place_of_module(path: str, module: nn.Module) -> str:
+    """What a module is called in messages."""
+    below = path_below_root(path)
+    return f"`{below}` ({type(module).__name__})" if below else f"the network ({type(module).__name__})"
+
+
+def place_of_call(node: fx.Node) -> str:
+    """What a function or method called in some ``forward`` is called in messages: itself, and the module it is in."""
+    path, owner = scope_of(node)
+    where = f"`{path}`" if path else "the network"
+    return f"`{function_name(node)}` in the forward of {where} ({owner})"
+
+
+def scope_of(node: fx.Node) -> tuple[str, str]:
+    """Path and class of the module in whose ``forward`` a call stands."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    if not stack:
+        return "", "Module"
+    path, owner = stack[-1]
+    return path_below_root(path), str(getattr(owner, "__name__", owner))
+
+
+def function_name(node: fx.Node) -> str:
+    """The bare name: ``relu`` for F.relu, torch.relu_ and Tensor.relu."""
+    target = node.target
+    name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+    return str(name).strip("_")

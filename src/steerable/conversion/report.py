@@ -1,0 +1,86 @@
+"""What a conversion replaced, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["ConversionReport", "ReportRow"]
+
+
+@dataclass(frozen=True)
+class ReportRow:
+    """One replaced part of the network.
+
+    Attributes:
+        path: where it is, in the plain network and in the converted one; functions get a name of their own.
+        before, after: what stood there, and what stands there now.
+        parameters_before, parameters_after: their numbers.
+        note: what differs from a plain replacement, such as a rounded number of channels; empty where nothing does.
+    """
+
+    path: str
+    before: str
+    after: str
+    parameters_before: int
+    parameters_after: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ConversionReport:
+    """All replacements of a conversion; ``print`` shows them as a table.
+
+    Attributes:
+        group: the group's name.
+        match: what was kept equal, channels or parameters.
+        width: the factor on the plain network's hidden channels, 1 for equal channels.
+        rows: the replacements, in the order in which the network uses them.
+        parameters_before, parameters_after: of the whole network.
+        checked_size: height and width of the input on which all types were followed through the network and every
+            stride and window was symmetric; None where none of the sizes that were tried fits all of them.
+        check_failure: then, the first of those sizes and what does not fit.
+    """
+
+    group: str
+    match: str
+    width: float
+    rows: tuple[ReportRow, ...]
+    parameters_before: int
+    parameters_after: int
+    checked_size: int | None
+    check_failure: str = ""
+
+    def __str__(self) -> str:
+        head = ("module", "before", "after", "parameters")
+        cells = [
+            (row.path, row.before, row.after, f"{row.parameters_before:,} → {row.parameters_after:,}")
+            if row.parameters_before or row.parameters_after
+            else (row.path, row.before, row.after, "")
+            for row in self.rows
+        ]
+        total = f"{self.parameters_before:,} → {self.parameters_after:,}"
+        lines = [*_table(head, cells), f"In all {total} parameters; {self.group}, equal {self.match}{self._factor()}."]
+        lines.append(
+            f"Exactly equivariant on {self.checked_size}×{self.checked_size} inputs, for instance."
+            if self.checked_size
+            else f"Not exact on any size that was tried, for instance on {self.check_failure}"
+        )
+        return "\n".join([*lines, *self._notes()])
+
+    def _notes(self) -> list[str]:
+        """One line for each note, with all the places that it is about."""
+        places: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.note:
+                places.setdefault(row.note, []).append(row.path)
+        return [f"{', '.join(paths)}: {note}." for note, paths in places.items()]
+
+    def _factor(self) -> str:
+        return f" at {self.width:.2f} times the channels" if self.match == "parameters" else ""
+
+
+def _table(head: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[k]) for row in (head, *cells)) for k in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *cells)]
+    return [line.rstrip() for line in lines]

@@ -1,0 +1,640 @@
+"""``convert``: the counterpart is exactly equivariant, has the plain network's shapes, and leaves that one alone."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import steerable as st
+from steerable import nn as snn
+from steerable.conversion import ConversionError, Converted
+from steerable.conversion.fibres import Fibre, stack, unify
+from steerable.conversion.widths import Widths, matching_width
+
+D4 = st.dihedral(4)
+
+
+# -------------------------------------------------------------------- plain networks, as people write them
+
+
+class BasicBlock(nn.Module):
+    """The usual residual block, with an activation that is used twice and a branch that is there or not."""
+
+    def __init__(self, channels: int, out_channels: int, stride: int = 1) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, out_channels, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(out_channels)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(out_channels, out_channels, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(out_channels)
+        self.downsample = None
+        if stride != 1 or channels != out_channels:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        identity = x if self.downsample is None else self.downsample(x)
+        out = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        out += identity
+        return self.relu(out)
+
+
+class Bottleneck(nn.Module):
+    """One activation for two widths; functional."""
+
+    def __init__(self, channels: int, inner: int) -> None:
+        super().__init__()
+        self.reduce = nn.Conv2d(channels, inner, 1)
+        self.conv = nn.Conv2d(inner, inner, 3, padding=1, groups=2)
+        self.expand = nn.Conv2d(inner, channels, 1)
+        self.act = nn.SiLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.act(self.reduce(x))
+        y = self.expand(self.act(self.conv(y)))
+        return self.act(torch.add(x, y))
+
+
+class ResidualNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 7, 2, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(True))
+        self.pool = nn.MaxPool2d(3, 2, 1)
+        self.layer1 = nn.Sequential(BasicBlock(16, 16), Bottleneck(16, 16))
+        self.layer2 = nn.Sequential(BasicBlock(16, 32, 2), BasicBlock(32, 32))
+        self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
+        self.fc = nn.Linear(32, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layer2(self.layer1(self.pool(self.stem(x))))
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+def vgg() -> nn.Module:
+    """Flattens a map that is 1×1 on 32×32 images; the linear layer says so."""
+    layers: list[nn.Module] = []
+    channels = 3
+    for width in (16, 16, 24, 24, 32):
+        layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2)]
+        channels = width
+    head = (nn.Flatten(), nn.Linear(32, 24), nn.BatchNorm1d(24), nn.ReLU(), nn.Dropout(0.5), nn.Linear(24, 10))
+    return nn.Sequential(nn.Sequential(*layers), *head)
+
+
+class UNet(nn.Module):
+    """Skips by concatenation; one level enlarges by a transposed convolution, one by interpolation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter = nn.Sequential(nn.Conv2d(2, 8, 3, padding=1), nn.GroupNorm(4, 8), nn.LeakyReLU(0.2))
+        self.down1 = nn.Conv2d(8, 16, 3, stride=2, padding=1)
+        self.down2 = nn.Conv2d(16, 32, 4, stride=2, padding=1)
+        self.up2 = nn.ConvTranspose2d(32, 16, 3, stride=2, padding=1, output_padding=1)
+        self.merge2 = nn.Conv2d(32, 16, 3, padding=1, padding_mode="reflect")
+        self.merge1 = nn.Conv2d(24, 8, 3, padding=1)
+        self.leave = nn.Conv2d(8, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = self.enter(x)
+        b = F.gelu(self.down1(a))
+        c = F.relu(self.down2(b))
+        d = F.elu(self.merge2(torch.cat([self.up2(c), b], dim=1)))
+        e = F.interpolate(d, scale_factor=2, mode="bilinear", align_corners=False)
+        return self.leave(torch.relu(self.merge1(torch.cat((e, a), 1))))
+
+
+class DenseNet(nn.Module):
+    """Concatenations that grow, with norms on them; the final sum ties a stack to a new layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 16, 3, padding=1)
+        self.grow = nn.ModuleList(
+            nn.Sequential(nn.BatchNorm2d(16 + 8 * k), nn.ReLU(), nn.Conv2d(16 + 8 * k, 8, 3, padding=1))
+            for k in range(2)
+        )
+        self.same = nn.Conv2d(32, 32, 3, padding=1)
+        self.head = nn.Linear(32, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        for layer in self.grow:
+            x = torch.cat([x, layer(x)], 1)
+        x = x + self.same(x)
+        return F.log_softmax(self.head(x.mean((2, 3))), dim=1)
+
+
+class SqueezeNet(nn.Module):
+    """Squeeze and excitation, depthwise filters, sizes that are read off, a spatial gate of one channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(1, 16, 3, padding=1)
+        self.depthwise = nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False)
+        self.norm = nn.InstanceNorm2d(16, affine=True)
+        self.squeeze, self.excite = nn.Linear(16, 8), nn.Linear(8, 16)
+        self.gate = nn.Conv2d(16, 1, 1)
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.hardswish(self.norm(self.depthwise(self.stem(x))))
+        b, c, _, _ = x.size()
+        s = F.adaptive_avg_pool2d(x, 1).view(b, c)
+        s = torch.sigmoid(self.excite(F.relu(self.squeeze(s)))).view(b, c, 1, 1)
+        x = x * s
+        x = 0.5 * x * torch.sigmoid(self.gate(x)) + 0.1
+        x = F.dropout(F.avg_pool2d(x, x.size()[2:]), 0.3, self.training)
+        return self.head(x.view(x.size(0), -1))
+
+
+class Unused(nn.Module):
+    """Computes something for nothing, as auxiliary heads do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.auxiliary = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.conv(x)
+        self.auxiliary(x).relu()
+        return x
+
+
+class Denoiser(nn.Module):
+    """x minus what a network sees in it: the output is tied to the image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.ReflectionPad2d(1), nn.Conv2d(3, 16, 3), nn.PReLU(), nn.Conv2d(16, 16, 3, padding="same"), nn.Tanh(),
+            nn.Identity(), nn.Upsample(scale_factor=2), nn.AvgPool2d(2), nn.Conv2d(16, 3, 1),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x - self.body(x)
+
+
+class Shared(nn.Module):
+    """One convolution applied twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.conv, self.leave = nn.Conv2d(3, 16, 1), nn.Conv2d(16, 16, 3, padding=1), nn.Conv2d(16, 2, 1)
+
+    def forward(self, x: Tensor, again: bool = True) -> Tensor:
+        x = F.relu(self.conv(F.relu(self.enter(x))))
+        if again:
+            x = F.relu(self.conv(x))
+        return self.leave(x).amax(dim=[-2, -1])
+
+
+class Arithmetic(nn.Module):
+    """Numbers on either side, functions and methods, sums with a factor, a pooled field on a map."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.leave = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(32, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.enter(x)
+        y = 1 - x.sigmoid() * 2
+        y = torch.sub(-y, x, alpha=0.5).add_(x).contiguous() / 3
+        y = y + x.mean((2, 3))[:, :, None, None] - torch.mean(x, dim=[2, 3], keepdim=True)
+        return self.leave(torch.cat([y, -y], dim=-3))
+
+
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], int]] = {
+    "residual": (ResidualNet, 3),
+    "vgg": (vgg, 3),
+    "unet": (UNet, 2),
+    "dense": (DenseNet, 3),
+    "squeeze": (SqueezeNet, 1),
+    "denoiser": (Denoiser, 3),
+    "shared": (Shared, 3),
+    "arithmetic": (Arithmetic, 3),
+    "wide": (lambda: st.models.plain_resnet(depth=8, width=16, inner=8, crelu=True), 3),
+}
+
+
+def images(channels: int, size: int = 32, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(2, channels, size, size, generator=torch.Generator().manual_seed(0), dtype=dtype)
+
+
+def with_statistics(net: nn.Module, x: Tensor) -> nn.Module:
+    """Running statistics that are not those of the start, so that norms are seen to treat channels alike."""
+    net.train()
+    with torch.no_grad():
+        net(x)
+    return net.eval()
+
+
+# -------------------------------------------------------------------- laws
+
+
+@pytest.mark.parametrize("group", ["D4", "C4", "C2"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_counterpart_is_equivariant_and_has_the_plain_shapes(name: str, group: str) -> None:
+    make, channels = NETWORKS[name]
+    plain, x = make().double().eval(), images(channels)
+    net = st.convert(plain, group)
+    assert str(net.in_type) == ("A1" if channels == 1 else f"{channels}*A1").replace("A1", str(net.in_type[0]))
+    with_statistics(net, x)
+    st.testing.assert_equivariant(net, x)
+    assert net(x).shape == plain(x).shape
+    assert all(capsule.representation.is_trivial for capsule in net.out_type)
+    assert st.typecheck(net.net, net.in_type, size=32) == net.out_type
+    assert net.report.checked_size == 32
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_equal_channels(name: str) -> None:
+    """All widths here are multiples of 8 but for the image's and the output's, so that nothing is rounded."""
+    plain = NETWORKS[name][0]()
+    net = st.convert(plain, D4)
+    for path, module in plain.named_modules():
+        if not isinstance(module, nn.Conv2d | nn.ConvTranspose2d | nn.Linear) or path == "gate":
+            continue
+        new = net.net.get_submodule(path)
+        widths = (module.in_channels, module.out_channels) if hasattr(module, "in_channels") else None
+        widths = widths or (module.in_features, module.out_features)  # type: ignore[arg-type]
+        assert (new.in_type.channels, new.out_type.channels) == widths  # type: ignore[union-attr]
+    assert "channels became" not in str(net.report)
+
+
+@pytest.mark.parametrize("group", ["D4", "C2"])
+@pytest.mark.parametrize("make", [ResidualNet, UNet])
+def test_equal_parameters(make: Callable[[], nn.Module], group: str) -> None:
+    plain = make()
+    net = st.convert(plain, group, match="parameters")
+    before, after = (sum(p.numel() for p in module.parameters()) for module in (plain, net))
+    assert abs(after / before - 1) < 0.1
+    assert (net.report.parameters_before, net.report.parameters_after) == (before, after)
+    assert net.report.width > 1
+    assert "times the channels" in str(net.report)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_it_trains_and_the_plain_network_is_left_alone(name: str) -> None:
+    make, channels = NETWORKS[name]
+    plain = make()
+    before = {key: value.clone() for key, value in plain.state_dict().items()}
+    modules, mode = [type(m) for m in plain.modules()], plain.training
+    net = st.convert(plain, D4)
+    assert net.training == mode
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
+    old = [p.detach().clone() for p in net.parameters()]
+    net(images(channels, dtype=torch.float32)).square().mean().backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in net.parameters())
+    optimiser.step()
+    assert any((p != q).any() for p, q in zip(net.parameters(), old, strict=True))
+    assert all(torch.equal(value, before[key]) for key, value in plain.state_dict().items())
+    assert [type(m) for m in plain.modules()] == modules
+    assert plain.training == mode
+    assert all(not hasattr(plain, f"_tensor_constant{k}") for k in range(2))
+
+
+@pytest.mark.parametrize("name", ["residual", "vgg", "squeeze", "unet"])
+def test_it_can_be_copied_stored_and_made_plain(name: str) -> None:
+    make, channels = NETWORKS[name]
+    x = images(channels, dtype=torch.float32)
+    net = st.convert(make(), D4)
+    with_statistics(net, x)
+    with torch.no_grad():
+        y = net(x)
+        twin = st.convert(make(), D4).eval()
+        assert not torch.equal(twin(x), y)
+        twin.load_state_dict(net.state_dict())
+        torch.testing.assert_close(twin(x), y)
+        torch.testing.assert_close(copy.deepcopy(net)(x), y)
+        again = pickle.loads(pickle.dumps(net))
+        assert isinstance(again, Converted)
+        assert again.report == net.report
+        torch.testing.assert_close(again(x), y)
+        plain = snn.to_plain(net)
+        torch.testing.assert_close(plain(x), y, atol=1e-5, rtol=1e-5)
+        assert not any(isinstance(m, snn.EquivariantModule) for m in plain.modules())
+        exported = torch.export.export(plain, (x,)).module()
+        torch.testing.assert_close(exported(x), y, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(torch.export.export(net, (x,)).module()(x), y, atol=1e-5, rtol=1e-5)
+
+
+def test_it_is_a_layer_like_any_other() -> None:
+    plain = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1))
+    features = st.convert(plain, D4, out_type=st.FieldType(D4, "2*regular"))
+    net = snn.Sequential(features, snn.ReLU(features.out_type), snn.GlobalAvgPool(features.out_type))
+    st.testing.assert_equivariant(net.double(), size=12)
+    with pytest.raises(ValueError, match="expected 3 channels"):
+        features(torch.zeros(1, 4, 8, 8))
+
+
+def test_dtype_and_mode_follow_the_plain_network() -> None:
+    net = st.convert(vgg().bfloat16().eval(), D4)
+    assert {p.dtype for p in net.parameters()} == {torch.bfloat16}
+    assert not any(m.training for m in net.modules())
+
+
+def test_what_is_computed_for_nothing_is_left_out() -> None:
+    net = st.convert(Unused(), D4)
+    assert [row.path for row in net.report.rows] == ["conv"]
+    assert [name for name, _ in net.named_parameters()] == ["net.conv.weight", "net.conv.bias"]
+
+
+def test_the_report_lists_every_replacement() -> None:
+    net = st.convert(nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.GELU(), nn.Dropout2d(), nn.Conv2d(16, 2, 1)), D4)
+    assert str(net.report).splitlines() == [
+        "module  before         after                               parameters",
+        "0       Conv2d 3 → 16  Conv2d, AvgPool2d 3*A1 → 2*regular  448 → 56",
+        "1       GELU           Pointwise(GELU) 2*regular",
+        "2       Dropout2d      Dropout2d 2*regular",
+        "3       Conv2d 16 → 2  Conv2d 2*regular → 2*A1             34 → 6",
+        "In all 482 → 62 parameters; D4, equal channels.",
+        "Exactly equivariant on 32×32 inputs, for instance.",
+        "0: stride 2 is now a mean over 2×2 pixels, exact on sizes that it divides.",
+    ]
+    assert sum(row.parameters_after for row in net.report.rows) == net.report.parameters_after
+
+
+# -------------------------------------------------------------------- widths
+
+
+@pytest.mark.parametrize("group", ["D4", "C4", "D2"])
+def test_channels_are_rounded_to_whole_copies_and_reported(group: str) -> None:
+    plain = nn.Sequential(nn.Conv2d(3, 13, 3), nn.BatchNorm2d(13), nn.ReLU(), nn.Conv2d(13, 2, 3))
+    net = st.convert(plain, group)
+    width, order = net.net.get_submodule("0").out_type.channels, st.group_named(group).order  # type: ignore[union-attr]
+    assert width % order == 0
+    assert abs(width - 13) <= order / 2
+    assert f"0: 13 channels became {width}" in str(net.report)
+    assert net.report.rows[0].note == f"13 channels became {width}"
+
+
+def test_mixes_as_text_and_as_functions() -> None:
+    plain = nn.Sequential(
+        nn.Conv2d(3, 36, 3, padding=1), nn.ReLU(), nn.Conv2d(36, 36, 3), nn.ReLU(), nn.Conv2d(36, 4, 1)
+    )
+    mixed = st.convert(plain, D4, mix="regular + qm")
+    assert str(mixed.net.get_submodule("0").out_type) == "3*regular + 3*qm"  # type: ignore[union-attr]
+    st.testing.assert_equivariant(mixed.double(), size=9)
+    own = st.convert(plain, D4, mix=lambda channels: st.FieldType(D4, f"{channels // 12}*(regular + r2)"))
+    assert str(own.net.get_submodule("0").out_type) == "3*regular + 3*r2"  # type: ignore[union-attr]
+    st.testing.assert_equivariant(own.double(), size=9)
+    odd = nn.Sequential(nn.Conv2d(3, 16, 3), nn.Hardtanh(), nn.Conv2d(16, 4, 1))
+    st.testing.assert_equivariant(st.convert(odd, D4, mix="A1 + A2 + B1 + B2 + 2*E").double(), size=9)
+
+
+def test_grouped_filters_keep_whole_capsules_apart() -> None:
+    plain = nn.Sequential(nn.Conv2d(3, 32, 3), nn.Conv2d(32, 64, 3, groups=32, bias=False), nn.Conv2d(64, 2, 1))
+    net = st.convert(plain, D4)
+    grouped = net.net.get_submodule("1")
+    assert grouped.groups == 4  # four regular capsules
+    assert "32 groups became 4, of whole capsules" in str(net.report)
+    assert net.report.rows[1].parameters_after == 4 * 2 * 8 * 9  # capsules, two for each, |D4| orbits of 9·8 taps / 8
+    st.testing.assert_equivariant(net.double(), size=9)
+
+
+@pytest.mark.parametrize("target", [1, 50, 400, 1234, 10**6])
+def test_the_matching_width_is_the_nearest(target: int) -> None:
+    def parameters(factor: float) -> int:
+        return max(1, round(8 * factor)) ** 2
+
+    found = parameters(matching_width(parameters, target))
+    assert abs(found - target) <= 0.02 * target or found in ((round(target**0.5)) ** 2, 1)
+
+
+def test_at_least_one_copy() -> None:
+    assert Widths(D4, "regular").hidden(1).channels == 8
+    with pytest.raises(ValueError, match="mix has no capsules"):
+        Widths(D4, "0*regular").hidden(4)
+    with pytest.raises(ValueError, match="mix function gave `regular` of C4"):
+        Widths(D4, lambda channels: st.FieldType(st.cyclic(4), "regular")).hidden(4)
+
+
+def test_fibres_become_one_where_they_can() -> None:
+    a, b, c = Fibre(8), Fibre(8), Fibre(16, scalar=True)
+    assert unify(stack([a, b]), c)
+    assert c.leaves == (a, b)
+    assert a.scalar
+    assert not unify(Fibre(8), Fibre(16))
+    assert not unify(stack([Fibre(4), Fibre(8)]), stack([Fibre(8), Fibre(4)]))
+    unknown = Fibre(None)
+    assert unify(unknown, Fibre(3))
+    assert unknown.channels == 3
+    assert not unify(a, stack([a, b]))
+
+
+# -------------------------------------------------------------------- strides
+
+
+@pytest.mark.parametrize("padding", [0, 1, 2])
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize("kind", ["conv", "max", "mean"])
+def test_layers_of_stride_two_are_exact_on_even_sizes(kind: str, kernel: int, padding: int) -> None:
+    if kind != "conv" and 2 * padding > kernel:
+        padding = 0  # torch has no such pooling
+    layer = {
+        "conv": nn.Conv2d(8, 8, kernel, stride=2, padding=padding),
+        "max": nn.MaxPool2d(kernel, 2, padding),
+        "mean": nn.AvgPool2d(kernel, 2, padding),
+    }[kind]
+    plain = nn.Sequential(nn.Conv2d(3, 8, 1), layer, nn.Conv2d(8, 2, 1)).double()
+    net, x = st.convert(plain, D4), images(3, 20)
+    st.testing.assert_equivariant(net, x)  # an EquivarianceWarning would be an error
+    assert net(x).shape == plain(x).shape
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 2), (4, 2), (5, 3), (3, 1)])
+@pytest.mark.parametrize("extra", [0, 1])
+def test_transposed_convolutions_give_the_plain_sizes(kernel: int, stride: int, extra: int) -> None:
+    up = nn.ConvTranspose2d(8, 8, kernel, stride, 1, output_padding=min(extra, stride - 1))
+    plain = nn.Sequential(nn.Conv2d(3, 8, 1), up, nn.Conv2d(8, 2, 1)).double()
+    net, x = st.convert(plain, D4), images(3, 9)
+    st.testing.assert_equivariant(net, x)
+    assert net(x).shape == plain(x).shape
+
+
+def test_strides_can_be_kept_for_odd_sizes() -> None:
+    plain = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.MaxPool2d(3, 2, 1), nn.Conv2d(8, 2, 1)).double()
+    net = st.convert(plain, D4, downsampling="stride")
+    assert net.net.get_submodule("0").stride == (2, 2)
+    assert "exact on sizes n with n - 1 divisible by 2 only" in str(net.report)
+    x = images(3, 33)
+    st.testing.assert_equivariant(net, x)
+    assert net(x).shape == plain(x).shape
+    assert net.report.checked_size == 33
+
+
+def test_a_network_that_is_exact_on_no_size_says_so() -> None:
+    """Strides that fit odd sizes, and a concatenation that fits even ones."""
+    net = st.convert(UNet(), D4, downsampling="stride")
+    assert net.report.checked_size is None
+    assert "Not exact on any size that was tried, for instance on 32×32: Conv2d is not exactly" in str(net.report)
+    with pytest.warns(snn.EquivarianceWarning):
+        assert net(images(2, 32, torch.float32)).shape == (2, 3, 32, 32)
+
+
+def test_a_stride_that_no_usual_size_fits_is_reported() -> None:
+    plain = nn.Sequential(nn.Conv2d(3, 8, 11, 4, 2), nn.ReLU(), nn.Conv2d(8, 2, 1)).double()
+    net = st.convert(plain, D4)
+    assert "exact on sizes n with n - 7 divisible by 4 only" in str(net.report)
+    st.testing.assert_equivariant(net, images(3, 35))
+
+
+def test_a_backbone_is_told_that_its_last_stage_is_scalar() -> None:
+    plain = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), BasicBlock(16, 16))
+    assert "scalars only, since it is added to the output" in str(st.convert(plain, D4).report)
+    rich = st.convert(plain, D4, out_type=st.FieldType(D4, "2*regular"))
+    assert "scalars only" not in str(rich.report)
+    st.testing.assert_equivariant(rich.double(), size=8)
+
+
+# -------------------------------------------------------------------- refusals
+
+
+class Calls(nn.Module):
+    """Does one thing between two convolutions."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 2, 1)
+        self.scale = nn.Parameter(torch.ones(16, 1, 1))
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.function(self.first(x)))
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.gamma = nn.Parameter(torch.ones(8, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gamma * self.conv(x)
+
+
+class Undecided(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x if x.sum() > 0 else -x
+
+
+class TwoOutputs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.conv(x)
+        return y, y
+
+
+def between(*layers: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.Sequential(*layers))
+
+
+@pytest.mark.parametrize(
+    ("plain", "complaint"),
+    [
+        (
+            between(nn.AdaptiveAvgPool2d(7), nn.Flatten(), nn.Linear(784, 5)),
+            r"`1\.1` \(Flatten\): it lays 49 pixels of 16 channels side by side, since `1\.2` \(Linear\) takes 784 "
+            r"features.*AdaptiveAvgPool2d\(1\), and take 16 features",
+        ),
+        (between(nn.Flatten()), r"`1\.0` \(Flatten\): nothing says that it flattens a single pixel"),
+        (between(nn.PixelShuffle(2)), r"`1\.0` \(PixelShuffle\): it turns channels into pixels.*ConvTranspose2d"),
+        (between(nn.Bilinear(3, 3, 3)), r"`1\.0` \(Bilinear\): no layer of steerable\.nn does the same"),
+        (between(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LazyLinear(4)), r"`1\.2` \(LazyLinear\): its channels are"),
+        (between(nn.LazyConv2d(8, 3)), r"`1\.0` \(LazyConv2d\): its channels are not known yet"),
+        (
+            between(nn.utils.parametrizations.weight_norm(nn.Conv2d(16, 8, 3))),
+            r"`1\.0` \(ParametrizedConv2d\): its weights are computed from others",
+        ),
+        (between(nn.LayerNorm([16, 8, 8])), r"`1\.0` \(LayerNorm\): on a map it normalises pixels.*GroupNorm"),
+        (between(nn.PReLU(16)), r"`1\.0` \(PReLU\): one slope per channel.*single slope"),
+        (between(nn.MaxPool2d(2, ceil_mode=True)), r"`1\.0` \(MaxPool2d\): ceil_mode=True"),
+        (between(nn.MaxPool2d(2, return_indices=True)), r"`1\.0` \(MaxPool2d\): only pooling without indices"),
+        (between(nn.AvgPool2d(3, 2, 1, count_include_pad=False)), r"`1\.0` \(AvgPool2d\).*count_include_pad=True"),
+        (between(nn.Conv2d(16, 8, (3, 5))), r"`1\.0` \(Conv2d\): `r` of D4 does not map the 3×5 pixel grid"),
+        (between(nn.Conv2d(16, 8, 2, padding="same")), r"`1\.0` \(Conv2d\): padding='same' needs an odd kernel"),
+        (between(nn.ConvTranspose2d(16, 8, 2, 2, groups=2)), r"`1\.0` \(ConvTranspose2d\).*groups=1"),
+        (between(nn.Upsample(size=40)), r"`1\.0` \(Upsample\): only enlarging by a whole factor"),
+        (between(nn.Upsample(scale_factor=1.5)), r"`1\.0` \(Upsample\): only enlarging by a whole factor"),
+        (between(nn.ZeroPad2d((0, 1, 0, 1))), r"`1\.0` \(ZeroPad2d\): the padding \(0, 1, 0, 1\) moves"),
+        (between(nn.Softmax(dim=2)), r"`1\.0` \(Softmax\): only a softmax over the channels"),
+        (between(nn.Linear(8, 8)), r"`1\.0` \(Linear\): on a map it mixes the last dimension"),
+        (between(nn.Conv2d(8, 8, 1)), r"`1\.0` \(Conv2d\): it takes 8 channels but gets 16"),
+        (between(snn.ReLU(st.FieldType(D4, "2*regular"))), r"`1\.0` \(ReLU\): it is steerable already"),
+        (between(Undecided()), r"`1\.0` \(Undecided\): torch.fx cannot follow its forward \(TraceError"),
+        (Scaled(), r"`mul` in the forward of the network \(Scaled\): it takes `gamma`, a tensor of the network's own"),
+        (TwoOutputs(), r"the network \(TwoOutputs\): it returns something else than one tensor"),
+        (
+            nn.Sequential(Calls(lambda x: torch.fft.fft2(x).real)),
+            r"`fft_fft2` in the forward of `0` \(Calls\): it is not known to be equivariant",
+        ),
+        (Calls(lambda x: x[:, :8]), r"`getitem` in the forward of the network \(Calls\): indexing takes channels"),
+        (Calls(lambda x: x.mean(1, keepdim=True)), r"`mean` in .*: only over all pixels, dim=\(2, 3\)"),
+        (Calls(lambda x: torch.cat([x, x], 2)), r"`cat` in .*: only channels, dim=1"),
+        (Calls(lambda x: x / x), r"`truediv` in .*: division by a field"),
+        (Calls(lambda x: 1 / x), r"`truediv` in .*: only a number may be combined"),
+        (Calls(lambda x: x.flatten(2)), r"`flatten` in .*: it flattens dimensions 2 to -1"),
+        (Calls(lambda x: x.view(-1, 64)), r"`view` in .*: it lays several pixels of 16 channels side by side"),
+        (Calls(lambda x: x.view(-1, 16, 4, 4)), r"`view` in .*: a reshape to \(-1, 16, 4, 4\)"),
+        (Calls(lambda x: x + x.mean((2, 3))), r"`add` in .*: a map of pixels and a vector"),
+        (Calls(lambda x: x + x.shape[2]), r"`add` in .*: it takes a tensor that comes from the image"),
+        (Calls(lambda x: F.conv2d(x, torch.zeros(16, 16, 1, 1))), r"`conv2d` in .*: a function that is handed its"),
+        (Calls(lambda x: F.interpolate(x, size=x.shape[2:])), r"`interpolate` in .*: only enlarging by a whole"),
+        (Calls(lambda x: F.pad(x, (1, 0))), r"`pad` in .*: it pads \(1, 0\)"),
+        (Calls(lambda x: x * torch.ones(16, 1, 1)), r"`mul` in .*: it takes `_tensor_constant0`, a tensor of the"),
+        (Calls(lambda x: x[:, :, None, None]), r"`getitem` in .*: indexing takes channels or pixels apart"),
+        (Calls(lambda x: x.unsqueeze(-1)), r"`unsqueeze` in .*: it is not known to be equivariant"),
+        (Calls(lambda x: x.squeeze(-1)), r"`squeeze` in .*: a reshape to \(-1,\) is not known"),
+        (Calls(lambda x: x * (x.shape[2] // 2)), r"`floordiv` in .*: it is not known to be equivariant"),
+        (Calls(lambda x: x.flatten(1) * x.mean((2, 3))), r"`last` \(Conv2d\): it takes a map of pixels, but gets a"),
+        (Calls(lambda x: x.device), r"`getattr` in .*: of a tensor's attributes only .shape"),
+    ],
+)
+def test_refusals_name_the_place_and_say_why(plain: nn.Module, complaint: str) -> None:
+    with pytest.raises(ConversionError, match=f"cannot convert {complaint}"):
+        st.convert(plain, D4)
+
+
+def test_an_inadmissible_activation_names_the_module_and_the_capsule() -> None:
+    plain = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 2, 1))
+    with pytest.raises(ConversionError, match=r"`1` \(ReLU\): ReLU is not admissible for capsule `E`"):
+        st.convert(plain, D4, mix="E")
+
+
+def test_other_arguments_are_checked() -> None:
+    plain = nn.Sequential(nn.Conv2d(3, 8, 3))
+    with pytest.raises(TypeError, match=r"expected a torch\.nn\.Module to convert"):
+        st.convert(lambda x: x, D4)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="expected a group such as"):
+        st.convert(plain, 4)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="match is one of channels, parameters; got 'width'"):
+        st.convert(plain, D4, match="width")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="C8 does not map the pixel grid onto itself"):
+        st.convert(plain, "C8")
+    with pytest.raises(ValueError, match="nothing in the network says how many channels"):
+        st.convert(nn.ReLU(), D4)
+    assert st.convert(nn.ReLU(), D4, in_channels=2).in_type == st.FieldType(D4, "2*A1")
+    with pytest.raises(ValueError, match="has 16 channels, but the network returns 8"):
+        st.convert(plain, D4, out_type=st.FieldType(D4, "2*regular"))
+    with pytest.raises(TypeError, match="out_type is a type of D4, got one of C4"):
+        st.convert(plain, D4, out_type=st.FieldType(st.cyclic(4), "2*regular"))
+    with pytest.raises(ValueError, match="cannot be chosen"):
+        st.convert(Denoiser(), D4, out_type=st.FieldType(D4, "3*A2"))
+
+
+def test_the_conversion_is_loaded_when_it_is_asked_for() -> None:
+    code = "import sys, steerable; print('steerable.conversion' in sys.modules, callable(steerable.convert))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False True"
