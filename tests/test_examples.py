@@ -35,6 +35,15 @@ def test_the_demo_compares_two_networks(tmp_path: Path) -> None:
     assert (tmp_path / "demo" / "report.html").is_file()
 
 
+@pytest.mark.parametrize(("name", "table"), [("vector_field", "Mean distance"), ("cells", "intersection over union")])
+def test_dense_predictions_are_compared_and_drawn(name: str, table: str, tmp_path: Path) -> None:
+    text = run(f"{name}.py", "--quick", "--out", str(tmp_path))
+    assert table in text
+    (steerable,) = (line.split("│") for line in text.splitlines() if line.startswith("│ steerable"))
+    assert steerable[3].strip() == steerable[4].strip() != ""  # the same in all poses
+    assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+
+
 def test_the_tables_of_the_experiments_are_made_from_their_results() -> None:
     script = EXAMPLES.parent / "experiments" / "tables.py"
     process = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)

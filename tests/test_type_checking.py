@@ -240,3 +240,19 @@ def test_a_size_that_fits_is_found() -> None:
     both = nn.Sequential(snn.Conv2d(IMAGE, STREAM, 3, stride=2, padding=1), nn.AvgPool2d(2))
     with pytest.raises(EquivarianceError, match="pixels unevenly"):
         st.typecheck(both, IMAGE)
+
+
+def test_a_network_that_refuses_sizes_is_tried_on_others() -> None:
+    def only(*sizes: int) -> Function:
+        def network(x: Tensor) -> Tensor:
+            if x.shape[-1] not in sizes:
+                raise ValueError(f"not {x.shape[-1]}")
+            return 2 * x
+
+        return network
+
+    assert st.typecheck(only(16), IMAGE) == IMAGE
+    with pytest.raises(ValueError, match="not 33"):
+        st.typecheck(only(5), IMAGE)
+    with pytest.raises(ValueError, match="not 16"):
+        st.typecheck(only(32), IMAGE, size=16)

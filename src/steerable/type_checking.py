@@ -166,7 +166,12 @@ def typecheck(
                 return _run_typed(model, in_type, candidate, batch)
             except (EquivarianceError, EquivarianceWarning) as failure:
                 failures.append(failure)
-    raise next((f for f in failures if isinstance(f, EquivarianceError)), None) or EquivarianceError(str(failures[0]))
+            except ValueError as failure:  # a network may refuse a size; the next one is tried
+                if size is not None:
+                    raise
+                failures.append(failure)
+    first = next((f for f in failures if isinstance(f, EquivarianceError)), failures[0])
+    raise EquivarianceError(str(first)) if isinstance(first, EquivarianceWarning) else first
 
 
 def _run_typed(model: Callable[[Any], Any], in_type: FieldType, size: int | tuple[int, int], batch: int) -> Any:

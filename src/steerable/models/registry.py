@@ -9,11 +9,18 @@ from torch import nn
 
 from steerable.errors import did_you_mean
 from steerable.models.plain import PlainResNet
+from steerable.models.plain_unet import PlainUNet
 from steerable.models.resnet import ResNet
+from steerable.models.unet import UNet
 
 __all__ = ["MODELS", "build_model"]
 
-MODELS: dict[str, type[ResNet] | type[PlainResNet]] = {"resnet": ResNet, "plain_resnet": PlainResNet}
+MODELS: dict[str, type[ResNet] | type[PlainResNet] | type[UNet] | type[PlainUNet]] = {
+    "resnet": ResNet,
+    "plain_resnet": PlainResNet,
+    "unet": UNet,
+    "plain_unet": PlainUNet,
+}
 
 
 def build_model(name: str, **config: Any) -> nn.Module:

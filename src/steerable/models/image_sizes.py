@@ -1,0 +1,47 @@
+"""What a network that halves its image several times says to sizes that do not fit."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from steerable.nn.channels import is_traced
+
+__all__ = ["check_depth", "check_size"]
+
+
+def check_depth(network: str, depth: int) -> None:
+    """ValueError unless the number of halvings is a whole number ≥ 1."""
+    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+        raise ValueError(f"{network}: depth says how often the image is halved, a whole number ≥ 1; got {depth!r}.")
+
+
+def check_size(network: str, x: Tensor, depth: int, channels: int) -> None:
+    """ValueError with the remedy unless x is (batch, channels, height, width) and 2^depth divides both sizes."""
+    if is_traced(x):
+        return
+    if x.ndim != 4 or x.shape[1] != channels:
+        raise ValueError(
+            f"{network} expected a tensor of shape (batch, {channels}, height, width), got {tuple(x.shape)}."
+            + (" Add a batch dimension with x.unsqueeze(0)." if x.ndim == 3 else "")
+        )
+    multiple = 2**depth
+    for name, n in (("height", x.shape[-2]), ("width", x.shape[-1])):
+        if n % multiple or n == 0:
+            raise ValueError(
+                f"{network} with depth={depth} halves the image {depth} times, so that height and width are multiples "
+                f"of {multiple}; got {name} {n}. {_remedy(n, multiple)}"
+            )
+
+
+def _remedy(n: int, multiple: int) -> str:
+    """Padding must be the same on both sides, or the centre moves and rotations are no longer exact."""
+    above = max(1, -(-n // multiple)) * multiple
+    below = above - multiple
+    resized = f"Resize it to {f'{below} or ' if below else ''}{above}"
+    missing = above - n
+    if missing % 2:
+        return f"{resized}; an odd size cannot be padded evenly on both sides. Or use a smaller depth."
+    return (
+        f"Pad it by {missing // 2} on each side, with torch.nn.functional.pad, and crop the output; or "
+        f"{resized[0].lower()}{resized[1:]}; or use a smaller depth."
+    )
