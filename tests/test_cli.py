@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import command_line
 import pytest
 
 
@@ -39,19 +40,29 @@ def test_cost_of_a_pair_and_of_the_papers_network() -> None:
         (("types", "Z4"), "no group is called 'Z4'"),
         (("train", "nothing", "--out", "x"), "neither a known data set nor an existing folder"),
         (("train", "digits", "--out", "x", "--recipe", "papper"), "unknown recipe 'papper'. Did you mean `paper`?"),
-        (("train", "digits", "--out", "x", "--model", "vgg"), "unknown model 'vgg'"),
+        (("train", "digits", "--out", "x", "--model", "vgg"), "resnet or plain_resnet; got 'vgg', an unknown model"),
         (("train", "digits", "--out", "x", "-mcopies"), "written key=value"),
         (("train", "digits", "--out", "x", "-mcopys=2"), "resnet has no option `copys`. Did you mean `copies`?"),
         (("train", "digits", "--out", "x", "-mdepth=9"), "a residual network of 3 stages has a depth of"),
+        (("train", "digits", "--out", "x", "--patience", "3"), "patience 3 watches the loss on validation images"),
+        (("train", "digits", "--out", "x", "--precision", "8"), "precision is one of 32-true, bf16-mixed, 16-mixed"),
+        (("train", "digits", "--out", "x", "--accelerator", "tpu"), "accelerator is one of auto, cpu, gpu; got 'tpu'"),
+        (("train", "digits", "--out", "x", "--validation", "1.5"), "validation is a share below 1 or a number"),
+        (("train", "digits", "--out", "x", "--params", "9", "-mcopies=2"), "and copies=2 gives it already"),
         (("train", "digits", "--out", "x", "-mhead=tail"), "head is one of linear, invariant, max; got 'tail'"),
     ],
 )
 def test_mistakes_are_one_message_and_exit_code_2(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    run = steerable(*(str(tmp_path / "x") if a == "x" else a for a in arguments))
-    assert run.returncode == 2
+    run = command_line.steerable(*arguments, cwd=tmp_path, code=2)
     assert message in run.stderr
-    assert "Traceback" not in run.stderr
-    assert not (tmp_path / "x").exists()
+    assert run.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_mistake_has_no_traceback_in_a_process_of_its_own(tmp_path: Path) -> None:
+    run = steerable("train", "nothing", "--out", str(tmp_path / "x"))
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("error: `nothing` is neither a known data set nor an existing folder.")
 
 
 def test_help_and_version() -> None:

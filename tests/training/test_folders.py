@@ -61,14 +61,12 @@ def test_train_and_test_folders_are_kept_apart(test: str, tmp_path: Path) -> Non
 
 
 def test_a_test_folder_may_lack_classes_but_not_images(tmp_path: Path) -> None:
-    for name in ("train/a/0.png", "train/b/0.png"):
-        save(tmp_path / name)
+    save(tmp_path / "train/a/0.png")
+    save(tmp_path / "train/b/0.png", GREEN)
     (tmp_path / "test").mkdir()
-    with pytest.raises(
-        ValueError, match=r"no image in `.*test` can be read, expected test images there: there are none\."
-    ):
+    with pytest.raises(ValueError, match=r"`.*test` has no images, expected test images there\. Add some, or remove"):
         load_image_folder(tmp_path)
-    save(tmp_path / "test" / "b" / "0.png")
+    save(tmp_path / "test" / "b" / "0.png", GREEN)
     assert load_image_folder(tmp_path).test.counts == (0, 1)
 
 
@@ -85,7 +83,7 @@ def test_the_split_is_seeded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sizes", "given", "expected"),
     [
-        ([(33, 33), (33, 33)], None, 33),
+        ([(33, 33), (33, 33)], None, 32),
         ([(30, 20), (22, 90), (90, 25)], None, 20),
         ([(300, 300), (300, 300)], None, 128),
         ([(30, 20), (30, 20)], None, 20),
@@ -95,8 +93,8 @@ def test_the_split_is_seeded(tmp_path: Path) -> None:
 )
 def test_the_common_size(sizes: list[tuple[int, int]], given: int | None, expected: int, tmp_path: Path) -> None:
     for i, size in enumerate(sizes):
-        save(tmp_path / "a" / f"{i}.png", size=size)
-        save(tmp_path / "b" / f"{i}.png", size=size)
+        save(tmp_path / "a" / f"{i}.png", RED, size)
+        save(tmp_path / "b" / f"{i}.png", GREEN, size)
     assert load_image_folder(tmp_path, image_size=given, test_fraction=0.5).image_size == (expected, expected)
 
 
@@ -109,12 +107,12 @@ def test_shrinking_averages_the_middle_square(tmp_path: Path) -> None:
 
 
 def test_grey_only_if_all_are(tmp_path: Path) -> None:
-    for name in ("a/0.png", "a/1.png", "b/0.png"):
-        save(tmp_path / name, GREY)  # stored as RGB
-    save(tmp_path / "b" / "1.png", 90, mode="L")
+    for i in range(2):
+        save(tmp_path / "a" / f"{i}.png", GREY)  # stored as RGB
+        save(tmp_path / "b" / f"{i}.png", 80, mode="L")
     splits = load_image_folder(tmp_path, test_fraction=0.5)
     assert splits.channels == 1
-    assert splits.train.images.unique().tolist() == [90]
+    assert splits.train.images.unique().tolist() == [80, 90]
     save(tmp_path / "b" / "2.png", RED)
     splits = load_image_folder(tmp_path, test_fraction=0.2)
     assert splits.channels == 3
@@ -134,6 +132,10 @@ def _formats() -> Iterator[tuple[str, str, Image.Image, list[int]]]:
     yield "grey palette", "gif", Image.new("L", (8, 8), 90).convert("P"), [90]
     yield "two colours", "png", Image.new("1", (8, 8), 1), [255]
     yield "opaque", "png", Image.new("RGBA", (8, 8), (9, 8, 7, 255)), [9, 8, 7]
+    see_through = Image.new("P", (8, 8), 3)
+    see_through.putpalette([7] * 768)
+    see_through.info["transparency"] = 3
+    yield "transparent palette", "png", see_through, [255]
     yield "transparent", "png", Image.new("RGBA", (8, 8), (9, 8, 7, 0)), [255]
     yield "half transparent", "png", Image.new("LA", (8, 8), (55, 51)), [215]
     yield "CMYK", "jpg", Image.new("CMYK", (8, 8), (0, 255, 255, 0)), [255, 0, 0]
@@ -173,8 +175,8 @@ def _spoil(folder: Path) -> dict[str, str]:
         "cut.jpg": "truncated",
         "cut.png": "truncated",
         "empty.png": "not an image",
-        "huge.png": "DecompressionBombError",
-        "larger.png": "DecompressionBombWarning",
+        "huge.png": "too large: images of up to 15,000 pixels are read; shrink it",
+        "larger.png": "too large: images of up to 15,000 pixels",
         "negative.tiff": "pixels from -3 to -3, expected 0 to 1",
         "notes.txt": "not an image of a known format",
         "vector.eps": "not an image of a known format",
@@ -191,27 +193,6 @@ def test_unreadable_files_are_named_and_left_out(two_classes: Path, monkeypatch:
     assert [name for name, _ in splits.skipped] == [f"apple/{name}" for name in reasons]
     for name, reason in splits.skipped:
         assert reasons[Path(name).name] in reason
-
-
-def test_folders_without_enough(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="is not a folder"):
-        load_image_folder(tmp_path / "absent")
-    with pytest.raises(ValueError, match="has no sub-folders, expected one for each class"):
-        load_image_folder(tmp_path)
-    save(tmp_path / "a" / "0.png")
-    with pytest.raises(ValueError, match="has one class only, `a`; expected at least two"):
-        load_image_folder(tmp_path)
-    (tmp_path / "b").mkdir()
-    with pytest.raises(ValueError, match=r"class `b` in .* has no images, expected some in every class"):
-        load_image_folder(tmp_path)
-    (tmp_path / "b" / "0.png").write_text("x")
-    with pytest.raises(
-        ValueError, match=r"no image of `b` in .* can be read.*`b/0.png` \(not an image.*remove the class"
-    ):
-        load_image_folder(tmp_path)
-    (tmp_path / "a" / "0.png").write_text("x")
-    with pytest.raises(ValueError, match=r"none of the 2 files in .* can be read"):
-        load_image_folder(tmp_path)
 
 
 def test_wrong_sizes(two_classes: Path) -> None:

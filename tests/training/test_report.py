@@ -352,3 +352,31 @@ def test_an_exact_zero_is_drawn_at_the_floor() -> None:
 @pytest.mark.parametrize("count", [1, 8, 9, 40])
 def test_colours_differ(count: int) -> None:
     assert len(set(colours(count))) == count
+
+
+def test_mistakes_are_pictures_inside_the_page(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    worst = [
+        {"true": "<one>", "predicted": "two", "probability": 0.87, "file": "a/b.png", "png": "iVBORw0KGgo="}
+        for _ in range(60)
+    ]
+    worst[1]["png"] = '"><script>alert(1)</script>'
+    (run / "mistakes.json").write_text(json.dumps({"count": 61, "worst": worst}))
+    text = write_report([run], tmp_path / "report.html").read_text("utf-8")
+    assert "61 mistakes, the 48 surest shown" in text
+    assert text.count("<img ") == 48
+    assert text.count('src="data:image/png;base64,iVBORw0KGgo="') == 47
+    assert "<b>&lt;one&gt;</b> taken for two, 87%" in text
+    assert "<script>" not in text
+    (run / "mistakes.json").write_text('{"count": 0, "worst": []}')
+    assert "No mistakes." in write_report([run], tmp_path / "report.html").read_text("utf-8")
+
+
+def test_what_the_data_came_to_is_shown(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", finished=False)
+    resolved = {"model": {**STEERABLE, "copies": 3}, "channels": 1, "notes": ["2 of 9 files cannot be read"]}
+    (run / "resolved.json").write_text(json.dumps(resolved))
+    record = read_runs([run])[0]
+    assert (record.model["copies"], record.in_channels) == (3, 1)
+    assert "2 of 9 files cannot be read" in record.notes
+    assert "2 of 9 files cannot be read" in write_report([run], tmp_path / "report.html").read_text("utf-8")

@@ -6,6 +6,7 @@ from steerable.training.datasets import DATASETS, load_dataset
 from steerable.training.digits import load_digits
 from steerable.training.folders import load_image_folder
 from steerable.training.images import read_images
+from steerable.training.label_tables import load_label_table
 from steerable.training.labelled import LabelledImages, Splits
 from steerable.training.preprocessing import Augmentation, Normalisation, augment
 
@@ -23,5 +24,6 @@ __all__ = [
     "load_dataset",
     "load_digits",
     "load_image_folder",
+    "load_label_table",
     "read_images",
 ]

@@ -6,13 +6,18 @@ import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from steerable.errors import did_you_mean
+from steerable.training.atomic import write_json
 from steerable.training.recipes import Recipe
 
 __all__ = ["RunConfig"]
 
+Fit = Literal["stretch", "shorten", "shrink"]
+PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
+ACCELERATORS = ("auto", "cpu", "gpu")
+BACKENDS = ("auto", "dense", "fourier")
 # What may change when a run is resumed: where it runs, not what it computes.
 FREE_ON_RESUME = ("data_dir", "accelerator", "devices", "nodes", "progress", "checkpoint_seconds")
 
@@ -22,17 +27,26 @@ class RunConfig:
     """One training run.
 
     Args:
-        dataset: ``"digits"``, ``"cifar10"``, ``"cifar100"``, or the path of an image folder.
+        dataset: ``"digits"``, ``"cifar10"``, ``"cifar100"``, or the path of an image folder or of a .csv table.
         model: the model's name and its arguments, ``{"name": "resnet", "depth": 14, …}``; channels and classes come
             from the data.
         recipe: how it is trained.
         labels: how many labelled training images to use, balanced over the classes; all where None.
-        validation: how many of them (or which share, below 1) to hold out and report on.
+        validation: how many of them (or which share, below 1) to hold out and report on; a data set's own validation
+            images are used instead where it has some.
         seed: of the subset, the weights, the order and the augmentation.
         data_dir: where the data set's files are.
+        parameters: choose the width at which the network comes nearest to so many.
+        minutes: fit the run to this time.
+        fit: what that may change. ``"stretch"``: the number of epochs, up or down. ``"shorten"``: only down.
+            ``"shrink"``: down, and the network's parameters too where few epochs would be left.
+        patience: stop after so many epochs without a lower validation loss, and keep the weights of the best epoch;
+            0 trains to the end and keeps the last ones.
         precision: Lightning's, ``"32-true"`` or ``"bf16-mixed"``.
         compile: run the network through ``torch.compile``.
         channels_last: the memory format that GPUs prefer.
+        backend: how convolutions are carried out, ``"dense"`` or ``"fourier"``. ``"auto"`` measures, and may choose
+            differently in another process, so that a resumed run agrees to rounding only.
         accelerator, devices, nodes: Lightning's; more than one device is trained on with DDP.
         progress: show progress bars.
         checkpoint_seconds: how long a run may go on without saving; 0 saves after every epoch.
@@ -46,9 +60,14 @@ class RunConfig:
     seed: int = 0
     data_dir: str | None = None
     image_size: int | None = None
+    parameters: int | None = None
+    minutes: float | None = None
+    fit: Fit = "stretch"
+    patience: int = 0
     precision: str = "32-true"
     compile: bool = False
     channels_last: bool = False
+    backend: str = "dense"
     accelerator: str = "auto"
     devices: int = 1
     nodes: int = 1
@@ -58,10 +77,29 @@ class RunConfig:
     def __post_init__(self) -> None:
         if "name" not in self.model:
             raise ValueError("a run's model names itself: {'name': 'resnet', ...}.")
-        if self.labels is not None and self.labels < 1:
-            raise ValueError(f"labels is a number of training images ≥ 1, got {self.labels}.")
-        if self.validation < 0:
-            raise ValueError(f"validation is a share or a number ≥ 0, got {self.validation}.")
+        for name, lowest in (("labels", 1), ("image_size", 4), ("parameters", 1), ("seed", 0), ("patience", 0)):
+            value = getattr(self, name)
+            if value is not None and value < lowest:
+                what = "a number of training images" if name == "labels" else "a number"
+                raise ValueError(f"{name} is {what} ≥ {lowest}, got {value}.")
+        if self.validation < 0 or (self.validation > 1 and self.validation != int(self.validation)):
+            raise ValueError(f"validation is a share below 1 or a number of images, got {self.validation}.")
+        if self.minutes is not None and not self.minutes > 0:
+            raise ValueError(f"minutes is a positive time, got {self.minutes}.")
+        choices = {"fit": get_args(Fit), "precision": PRECISIONS, "accelerator": ACCELERATORS, "backend": BACKENDS}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is one of {', '.join(known)}; got {getattr(self, name)!r}.")
+        if self.patience and not self.validation:
+            raise ValueError(
+                f"patience {self.patience} watches the loss on validation images, and none are held out. Hold some out "
+                "with validation=0.15."
+            )
+        if self.parameters is not None and (given := [key for key in ("copies", "width") if key in self.model]):
+            raise ValueError(
+                f"parameters={self.parameters:,} chooses the network's width, and {given[0]}={self.model[given[0]]} "
+                "gives it already. Give one of the two."
+            )
         if self.devices < 1 or self.nodes < 1:
             raise ValueError(f"devices and nodes are at least 1; got {self.devices} and {self.nodes}.")
         if self.recipe.batch_size < self.devices * self.nodes:
@@ -86,16 +124,27 @@ class RunConfig:
         return RunConfig(**{**values, "recipe": recipe if isinstance(recipe, Recipe) else Recipe.from_dict(recipe)})
 
     def save(self, path: Path) -> None:
-        path.write_text(json.dumps(self.to_dict(), indent=2) + "\n")
+        write_json(path, self.to_dict())
 
     @staticmethod
     def load(path: Path) -> RunConfig:
-        return RunConfig.from_dict(json.loads(path.read_text()))
+        return RunConfig.from_dict(json.loads(path.read_text("utf-8")))
 
     def elsewhere(self, other: RunConfig) -> RunConfig:
         """This run, carried out where and how the other one would be."""
         where: dict[str, Any] = {key: getattr(other, key) for key in FREE_ON_RESUME}
         return dataclasses.replace(self, **where)
+
+    def as_fitted(self, earlier: RunConfig) -> RunConfig:
+        """This config with what an earlier start of the same run has fitted to its time budget."""
+        if self.minutes is None or self.minutes != earlier.minutes:
+            return self
+        parameters = earlier.parameters if self.fit == "shrink" else self.parameters
+        return dataclasses.replace(self, recipe=self.recipe.with_epochs(earlier.recipe.epochs), parameters=parameters)
+
+    def shortened(self, epochs: int) -> RunConfig:
+        """With the epochs that were trained before the run stopped early."""
+        return dataclasses.replace(self, recipe=dataclasses.replace(self.recipe, epochs=epochs))
 
     def differences(self, other: RunConfig) -> list[str]:
         """The settings in which two runs would give different results."""

@@ -1,7 +1,8 @@
-"""Data sets by name, or from a folder of one's own images."""
+"""Data sets by name, or from a folder or table of one's own images."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 from steerable.errors import listing
@@ -9,9 +10,10 @@ from steerable.training.cifar import CIFAR10, CIFAR100, load_cifar
 from steerable.training.digits import load_digits
 from steerable.training.folders import load_image_folder
 from steerable.training.images import Progress
+from steerable.training.label_tables import load_label_table
 from steerable.training.labelled import LabelledImages, Splits
 
-__all__ = ["DATASETS", "LabelledImages", "Splits", "load_dataset"]
+__all__ = ["DATASETS", "LabelledImages", "Splits", "check_source", "load_dataset"]
 
 DATASETS = ("digits", "cifar10", "cifar100")
 
@@ -28,12 +30,13 @@ def load_dataset(
     """A data set, ready to train on.
 
     Args:
-        name_or_path: ``"digits"``, ``"cifar10"``, ``"cifar100"``, or a folder with one sub-folder of images per class.
+        name_or_path: ``"digits"``, ``"cifar10"``, ``"cifar100"``, a folder with one sub-folder of images per class,
+            or a .csv file with the columns ``file`` and ``label``.
         data_dir: where CIFAR lies, unpacked or as the official archive; by default a cache folder of this user.
         download: fetch CIFAR where it is not found.
         image_size: scale all images to this height and width; by default their own.
         seed: of the test split, where the data have none of their own.
-        progress: called with (images read, all images) for folders.
+        progress: called with (images read, all images) for folders and tables.
     """
     if name_or_path == "digits":
         return load_digits(image_size, seed=seed)
@@ -43,9 +46,30 @@ def load_dataset(
             if image_size is None:
                 return splits
             return Splits(splits.train.resized(image_size), splits.test.resized(image_size), splits.name)
-    if Path(name_or_path).is_dir():
-        return load_image_folder(name_or_path, image_size=image_size, seed=seed, progress=progress)
+    path = Path(name_or_path).expanduser()
+    check_source(name_or_path)
+    load = load_image_folder if path.is_dir() else load_label_table
+    return load(path, image_size=image_size, seed=seed, progress=progress)
+
+
+def check_source(name_or_path: str | Path) -> None:
+    """Refuse what is neither a known data set nor a folder or table, before anything is read."""
+    path = Path(name_or_path).expanduser()
+    if name_or_path in DATASETS and path.is_dir():
+        warnings.warn(
+            f"`{name_or_path}` is the known data set of that name, not the folder here; write ./{name_or_path} for the "
+            "folder.",
+            stacklevel=2,
+        )
+    if name_or_path in DATASETS or path.is_dir() or (path.is_file() and path.suffix.lower() == ".csv"):
+        return
+    if path.is_file():
+        raise ValueError(
+            f"`{path}` is a file, expected a folder with one sub-folder of images per class, or a .csv file with the "
+            "columns `file` and `label`."
+        )
     raise ValueError(
         f"`{name_or_path}` is neither a known data set nor an existing folder. Known names: {listing(DATASETS)}; or "
-        "give the path of a folder with one sub-folder of images per class."
+        "give the path of a folder with one sub-folder of images per class, or of a .csv file with the columns `file` "
+        "and `label`."
     )

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import torch
-
 from steerable.errors import listing
-from steerable.training.images import Pixels, Progress, image_files, image_sizes, read_squares
-from steerable.training.labelled import LabelledImages, Splits
+from steerable.training.assembling import LabelledFile, Part, assemble
+from steerable.training.files import files_below, looks_like_an_image, printable
+from steerable.training.images import Progress
+from steerable.training.labelled import Splits
 
-__all__ = ["load_image_folder"]
+__all__ = ["labelled_folder", "load_image_folder"]
 
-TEST_FOLDERS = ("test", "val")
-LARGEST_DEFAULT = 128
+TEST_FOLDERS = ("test", "val", "valid", "validation")
+VALIDATION_FOLDERS = TEST_FOLDERS[1:]
 
 
 def load_image_folder(
@@ -29,123 +26,115 @@ def load_image_folder(
 ) -> Splits:
     """All images under ``root``, as squares (n, channels, image_size, image_size).
 
-    The sub-folders of ``root/train`` and ``root/test`` (or ``root/val``) are the classes; without these two, those of
-    ``root``, and a share of each class becomes the test images. Images keep their aspect, and lose what sticks out of
-    the middle square; see :func:`~steerable.training.images.read_squares`. They are grey (1 channel) if all are,
-    else RGB. Files that cannot be read are left out, named in one warning and listed in ``skipped``.
+    The sub-folders of ``root/train`` and ``root/test`` (or ``root/val``) are the classes; with both of the latter,
+    ``val`` is for validation. Without them, the sub-folders of ``root`` are, and a share of each class becomes the test
+    images. Images keep their aspect, and lose what sticks out of the middle square; see
+    :func:`~steerable.training.images.read_squares`. They are grey (1 channel) if all are, else RGB. Files that cannot
+    be read are left out, named in one warning and listed in ``skipped``.
 
     Args:
         root: the folder.
-        image_size: height and width. By default the images' own, where all are squares of one size up to 128; else the
-            median of their shorter sides, at most 128, rounded down to a multiple of 4, which halves twice.
+        image_size: height and width. By default the median of the images' shorter sides, at most 128, rounded down to
+            a multiple of 4, which halves twice.
         test_fraction: the share of test images, where there is no test folder.
         seed: which images these are.
         progress: called with (images read, all images) after each image.
     """
     root = Path(root).expanduser()
+    files, skipped, notes = labelled_folder(root)
+    return assemble(
+        files,
+        root,
+        image_size=image_size,
+        test_fraction=test_fraction,
+        seed=seed,
+        progress=progress,
+        skipped=skipped,
+        notes=notes,
+    )
+
+
+def labelled_folder(
+    root: Path, *, fewest_classes: int = 2
+) -> tuple[list[LabelledFile], list[tuple[str, str]], list[str]]:
+    """(every file below the class folders, [(folder, why it cannot be opened)], what else was noticed)"""
     if not root.is_dir():
         raise FileNotFoundError(f"`{root}` is not a folder. Give a folder with one sub-folder of images per class.")
-    test_folder = next((root / name for name in TEST_FOLDERS if (root / name).is_dir()), None)
-    parts = [root] if test_folder is None or not (root / "train").is_dir() else [root / "train", test_folder]
-    classes = _classes(parts[0])
-    files = [(part, label, path) for part in parts for label, path in _files(part, classes, required=part == parts[0])]
-    paths = [path for _, _, path in files]
-    size = _common_size(paths, root) if image_size is None else image_size
-    good, skipped = [], []
-    for (part, label, path), pixels in zip(files, read_squares(paths, size, progress), strict=True):
-        if isinstance(pixels, str):
-            skipped.append((path.relative_to(root).as_posix(), pixels))
-        else:
-            good.append((part, label, pixels))
-    _check_all_present(parts, classes, [(part, label) for part, label, _ in good], skipped)
-    if skipped:
-        warnings.warn(
-            f"{len(skipped)} of {len(paths)} files in `{root}` cannot be read and are left out: {_reasons(skipped)}",
-            stacklevel=2,
+    parts = _parts(root)
+    classes = _classes(parts["train"], fewest_classes)
+    files: list[LabelledFile] = []
+    skipped: list[tuple[str, str]] = []
+    notes: list[str] = []
+    for part, folder in parts.items():
+        if unknown := sorted(set(_sub_folders(folder)) - set(classes)):
+            raise ValueError(
+                f"`{folder}` has {listing(unknown)}, expected only the training classes {listing(classes)}. Rename or "
+                "remove these folders."
+            )
+        empty = []
+        for name in classes:
+            found, closed = files_below(folder / name) if (folder / name).is_dir() else ([], [])
+            files += [LabelledFile(path, printable(path.relative_to(root)), printable(name), part) for path in found]
+            skipped += closed
+            if not found and not closed:
+                empty.append(name)
+        if empty and part == "train":
+            notes.append(f"{listing(empty)} in `{folder}` has no images and is left out. Add some if it is a class.")
+    if not any(file.part == "train" for file in files) and not skipped:
+        raise ValueError(f"no class in `{parts['train']}` has an image: {listing(classes)} are empty. Add images.")
+    if "test" in parts and not any(file.part == "test" for file in files):
+        raise ValueError(
+            f"`{parts['test']}` has no images, expected test images there. Add some, or remove the folder and let "
+            "training images be held out."
         )
-    channels = max(len(pixels) for _, _, pixels in good)
-    data = [_stacked([item[1:] for item in good if item[0] == part], channels, classes) for part in parts]
-    train, test = data if len(data) == 2 else data[0].split(test_fraction, seed)
-    return Splits(train, test, root.resolve().name, tuple(skipped))
+    loose = sorted(printable(path.name) for path in parts["train"].iterdir() if looks_like_an_image(path))
+    if loose:
+        notes.append(
+            f"{listing(loose, 5)} in `{parts['train']}` lie beside the class folders, have no label and are not used. "
+            "Put them into the folder of their class."
+        )
+    return files, skipped, notes
 
 
-def _classes(folder: Path) -> tuple[str, ...]:
+def _parts(root: Path) -> dict[Part, Path]:
+    """The folders whose sub-folders are classes."""
+    if not (root / "train").is_dir():
+        return {"train": root}
+    test = next((root / name for name in TEST_FOLDERS if (root / name).is_dir()), None)
+    validation = next((root / name for name in VALIDATION_FOLDERS if (root / name).is_dir()), None)
+    parts: dict[Part, Path] = {"train": root / "train"}
+    if test is not None:
+        parts["test"] = test
+    if validation is not None and validation != test:
+        parts["validation"] = validation
+    # Classes that happen to include one called train.
+    others = set(_sub_folders(root)) - {"train", *TEST_FOLDERS}
+    return {"train": root} if others and len(parts) == 1 else parts
+
+
+def _sub_folders(folder: Path) -> list[str]:
+    return sorted(
+        entry.name
+        for entry in folder.iterdir()
+        if entry.is_dir() and not entry.name.startswith(".") and entry.name != "__MACOSX"
+    )
+
+
+def _classes(folder: Path, fewest: int) -> list[str]:
     """The sub-folders, sorted by name."""
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    names = _sub_folders(folder)
     if not names:
+        table = next((path for path in sorted(folder.glob("*.csv"))), None)
+        hint = f" Or give the table: {table}." if table is not None else ""
         raise ValueError(
             f"`{folder}` has no sub-folders, expected one for each class: its name is the label of the images in it. "
-            "Sort the images into such folders."
+            f"Sort the images into such folders.{hint}"
         )
-    if len(names) == 1:
+    if len(names) < fewest:
+        inside = folder / names[0]
+        hint = f" Or did you mean {inside}?" if len(_sub_folders(inside)) > 1 else ""
         raise ValueError(
             f"`{folder}` has one class only, {listing(names)}; expected at least two sub-folders, else there is "
-            "nothing to tell apart. Give the folder above the classes, or above `train` and `test`."
+            f"nothing to tell apart. Give the folder above the classes, or above `train` and `test`.{hint}"
         )
-    return tuple(names)
-
-
-def _files(folder: Path, classes: Sequence[str], *, required: bool) -> list[tuple[int, Path]]:
-    """(label, path) of every file below the class folders."""
-    there = {entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")}
-    if unknown := sorted(there - set(classes)):
-        raise ValueError(
-            f"`{folder}` has {listing(unknown)}, expected only the training classes {listing(classes)}. Rename or "
-            "remove these folders."
-        )
-    found = []
-    for label, name in enumerate(classes):
-        paths = image_files(folder / name)
-        if required and not paths:
-            raise ValueError(
-                f"class `{name}` in `{folder}` has no images, expected some in every class. Add images, or remove the "
-                "folder if it is no class."
-            )
-        found += [(label, path) for path in paths]
-    return found
-
-
-def _common_size(paths: Sequence[Path], root: Path) -> int:
-    sizes = image_sizes(paths)
-    if not sizes:
-        raise ValueError(
-            f"none of the {len(paths)} files in `{root}` can be read, expected images such as PNG, JPEG or TIFF."
-        )
-    median = int(np.median([min(size) for size in sizes]))
-    if len(set(sizes)) == 1 and len(set(sizes[0])) == 1 and median <= LARGEST_DEFAULT:
-        return median
-    return max(4, min(median, LARGEST_DEFAULT) // 4 * 4)
-
-
-def _check_all_present(
-    parts: Sequence[Path],
-    classes: Sequence[str],
-    good: Sequence[tuple[Path, int]],
-    skipped: Sequence[tuple[str, str]],
-) -> None:
-    """Every class has training images, and there are test images, among those that could be read."""
-    present = set(good)
-    if empty := [name for label, name in enumerate(classes) if (parts[0], label) not in present]:
-        raise ValueError(
-            f"no image of {listing(empty)} in `{parts[0]}` can be read, expected some in every class: "
-            f"{_reasons(skipped)} Replace these files or remove the class."
-        )
-    if not any(part == parts[-1] for part, _ in good):
-        raise ValueError(
-            f"no image in `{parts[-1]}` can be read, expected test images there: {_reasons(skipped)} Add some, or "
-            "remove the folder and let training images be held out."
-        )
-
-
-def _reasons(skipped: Sequence[tuple[str, str]]) -> str:
-    if not skipped:
-        return "there are none."
-    more = f"; and {len(skipped) - 5} more" if len(skipped) > 5 else ""
-    return "; ".join(f"`{name}` ({reason})" for name, reason in skipped[:5]) + more + "."
-
-
-def _stacked(images: Sequence[tuple[int, Pixels]], channels: int, classes: tuple[str, ...]) -> LabelledImages:
-    """Labels and pixels as one data set; grey images among coloured ones have their channel repeated."""
-    size = images[0][1].shape[1:]
-    pixels = np.stack([np.broadcast_to(pixels, (channels, *size)) for _, pixels in images])
-    return LabelledImages(torch.from_numpy(pixels), torch.tensor([label for label, _ in images]), classes)
+    return names

@@ -15,10 +15,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from steerable.training.files import files_below, printable, reason
+
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["Pixels", "Progress", "image_files", "image_sizes", "read_images", "read_squares"]
+__all__ = [
+    "Pixels",
+    "Progress",
+    "image_chunks",
+    "image_sizes",
+    "read_images",
+    "read_squares",
+    "with_channels",
+]
 
 # Formats that are pixels and nothing else: EPS, for one, would start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000", "AVIF")
@@ -29,7 +39,9 @@ Pixels = npt.NDArray[np.uint8]
 Progress = Callable[[int, int], None]
 
 
-def read_images(path: str | Path, image_size: int, channels: int) -> tuple[list[str], Tensor, list[tuple[str, str]]]:
+def read_images(
+    path: str | Path, image_size: int, channels: int, progress: Progress | None = None
+) -> tuple[list[str], Tensor, list[tuple[str, str]]]:
     """An image file, or all of those below a folder, for prediction.
 
     Returns:
@@ -40,32 +52,53 @@ def read_images(path: str | Path, image_size: int, channels: int) -> tuple[list[
         path: a file or a folder.
         image_size: height and width.
         channels: 1 turns colours into grey, 3 repeats grey.
+        progress: called with (images read, all images) after each image.
     """
+    names: list[str] = []
+    pixels, skipped = [torch.empty(0, channels, image_size, image_size, dtype=torch.uint8)], []
+    for more, images, unreadable in image_chunks(path, image_size, channels, progress):
+        names += more
+        pixels.append(images)
+        skipped += unreadable
+    return names, torch.cat(pixels), skipped
+
+
+def image_chunks(
+    path: str | Path, image_size: int, channels: int, progress: Progress | None = None, *, chunk: int = 256
+) -> Iterator[tuple[list[str], Tensor, list[tuple[str, str]]]]:
+    """What :func:`read_images` reads, ``chunk`` files at a time, so that a large folder need not fit into memory."""
     path = Path(path).expanduser()
     if channels not in (1, 3):
         raise ValueError(f"an image file has 1 channel (grey) or 3 (RGB), got channels={channels}.")
     if not path.exists():
         raise FileNotFoundError(f"`{path}` does not exist. Give an image file or a folder of images.")
-    files = image_files(path) if path.is_dir() else [path]
-    names, pixels, skipped = [], [], []
-    for file, square in zip(files, read_squares(files, image_size), strict=True):
-        if isinstance(square, str):
-            skipped.append((str(file), square))
-            continue
-        if len(square) > channels:
-            square = np.rint((square * GREY).sum(0, keepdims=True)).astype(np.uint8)
-        names.append(str(file))
-        pixels.append(np.broadcast_to(square, (channels, image_size, image_size)))
-    images = np.stack(pixels) if pixels else np.empty((0, channels, image_size, image_size), np.uint8)
-    return names, torch.from_numpy(images), skipped
+    files, closed = files_below(path) if path.is_dir() else ([path], [])
+    if closed:
+        yield [], torch.empty(0, channels, image_size, image_size, dtype=torch.uint8), closed
+    for start in range(0, len(files), chunk):
+        part = files[start : start + chunk]
+
+        def count(done: int, _: int, before: int = start) -> None:
+            if progress is not None:
+                progress(before + done, len(files))
+
+        names, pixels, skipped = [], [], []
+        for file, square in zip(part, read_squares(part, image_size, count), strict=True):
+            if isinstance(square, str):
+                skipped.append((printable(file), square))
+            else:
+                names.append(str(file))
+                pixels.append(with_channels(square, channels))
+        images = np.stack(pixels) if pixels else np.empty((0, channels, image_size, image_size), np.uint8)
+        yield names, torch.from_numpy(images), skipped
 
 
-def image_files(folder: Path) -> list[Path]:
-    """All files below a folder in the order of their names, without what desktops leave behind."""
-    left_behind = ("thumbs.db", "desktop.ini")
-    found = (path for path in folder.rglob("*") if path.is_file())
-    wanted = (path for path in found if not path.name.startswith(".") and path.name.lower() not in left_behind)
-    return sorted(wanted, key=lambda path: path.as_posix())
+def with_channels(pixels: Pixels, channels: int) -> Pixels:
+    """(1 or 3, h, w) → (channels, h, w): brightness for one channel, repeated grey for three."""
+    if len(pixels) > channels:
+        grey: Pixels = np.rint((pixels * GREY).sum(0, keepdims=True)).astype(np.uint8)
+        return grey
+    return np.broadcast_to(pixels, (channels, *pixels.shape[1:]))
 
 
 def read_squares(paths: Sequence[Path], image_size: int, progress: Progress | None = None) -> list[Pixels | str]:
@@ -128,9 +161,7 @@ def _read(path: Path, size: int) -> Pixels | str:
             return _square(image, size)
     # Pillow meets damaged files with a dozen kinds of exceptions, and none of them should end a run of hours.
     except Exception as error:
-        if type(error).__name__ == "UnidentifiedImageError":
-            return "not an image of a known format"
-        return f"{type(error).__name__}: {error}".rstrip(".")
+        return reason(error)
 
 
 def _open(path: Path) -> Image.Image:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,11 +24,13 @@ class LabelledImages:
         images: uint8, (n, channels, height, width).
         labels: int64, (n,), each from 0 to ``len(classes) - 1``.
         classes: their names.
+        files: where each image came from, or empty.
     """
 
     images: Tensor
     labels: Tensor
     classes: tuple[str, ...]
+    files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
@@ -42,6 +45,8 @@ class LabelledImages:
             )
         if len(self.images) != len(self.labels):
             raise ValueError(f"every image has one label; got {len(self.images)} images and {len(self.labels)} labels.")
+        if self.files and len(self.files) != len(self.labels):
+            raise ValueError(f"every image has one file, or none has; got {len(self.files)} for {len(self)} images.")
         if not self.images.numel():
             raise ValueError(f"there is nothing to learn from: images have the shape {tuple(self.images.shape)}.")
         low, high = int(self.labels.min()), int(self.labels.max())
@@ -67,10 +72,26 @@ class LabelledImages:
         """How many images each class has."""
         return tuple(torch.bincount(self.labels, minlength=len(self.classes)).tolist())
 
+    @property
+    def comfortable_batch(self) -> int:
+        """Images at a time outside training: 500 of 32×32 pixels, and fewer of larger ones, for the sake of memory."""
+        height, width = self.image_size
+        return max(1, min(500, 500 * 32 * 32 // (height * width)))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the pixels, labels and class names: whether two data sets are the same."""
+        found = hashlib.sha256(repr((self.classes, tuple(self.images.shape))).encode())
+        found.update(self.labels.cpu().numpy().tobytes())
+        for chunk in self.images.split(4096):  # a copy of everything might not fit
+            found.update(chunk.cpu().numpy().tobytes())
+        return found.hexdigest()
+
     def subset(self, indices: Sequence[int] | Tensor) -> LabelledImages:
         """The images with these numbers, in this order."""
         chosen = torch.as_tensor(indices, dtype=torch.int64, device=self.labels.device)
-        return LabelledImages(self.images[chosen], self.labels[chosen], self.classes)
+        files = tuple(self.files[int(i)] for i in chosen) if self.files else ()
+        return LabelledImages(self.images[chosen], self.labels[chosen], self.classes, files)
 
     def balanced_subset(self, size: int, seed: int = 0) -> LabelledImages:
         """``size`` images, equally many of each class, in their old order.
@@ -98,11 +119,12 @@ class LabelledImages:
         """(the rest, the part): each class gives the same share to the part, and keeps at least one image.
 
         Args:
-            part: a number of images, or a fraction between 0 and 1.
+            part: a number of images, or a fraction between 0 and 1, which is cut to what there is to give.
             seed: which images.
         """
-        count = max(1, round(part * len(self))) if isinstance(part, float) and 0 < part < 1 else part
         room = [max(0, n - 1) for n in self.counts]
+        share = isinstance(part, float) and 0 < part < 1
+        count = min(max(1, round(part * len(self))), sum(room)) if share else part
         if count != int(count) or not 1 <= count <= sum(room):
             raise ValueError(
                 f"a split takes a fraction between 0 and 1, or 1 to {sum(room)} of these {len(self)} images, since "
@@ -131,7 +153,7 @@ class LabelledImages:
             F.interpolate(chunk.float(), target, mode="bilinear", antialias=True).round_().clamp_(0, 255).byte()
             for chunk in self.images.split(1024)  # in pieces: floats take four times the memory
         ]
-        return LabelledImages(torch.cat(scaled), self.labels, self.classes)
+        return LabelledImages(torch.cat(scaled), self.labels, self.classes, self.files)
 
     def _sample(self, wanted: Sequence[int], seed: int) -> Tensor:
         """The sorted numbers of ``wanted[c]`` random images of each class c, drawn class by class."""
@@ -153,21 +175,26 @@ class Splits:
         train, test: the images.
         name: for reports.
         skipped: (path, reason) of files that could not be read.
+        validation: images to choose by, where the data set sets some apart itself.
+        notes: what was noticed about the files, one sentence or two each.
     """
 
     train: LabelledImages
     test: LabelledImages
     name: str
     skipped: tuple[tuple[str, str], ...] = ()
+    validation: LabelledImages | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for what in ("classes", "channels", "image_size"):
-            ours, theirs = getattr(self.train, what), getattr(self.test, what)
-            if ours != theirs:
-                raise ValueError(
-                    f"training and test images of `{self.name}` have the same classes, channels and size, for one "
-                    f"network reads both; got {what} {ours} and {theirs}."
-                )
+        for other in (self.test, self.validation):
+            for what in ("classes", "channels", "image_size"):
+                ours, theirs = getattr(self.train, what), getattr(other or self.test, what)
+                if ours != theirs:
+                    raise ValueError(
+                        f"training and test images of `{self.name}` have the same classes, channels and size, for one "
+                        f"network reads both; got {what} {ours} and {theirs}."
+                    )
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -28,6 +28,8 @@ def tag(name: str, *children: object, **attributes: object) -> Html:
     """
     given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
     start = "".join(f' {key}="{html.escape(str(value))}"' for key, value in given.items())
+    if name == "img":  # the one element here that has no inside
+        return Html(f"<{name}{start}>")
     return Html(f"<{name}{start}>{''.join(map(_as_html, children))}</{name}>")
 
 
@@ -132,6 +134,10 @@ svg text { font-family: system-ui, "Segoe UI", Roboto, sans-serif !important }
 .confusion td.none { color: var(--line) }
 .side { display: flex; flex-wrap: wrap; gap: 0 3rem; align-items: flex-start } .side > * { min-width: 0 }
 ul.mistakes { padding-left: 1.1rem; font-size: .9rem; overflow-wrap: anywhere }
+.gallery { display: flex; flex-wrap: wrap; gap: 1rem; margin: .6rem 0; padding: 0; list-style: none }
+.gallery li { width: 112px; font-size: .8rem; line-height: 1.35; overflow-wrap: anywhere }
+.gallery img { display: block; width: 112px; height: 112px; object-fit: contain; background: var(--box);
+  border-radius: 4px; image-rendering: pixelated; margin-bottom: .3rem }
 details { margin: .5rem 0 } summary { cursor: pointer; color: var(--accent); overflow-wrap: anywhere }
 pre { background: var(--box); padding: .8rem 1rem; border-radius: 6px; overflow-x: auto; font-size: .8rem;
   white-space: pre-wrap; overflow-wrap: anywhere }

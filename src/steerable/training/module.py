@@ -95,7 +95,8 @@ class Classifier(pl.LightningModule):
             # Processes average their gradients; the last batch of an epoch may be shared unevenly.
             whole = min(self.recipe.batch_size, self.train_size - batch_index * self.recipe.batch_size)
             loss = loss * (len(labels) * self.trainer.world_size / whole)
-        self.log("train_loss", loss.detach(), on_step=False, on_epoch=True, batch_size=len(labels))
+        together = self.trainer.world_size > 1
+        self.log("train_loss", loss.detach(), on_step=False, on_epoch=True, batch_size=len(labels), sync_dist=together)
         return loss
 
     def on_train_batch_start(self, batch: Batch, batch_index: int) -> None:
@@ -127,7 +128,10 @@ class Classifier(pl.LightningModule):
         scores = self(images).float()
         self.accuracy[stage].update(scores, labels)  # type: ignore[operator]
         self.log(f"{stage}_accuracy", self.accuracy[stage], on_epoch=True, on_step=False)  # type: ignore[arg-type]
-        self.log(f"{stage}_loss", F.cross_entropy(scores, labels), on_epoch=True, on_step=False, batch_size=len(labels))
+        loss = F.cross_entropy(scores, labels)
+        # Over all processes: they decide together when to stop.
+        together = self.trainer.world_size > 1
+        self.log(f"{stage}_loss", loss, on_epoch=True, on_step=False, batch_size=len(labels), sync_dist=together)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         decayed: list[nn.Parameter] = []

@@ -51,7 +51,7 @@ def pose_report(
     *,
     group: FiniteGroup | None = None,
     device: torch.device | str = "cpu",
-    batch_size: int = 500,
+    batch_size: int | None = None,
 ) -> PoseReport:
     """Run a classifier on every pose of every image.
 
@@ -60,8 +60,9 @@ def pose_report(
         data: the test images.
         group: whose elements to try; D4 by default, C2 or D2 … for images that are not square.
         device: where to run.
-        batch_size: images at a time.
+        batch_size: images at a time; by default fewer of large images.
     """
+    batch_size = data.comfortable_batch if batch_size is None else batch_size
     square = data.images.shape[-1] == data.images.shape[-2]
     group = group if group is not None else dihedral(4 if square else 2)
     image_type = FieldType(group, [(data.images.shape[1], group.trivial)])

@@ -21,7 +21,8 @@ class Recipe:
     ``schedule`` is ``"steps"`` (the learning rate is multiplied by ``decay`` at each of ``milestones``, in epochs) or
     ``"cosine"`` (a linear warm-up over ``warmup_epochs``, then a half cosine to zero). ``ema_decay`` is the share that
     an averaged copy of the weights keeps at each step, 0 for none. ``augment`` is the "+" of the paper's tables: shifts
-    of up to ``shift`` pixels and mirror images.
+    of up to ``shift`` pixels and mirror images. A ``shift`` below 1 is a share of the
+    image's side.
     """
 
     learning_rate: float = 0.05
@@ -37,7 +38,7 @@ class Recipe:
     label_smoothing: float = 0.0
     ema_decay: float = 0.0
     augment: bool = False
-    shift: int = 4
+    shift: float = 4
     normalisation: Literal["channels", "zca"] = "channels"
 
     def __post_init__(self) -> None:
@@ -52,7 +53,7 @@ class Recipe:
             "warmup_epochs": self.warmup_epochs >= 0,
             "label_smoothing": 0 <= self.label_smoothing < 1,
             "ema_decay": 0 <= self.ema_decay < 1,
-            "shift": self.shift >= 0,
+            "shift": self.shift >= 0 and (self.shift < 1 or self.shift == int(self.shift)),
             "normalisation": self.normalisation in ("channels", "zca"),
             "nesterov": not self.nesterov or self.momentum > 0,
         }
@@ -70,6 +71,10 @@ class Recipe:
         span = max(self.epochs - self.warmup_epochs, 1e-9)
         progress = min((epoch - self.warmup_epochs) / span, 1.0)
         return self.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
+
+    def shift_of(self, side: int) -> int:
+        """The largest shift in pixels of images with this side."""
+        return int(self.shift * side) if self.shift < 1 else int(self.shift)
 
     def with_epochs(self, epochs: int) -> Recipe:
         """The same recipe stretched or shortened to another number of epochs, milestones and warm-up in proportion."""

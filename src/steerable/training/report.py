@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from steerable.training.atomic import write_text
 from steerable.training.costs import cost_table
 from steerable.training.figures import DRIFT_FLOOR, colours, confusion_figure, curve_figure, grouped_bars, power_of_ten
+from steerable.training.gallery import gallery
 from steerable.training.markup import Html, count, decimal, details, join, page, percent, small, table, tag
 from steerable.training.run_records import RunRecord, read_runs
 
@@ -39,13 +40,9 @@ def write_report(runs: Sequence[Path], out: Path) -> Path:
     records = read_runs(runs)
     coloured = list(zip(records, colours(len(records)), strict=True))
     title = records[0].name if len(records) == 1 else f"{len(records)} runs"
-    sections = (_headline, _curves, _poses, _confusion, _costs, _settings)
+    sections = (_headline, _curves, _poses, _confusion, _mistaken, _costs, _settings)
     text = page(f"steerable: {title}", tag("h1", title), *(section(coloured) for section in sections))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    # In one step: a report that someone is reading is never half a report.
-    partial = out.with_name(f".{out.name}.{os.getpid()}")
-    partial.write_text(text, "utf-8")
-    partial.replace(out)
+    write_text(out, text)  # in one step: a report that someone is reading is never half a report
     return out
 
 
@@ -178,6 +175,14 @@ def _mistakes(run: RunRecord, shares: Sequence[Sequence[float]]) -> Html:
     return tag("div", tag("p", "Most frequent mistakes", class_="quiet"), tag("ul", *items, class_="mistakes"))
 
 
+def _mistaken(runs: Coloured) -> Html:
+    parts = [part for run, colour in runs if run.mistakes for part in (tag("h3", _name(run, colour)), gallery(run))]
+    if not parts:
+        return Html()
+    text = "Upright test images that were taken for another class, those that the network was surest of first."
+    return join([tag("h2", "Mistakes"), tag("p", text), *parts])
+
+
 def _costs(runs: Coloured) -> Html:
     parts = [part for run, colour in runs for part in (tag("h3", _name(run, colour)), cost_table(run))]
     text = (
@@ -191,7 +196,7 @@ def _settings(runs: Coloured) -> Html:
     parts = []
     for run, colour in runs:
         parts.append(tag("h3", _name(run, colour), " ", tag("code", run.folder)))
-        files = (("config", run.config), ("environment", run.environment))
+        files = (("config", run.config), ("resolved", run.resolved), ("environment", run.environment))
         parts += [details(f"{name}.json", table((), _flat(values))) for name, values in files if values]
         if run.results:
             parts.append(details("results.json", tag("pre", _compact_json(run.results))))

@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ Curve = dict[int, float]
 class RunRecord:
     """What a run folder holds; ``results`` and ``environment`` are empty while the run goes on.
 
-    ``notes`` say what is missing or could not be read.
+    ``notes`` say what is missing or could not be read; ``resolved`` what the config came to with the run's data, and
+    ``mistakes`` are those of :func:`~steerable.training.mistakes.worst_mistakes`.
     """
 
     name: str
@@ -33,6 +34,8 @@ class RunRecord:
     results: dict[str, Any]
     curves: dict[str, Curve]
     notes: tuple[str, ...] = ()
+    resolved: dict[str, Any] = field(default_factory=dict)
+    mistakes: dict[str, Any] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
@@ -41,7 +44,7 @@ class RunRecord:
     @property
     def model(self) -> dict[str, Any]:
         """The model's name and options."""
-        return _mapping(self.results.get("model") or self.config.get("model"))
+        return _mapping(self.results.get("model") or self.resolved.get("model") or self.config.get("model"))
 
     @property
     def model_text(self) -> str:
@@ -58,6 +61,7 @@ class RunRecord:
                 given = _read_json(self.folder / "model" / "config.json").get("in_channels")
             except (OSError, ValueError):  # not finished yet
                 given = None
+        given = given or self.resolved.get("channels")
         return int(given) if given else (1 if self.config.get("dataset") == "digits" else 3)
 
     @property
@@ -110,7 +114,7 @@ def _read_run(folder: Path, name: str) -> RunRecord:
     except ValueError as error:
         raise ValueError(f"{error} A report needs the run's config; write it again by starting the run anew.") from None
     found = {}
-    for file in ("results.json", "environment.json"):
+    for file in ("results.json", "environment.json", "resolved.json", "mistakes.json"):
         try:
             found[file] = _read_json(folder / file)
         except FileNotFoundError:
@@ -119,13 +123,24 @@ def _read_run(folder: Path, name: str) -> RunRecord:
             found[file] = {}
             notes.append(str(error))
     curves = _read_curves(folder / "metrics" / "csv")
-    record = RunRecord(name, folder, config, found["environment.json"], found["results.json"], curves)
+    record = RunRecord(
+        name,
+        folder,
+        config,
+        found["environment.json"],
+        found["results.json"],
+        curves,
+        resolved=found["resolved.json"],
+        mistakes=found["mistakes.json"],
+    )
     if not record.finished:
         planned = "" if record.epochs is None else f" of {record.epochs}"
         notes.insert(0, f"no results yet: {record.epochs_done}{planned} epochs are done; it runs or was interrupted.")
     if not curves:
         notes.append("no learning curves: metrics/csv/metrics.csv is missing or empty.")
-    return RunRecord(name, folder, config, record.environment, record.results, curves, tuple(notes))
+    noticed = record.resolved.get("notes")
+    notes += [str(note) for note in noticed] if isinstance(noticed, list) else []
+    return replace(record, notes=tuple(notes))
 
 
 def _check_run_folder(folder: Path) -> None:

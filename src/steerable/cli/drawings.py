@@ -1,0 +1,44 @@
+"""``steerable figures`` and ``steerable explore``: the mathematics to look at."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steerable.cli.application import app, console
+from steerable.families import group_named
+
+__all__ = ["explore", "figures"]
+
+
+@app.command()
+def figures(
+    out: Annotated[Path, typer.Option(help="The folder to write them into.")],
+    group: Annotated[
+        str, typer.Option(help="C1, C2, C4, D1, D2, D4; tables and irreps only for C8, O and others.")
+    ] = "D4",
+    formats: Annotated[str, typer.Option("--format", help="png, svg or png,svg.")] = "png,svg",
+) -> None:
+    """Draw the paper's figures, and a group's tables and irreps, from what the library computes."""
+    from steerable.figures import write_figures
+
+    for path in write_figures(out, group_named(group), formats=tuple(formats.split(","))):
+        console.print(str(path), soft_wrap=True, highlight=False)
+
+
+@app.command()
+def explore(
+    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 for any that is free.", min=0, max=65535)] = 7860,
+    runs: Annotated[Path, typer.Option(help="The folder whose run folders the Model tab may open.")] = Path("."),
+) -> None:
+    """Serve a page on which groups, filters, costs, steering and trained models are looked at; Ctrl+C ends it."""
+    from steerable.explorer import Explorer
+
+    explorer = Explorer(host, port, runs)
+    console.print(f"the explorer is at {explorer.url} (Ctrl+C ends it)", highlight=False)
+    with contextlib.suppress(KeyboardInterrupt):
+        explorer.serve()

@@ -1,0 +1,23 @@
+"""``steerable report``: run folders as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steerable.cli.application import app
+
+__all__ = ["report"]
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders to compare.", exists=True, file_okay=False)],
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+) -> None:
+    """One HTML page with curves, accuracy and drift under every pose, confusion matrices and costs."""
+    from steerable.training.report import write_report
+
+    typer.echo(f"written: {write_report(runs, out)}")

@@ -1,0 +1,120 @@
+"""Tables that need no training: what a group offers, what a convolution or a network costs."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from steerable.cli.application import Json, app, console
+from steerable.families import group_named
+from steerable.fields import FieldType, parameter_cost
+from steerable.filters import pixel_patch
+
+__all__ = ["cost", "types"]
+
+
+@app.command()
+def types(
+    group: Annotated[str, typer.Argument(help="A group: C1, C2, C4, D1, D2, D4, …, O, O_h.")] = "D4",
+    as_json: Json = False,
+) -> None:
+    """What a group offers: its irreps and capsules, and which nonlinearities each admits."""
+    found = group_named(group)
+    rows: list[dict[str, Any]] = [
+        {
+            "capsule": name,
+            "dim": capsule.dim,
+            "kind": capsule.kind,
+            "type": list(capsule.type),
+            "admits": list(capsule.nonlinearities),
+        }
+        for name, capsule in found.capsules.items()
+    ]
+    if as_json:
+        typer.echo(json.dumps({"group": found.name, "order": found.order, "capsules": rows}, indent=2))
+        return
+    table = Table(title=f"{found.name}: {found.order} elements, irreps {', '.join(str(i) for i in found.irreps)}")
+    for head in ("capsule", "dim", "matrices", "type", "admits"):
+        table.add_column(head)
+    for row in rows:
+        admits = "anything" if "pointwise" in row["admits"] else ", ".join(row["admits"]) or "nothing"
+        table.add_row(row["capsule"], str(row["dim"]), row["kind"], str(tuple(row["type"])), admits)
+    console.print(table)
+
+
+@app.command()
+def cost(
+    in_type: Annotated[str, typer.Argument(help="A field type, such as '2*regular + E'; or 'resnet'.")],
+    out_type: Annotated[str | None, typer.Argument(help="The type to map to; none for a model.")] = None,
+    group: Annotated[str, typer.Option(help="The group of both types.")] = "D4",
+    kernel_size: Annotated[int, typer.Option(help="Taps along each side of the filter.", min=1)] = 3,
+    depth: Annotated[int, typer.Option(help="For 'resnet': its depth, 6·blocks + 2.")] = 14,
+    copies: Annotated[int, typer.Option(help="For 'resnet': copies of each capsule in the first stage.", min=1)] = 14,
+    size: Annotated[int, typer.Option(help="Height and width of the images, for FLOPs.", min=1)] = 32,
+    as_json: Json = False,
+) -> None:
+    """Channels, parameters, utilisation μ and FLOPs of one convolution, or of all those of the paper's network."""
+    rows = (
+        _model_costs(depth, copies, group, size)
+        if out_type is None
+        else _pair_cost(in_type, out_type, group, kernel_size, size)
+    )
+    if out_type is None and in_type != "resnet":
+        raise ValueError(
+            f"one argument names a model, and the only one is 'resnet'; got {in_type!r}. Or give two types."
+        )
+    total = {"parameters": sum(r["parameters"] for r in rows), "flops": sum(r["flops"] for r in rows)}
+    if as_json:
+        typer.echo(json.dumps({"layers": rows, **total}, indent=2))
+        return
+    table = Table(title=f"{total['parameters']:,} parameters, {total['flops'] / 1e9:.2f} GFLOP per {size}×{size} image")
+    for head in ("layer", "from", "to", "channels", "size", "parameters", "μ", "MFLOP"):
+        table.add_column(head, justify="right" if head not in ("layer", "from", "to") else "left")
+    for r in rows:
+        mu = f"{r['utilization']:.2f}" if r["utilization"] else "–"
+        channels = f"{r['in_channels']} → {r['out_channels']}"
+        table.add_row(
+            r["name"],
+            r["in_type"],
+            r["out_type"],
+            channels,
+            str(r["size"]),
+            f"{r['parameters']:,}",
+            mu,
+            f"{r['flops'] / 1e6:.1f}",
+        )
+    console.print(table)
+
+
+def _pair_cost(in_text: str, out_text: str, group: str, kernel_size: int, size: int) -> list[dict[str, Any]]:
+    found = group_named(group)
+    return [_cost_row("convolution", FieldType(found, in_text), FieldType(found, out_text), kernel_size, size)]
+
+
+def _model_costs(depth: int, copies: int, group: str, size: int) -> list[dict[str, Any]]:
+    from steerable.plans import resnet_plan
+
+    rows = []
+    for conv in resnet_plan(depth, copies, group=group_named(group)).convolutions:
+        stage = int(conv.name[5]) if conv.name.startswith("stage") else 1
+        rows.append(_cost_row(conv.name, conv.in_type, conv.out_type, conv.kernel_size, size // 2 ** (stage - 1)))
+    return rows
+
+
+def _cost_row(name: str, in_type: FieldType, out_type: FieldType, kernel_size: int, size: int) -> dict[str, Any]:
+    parameters = parameter_cost(in_type, out_type, kernel_size)
+    weights = pixel_patch(in_type.group, kernel_size).dim * in_type.channels * out_type.channels
+    return {
+        "name": name,
+        "in_type": str(in_type),
+        "out_type": str(out_type),
+        "in_channels": in_type.channels,
+        "out_channels": out_type.channels,
+        "size": size,
+        "parameters": parameters,
+        "utilization": weights / parameters if parameters else None,
+        "flops": 2 * weights * size * size,  # of the dense convolution that carries it out
+    }

@@ -1,0 +1,42 @@
+"""What a run ran on: versions, hardware, the revision of the code."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+__all__ = ["environment"]
+
+
+def environment() -> dict[str, Any]:
+    """Versions, hardware and the revision of the code."""
+    packages = ("steerable", "torch", "lightning", "numpy")
+    return {
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in packages},
+        "cpu": platform.processor() or platform.machine(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "git": _revision(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _revision() -> str | None:
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+        )
+    except OSError:  # no git on this machine
+        return None
+    return found.stdout.strip() if found.returncode == 0 else None

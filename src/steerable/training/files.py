@@ -1,0 +1,79 @@
+"""Files below a folder, and how to speak of those that cannot be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["files_below", "looks_like_an_image", "named", "printable", "reason", "source_name"]
+
+SUFFIXES = frozenset(
+    (
+        *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif", ".tiff", ".bmp", ".gif"),
+        *(".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".avif"),
+    )
+)
+
+
+def files_below(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
+    """(files, [(folder, why it cannot be opened)]): all files below a folder in the order of their names.
+
+    Hidden files and folders, and what desktops leave behind, are left out.
+    """
+    left_behind = ("thumbs.db", "desktop.ini", "__macosx")
+    closed: list[tuple[str, str]] = []
+
+    def complain(error: OSError) -> None:
+        closed.append((printable(error.filename), reason(error)))
+
+    def wanted(name: str) -> bool:
+        return not name.startswith(".") and name.lower() not in left_behind
+
+    found = []
+    for here, folders, names in os.walk(folder, onerror=complain):
+        folders[:] = filter(wanted, folders)
+        found += [Path(here, name) for name in names if wanted(name)]
+    return sorted(found, key=lambda path: path.as_posix()), closed
+
+
+def looks_like_an_image(path: Path) -> bool:
+    """By its name alone."""
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
+
+
+def source_name(path: Path) -> str:
+    """What a folder or table is called, for titles and run folders."""
+    path = path.expanduser().resolve()
+    return printable(path.stem if path.is_file() else path.name)
+
+
+def printable(name: object) -> str:
+    """A file's name as text that can be written anywhere: bytes that are no UTF-8 become a question mark."""
+    return str(name).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, in a few words without a full stop."""
+    kind = type(error).__name__
+    if kind == "UnidentifiedImageError":
+        return "not an image of a known format"
+    if kind.startswith("DecompressionBomb"):
+        from PIL import Image
+
+        return f"too large: images of up to {Image.MAX_IMAGE_PIXELS:,} pixels are read; shrink it"
+    if isinstance(error, PermissionError):
+        return "no permission to read it"
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    return f"{kind}: {error}".rstrip(".")
+
+
+def named(skipped: Sequence[tuple[str, str]], limit: int = 5) -> str:
+    """(file, reason) pairs as one phrase, cut after ``limit``.
+
+    >>> named([("a.png", "truncated"), ("b.png", "empty")])
+    '`a.png` (truncated); `b.png` (empty)'
+    """
+    more = f"; and {len(skipped) - limit} more" if len(skipped) > limit else ""
+    return "; ".join(f"`{name}` ({why})" for name, why in skipped[:limit]) + more

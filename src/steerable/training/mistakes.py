@@ -1,0 +1,69 @@
+"""The mistakes worth looking at: test images that were most surely taken for something else, as small pictures."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from steerable.training.labelled import LabelledImages
+
+__all__ = ["thumbnail", "worst_mistakes"]
+
+LARGEST_SIDE = 96
+
+
+@torch.no_grad()
+def worst_mistakes(
+    scores: Callable[[Tensor], Tensor], data: LabelledImages, *, limit: int = 48, device: torch.device | str = "cpu"
+) -> dict[str, Any]:
+    """The wrong answers with the highest probability, most certain first.
+
+    Args:
+        scores: uint8 images (n, channels, height, width) → (n, classes).
+        data: the test images.
+        limit: how many to keep.
+        device: where to run.
+
+    Returns:
+        Plain values for JSON: how many mistakes there are in all (``count``), and for each of the ``worst`` its true
+        and its predicted class, the probability of the latter, the file, and the picture as base64 of a PNG.
+    """
+    certain, answers = [], []
+    for images in data.images.split(data.comfortable_batch):
+        best, answer = scores(images.to(device)).float().softmax(1).max(1)
+        certain.append(best.cpu())
+        answers.append(answer.cpu())
+    probability, answer = torch.cat(certain), torch.cat(answers)
+    wrong = (answer != data.labels.cpu()).nonzero().flatten()
+    order = wrong[probability[wrong].argsort(descending=True, stable=True)]
+    return {
+        "count": len(wrong),
+        "worst": [
+            {
+                "true": data.classes[int(data.labels[k])],
+                "predicted": data.classes[int(answer[k])],
+                "probability": float(probability[k]),
+                "file": data.files[k] if data.files else None,
+                "png": thumbnail(data.images[k]),
+            }
+            for k in order[:limit].tolist()
+        ],
+    }
+
+
+def thumbnail(image: Tensor) -> str:
+    """uint8 (1 or 3, height, width) as base64 of a PNG whose sides are at most 96 pixels."""
+    from PIL import Image
+
+    pixels = image.cpu().numpy()
+    picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+    picture.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
+    file = io.BytesIO()
+    picture.save(file, "PNG", optimize=True)
+    return base64.b64encode(file.getvalue()).decode()

@@ -1,0 +1,90 @@
+"""What a run starts from: its images in three parts, and its network with normalisation and schedule."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from steerable import nn as snn
+from steerable.models import build_model
+from steerable.training.config import RunConfig
+from steerable.training.datasets import load_dataset
+from steerable.training.images import Progress
+from steerable.training.labelled import LabelledImages
+from steerable.training.module import Classifier
+from steerable.training.preprocessing import Normalisation
+
+__all__ = ["TrainingData", "make_classifier", "prepare_data"]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a run trains, validates and tests on; ``validation`` is None where nothing was held out.
+
+    ``skipped`` and ``notes`` say what was left out and what looked odd.
+    """
+
+    train: LabelledImages
+    validation: LabelledImages | None
+    test: LabelledImages
+    name: str = ""
+    skipped: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def summary(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        parts = {"train": self.train, "validation": self.validation, "test": self.test}
+        return {
+            "name": self.name,
+            "classes": list(self.train.classes),
+            "image_size": list(self.train.image_size),
+            "channels": self.train.channels,
+            "images": {part: 0 if found is None else len(found) for part, found in parts.items()},
+            "digests": {part: None if found is None else found.digest for part, found in parts.items()},
+            "skipped": [list(pair) for pair in self.skipped],
+            "notes": list(self.notes),
+        }
+
+
+def prepare_data(config: RunConfig, progress: Progress | None = None) -> TrainingData:
+    """Load the data set, take the labelled subset, and hold out the validation images."""
+    splits = load_dataset(config.dataset, data_dir=config.data_dir, image_size=config.image_size, progress=progress)
+    train, validation, notes = splits.train, None, splits.notes
+    if config.labels is not None and config.labels != len(train):
+        train = train.balanced_subset(config.labels, seed=config.seed)
+    if config.validation and splits.validation is not None:
+        validation = splits.validation
+    elif config.validation and config.patience and max(train.counts) == 1:
+        # Early stopping is a default for people's own images, and no reason to refuse a handful of them.
+        note = "each class has one training image: nothing is held out for validation, and the last weights are kept."
+        warnings.warn(note, stacklevel=2)
+        notes = (*notes, note)
+    elif config.validation:
+        train, validation = train.split(config.validation, seed=config.seed)
+    return TrainingData(train, validation, splits.test, splits.name, splits.skipped, notes)
+
+
+def make_classifier(config: RunConfig, data: TrainingData) -> Classifier:
+    """The network, its normalisation and its schedule, from the seed alone."""
+    torch.manual_seed(config.seed)
+    options = {key: value for key, value in config.model.items() if key != "name"}
+    classes = len(data.train.classes)
+    model = build_model(config.model["name"], **{"in_channels": data.train.channels, "num_classes": classes, **options})
+    for layer in model.modules():
+        if isinstance(layer, snn.Conv2d):
+            layer.backend = config.backend
+        if isinstance(layer, snn.BatchNorm2d) and config.devices * config.nodes > 1:
+            layer.sync = True
+    return Classifier(
+        model,
+        Normalisation.fit(data.train.images, config.recipe.normalisation),
+        config.recipe,
+        num_classes=classes,
+        train_size=len(data.train),
+        seed=config.seed,
+        compile_model=config.compile,
+        channels_last=config.channels_last,
+    )

@@ -1,0 +1,122 @@
+"""Lightning's trainer as runs use it: batches from the device, checkpoints now and then, and no advice."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import Callback, RichProgressBar
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+
+from steerable.training.batches import DeviceBatches
+from steerable.training.best import KeepBest
+from steerable.training.checkpoints import AtomicCheckpoints
+from steerable.training.config import RunConfig
+from steerable.training.labelled import LabelledImages
+from steerable.training.preparing import TrainingData
+from steerable.training.preprocessing import Augmentation
+
+__all__ = ["RunBatches", "make_trainer", "silence_lightning", "trusting"]
+
+
+class RunBatches(pl.LightningDataModule):
+    """Hands Lightning the images on whatever device and process it runs."""
+
+    def __init__(self, data: TrainingData, config: RunConfig) -> None:
+        super().__init__()
+        self.data, self.config = data, config
+
+    def _batches(self, images: LabelledImages, *, train: bool) -> DeviceBatches:
+        if self.trainer is None:
+            raise RuntimeError("batches are made when a trainer asks for them")
+        recipe = self.config.recipe
+        return DeviceBatches(
+            images,
+            recipe.batch_size if train else images.comfortable_batch * self.trainer.world_size,
+            shuffle=train,
+            seed=self.config.seed,
+            device=self.trainer.strategy.root_device,
+            augment=Augmentation(recipe.shift_of(min(images.image_size))) if train and recipe.augment else None,
+            rank=self.trainer.global_rank,
+            world_size=self.trainer.world_size,
+        )
+
+    def train_dataloader(self) -> DeviceBatches:
+        return self._batches(self.data.train, train=True)
+
+    def val_dataloader(self) -> DeviceBatches | list[Any]:
+        return [] if self.data.validation is None else self._batches(self.data.validation, train=False)
+
+    def test_dataloader(self) -> DeviceBatches:
+        return self._batches(self.data.test, train=False)
+
+
+class _Epochs(Callback):
+    """Tells the batches which epoch it is; saves the run now and then, and after its last epoch."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self.path, self.seconds = folder / "checkpoints" / "last.ckpt", seconds
+        self.saved = time.monotonic()
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        if isinstance(trainer.train_dataloader, DeviceBatches):
+            trainer.train_dataloader.set_epoch(trainer.current_epoch)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
+        due = last or time.monotonic() - self.saved >= self.seconds
+        if trainer.strategy.broadcast(due):  # all processes save together
+            trainer.save_checkpoint(self.path)
+            self.saved = time.monotonic()
+
+
+def make_trainer(config: RunConfig, folder: Path, keeper: KeepBest | None = None) -> pl.Trainer:
+    """A trainer that writes curves and checkpoints into the run folder."""
+    loggers: list[Logger] = [CSVLogger(folder, name="metrics", version="csv")]
+    with contextlib.suppress(ModuleNotFoundError):  # TensorBoard's curves are an extra
+        loggers.append(TensorBoardLogger(folder, name="metrics", version="tensorboard"))
+    # The best weights are noted before a checkpoint is written, which holds them.
+    callbacks: list[Callback] = [*([keeper] if keeper else []), _Epochs(folder, config.checkpoint_seconds)]
+    if config.progress:
+        callbacks.append(RichProgressBar())
+    return pl.Trainer(
+        accelerator=config.accelerator,
+        devices=config.devices,
+        num_nodes=config.nodes,
+        strategy="ddp" if config.devices * config.nodes > 1 else "auto",
+        precision=config.precision,  # type: ignore[arg-type]
+        max_epochs=config.recipe.epochs,
+        logger=loggers,
+        callbacks=callbacks,
+        plugins=[AtomicCheckpoints()],
+        enable_checkpointing=False,
+        enable_progress_bar=config.progress,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        num_sanity_val_steps=0,
+        log_every_n_steps=1_000_000,
+        default_root_dir=folder,
+    )
+
+
+def trusting(trainer: pl.Trainer) -> dict[str, bool]:
+    """Our own checkpoints hold more than tensors; newer Lightning versions ask whether to trust them."""
+    return {"weights_only": False} if "weights_only" in inspect.signature(trainer.fit).parameters else {}
+
+
+def silence_lightning() -> None:
+    """Advice that does not apply: the data already lie on the device, and there is nothing to load in parallel."""
+    patterns = (
+        ".*does not have many workers.*",
+        ".*exists and is not empty.*",
+        ".*is smaller than the logging interval.*",
+        ".*across ranks is zero.*",
+        ".*isinstance\\(treespec, LeafSpec\\).*",
+    )
+    for pattern in patterns:
+        warnings.filterwarnings("ignore", pattern)

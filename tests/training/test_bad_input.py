@@ -1,0 +1,343 @@
+"""Folders and tables as people have them: each oddity is named, and a run that can go on goes on."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from steerable.training import load_dataset
+from steerable.training.datasets import check_source
+from steerable.training.defaults import configured
+from steerable.training.preparing import prepare_data
+
+CLASSES = {"apple": (255, 0, 0), "pear": (0, 255, 0)}
+
+
+def picture(path: Path, colour: tuple[int, ...] | int = 7, mode: str = "RGB", size: tuple[int, int] = (8, 8)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size, colour).save(path)
+
+
+def good(root: Path) -> Path:
+    """Two classes of five images."""
+    for name, colour in CLASSES.items():
+        for i in range(5):
+            picture(root / name / f"{i}.png", colour)
+    return root
+
+
+def table(root: Path, text: str | bytes) -> Path:
+    """labels.csv beside ten images a0.png … a4.png, p0.png … p4.png."""
+    for name, colour in CLASSES.items():
+        for i in range(5):
+            picture(root / "images" / f"{name[0]}{i}.png", colour)
+    path = root / "labels.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+ROWS = "".join(f"images/{name[0]}{i}.png,{name}\n" for name in CLASSES for i in range(5))
+
+
+def truncated(root: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(root / "apple" / "cut.jpg")
+    (root / "apple" / "cut.jpg").write_bytes((root / "apple" / "cut.jpg").read_bytes()[:900])
+
+
+def huge(root: Path) -> None:
+    """A file of a few bytes that says it has 10^10 pixels."""
+    header = b"P5\n100000 100000\n255\n"
+    (root / "apple" / "bomb.pgm").write_bytes(header + b"\0" * 64)
+
+
+# What is added to a good folder, and what the warning says; the ten good images stay.
+GOES_ON: dict[str, tuple[Callable[[Path], object], str]] = {
+    "an empty class": (lambda r: (r / "plum").mkdir(), "`plum` in .* has no images and is left out"),
+    "a truncated image": (truncated, r"1 of 11 files .* left out: `apple/cut.jpg` \(.*truncated"),
+    "a corrupt image": (
+        lambda r: (r / "apple" / "x.png").write_bytes(b"\x89PNG\r\n\x1a\nrubbish"),
+        r"`apple/x.png` \(not an image of a known format\)",
+    ),
+    "an empty file": (lambda r: (r / "apple" / "x.png").write_bytes(b""), r"`apple/x.png` \(not an image"),
+    "a file that is no image": (lambda r: (r / "pear" / "notes.txt").write_text("x"), r"`pear/notes.txt` \(not an im"),
+    "a class without readable images": (
+        lambda r: ((r / "plum").mkdir(), (r / "plum" / "x.png").write_text("x")),
+        "no training image of `plum` can be read; training goes on without",
+    ),
+    "a huge image": (huge, r"`apple/bomb.pgm` \(too large: images of up to [\d,]+ pixels are read; shrink it\)"),
+    "a link to nothing": (
+        lambda r: (r / "apple" / "gone.png").symlink_to(r / "nowhere.png"),
+        r"`apple/gone.png` \(there is no such file\)",
+    ),
+    "the same picture in two classes": (
+        lambda r: picture(r / "pear" / "wrong.png", CLASSES["apple"]),
+        r"has two labels: `apple/0.png` \(apple\) and `pear/wrong.png` \(pear\).*remove one of each",
+    ),
+    "images without a class": (
+        lambda r: picture(r / "loose.png"),
+        "`loose.png` in .* lie beside the class folders, have no label and are not used",
+    ),
+    "a class with one image": (
+        lambda r: picture(r / "plum" / "0.png", 99, "L"),
+        "`plum` has one image only: it is trained on and never tested",
+    ),
+    "classes that differ in capitals": (
+        lambda r: [picture(r / "Pear" / f"{i}.png", (0, 0, i + 1)) for i in range(5)],
+        "the classes `Pear`, `pear` differ in capitals or spaces only",
+    ),
+    "pixels out of range": (
+        lambda r: Image.fromarray(np.full((8, 8), -3.0, np.float32)).save(r / "apple" / "x.tiff"),
+        r"`apple/x.tiff` \(ValueError: pixels from -3 to -3, expected 0 to 1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "message"), GOES_ON.values(), ids=GOES_ON)
+def test_a_folder_that_can_be_used_is_used(spoil: Callable[[Path], object], message: str, tmp_path: Path) -> None:
+    root = good(tmp_path / "data")
+    spoil(root)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        splits = load_dataset(root)
+    assert re.search(message, "\n".join(splits.notes))
+    assert {"apple", "pear"} <= set(splits.classes)
+    assert splits.train.counts[splits.classes.index("apple")] >= 4
+    assert [str(warning.message) for warning in caught] == list(splits.notes)
+
+
+FINE: dict[str, Callable[[Path], object]] = {
+    "equal names in two classes": lambda r: None,
+    "names in other scripts": lambda r: [picture(r / "Äpfel 苹果" / f"🍎 {i}.png", (0, 0, i + 1)) for i in range(5)],
+    "nested folders": lambda r: picture(r / "apple" / "2024" / "may" / "x.png", (255, 0, 0)),
+    "what desktops leave behind": lambda r: (
+        (r / "apple" / ".DS_Store").write_text("x"),
+        (r / "pear" / "Thumbs.db").write_text("x"),
+        (r / "__MACOSX").mkdir(),
+        (r / ".cache").mkdir(),
+    ),
+    "a read-me": lambda r: (r / "README.txt").write_text("x"),
+    "one image twice in its class": lambda r: picture(r / "apple" / "again.png", (255, 0, 0)),
+    "grey, 16 bits, palettes and transparency": lambda r: (
+        picture(r / "apple" / "grey.png", 100, "L"),
+        picture(r / "apple" / "bits.png", 25700, "I;16"),
+        picture(r / "apple" / "palette.gif", 5, "P"),
+        picture(r / "apple" / "clear.png", (1, 2, 3, 100), "RGBA"),
+        picture(r / "apple" / "print.jpg", (0, 0, 255, 0), "CMYK"),
+    ),
+}
+
+
+@pytest.mark.parametrize("add", FINE.values(), ids=FINE)
+def test_what_is_no_mistake_is_read_in_silence(add: Callable[[Path], object], tmp_path: Path) -> None:
+    root = good(tmp_path / "data")
+    add(root)
+    splits = load_dataset(root)
+    assert splits.notes == splits.skipped == ()
+    images = [path for path in root.rglob("*") if path.suffix in (".png", ".gif", ".jpg")]
+    assert len(splits.train) + len(splits.test) == len(images)
+    assert set(splits.train.files + splits.test.files) == {str(path.relative_to(root)) for path in images}
+
+
+def single(root: Path) -> Path:
+    for name, colour in CLASSES.items():
+        picture(root / name / "0.png", colour)
+    return root
+
+
+REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "an empty folder": (lambda r: r.mkdir(), "has no sub-folders, expected one for each class.*Sort the images into"),
+    "images without classes": (lambda r: picture(r / "0.png"), "has no sub-folders, expected one for each class"),
+    "a table beside the images": (
+        lambda r: (picture(r / "0.png"), (r / "labels.csv").write_text("file,label\n")),
+        r"Or give the table: .*labels\.csv",
+    ),
+    "one class": (lambda r: picture(r / "apple" / "0.png"), "has one class only, `apple`; expected at least two"),
+    "a folder around the folder": (lambda r: good(r / "inner"), r"one class only, `inner`.*Or did you mean .*inner\?"),
+    "only empty classes": (
+        lambda r: ((r / "apple").mkdir(parents=True), (r / "pear").mkdir()),
+        "no class in .* has an image: `apple`, `pear` are empty",
+    ),
+    "one class that is not empty": (
+        lambda r: (picture(r / "apple" / "0.png"), (r / "pear").mkdir()),
+        "only the class `apple` with training images.*expected at least two.*`pear` in .* has no images",
+    ),
+    "one class that can be read": (
+        lambda r: (picture(r / "apple" / "0.png"), picture(r / "pear" / "0.png"), (r / "pear/0.png").write_text("x")),
+        r"only the class `apple`.*1 of 2 files.*`pear/0.png` \(not an image",
+    ),
+    "no image at all": (
+        lambda r: [((r / n).mkdir(parents=True), (r / n / "x.png").write_text("x")) for n in CLASSES],
+        "none of the 2 files in .* can be read, expected images such as PNG",
+    ),
+    "one image of each class": (single, "each class in .* has one image, expected two or more in at least one class"),
+    "unknown classes in the test folder": (
+        lambda r: (good(r / "train"), picture(r / "test" / "plum" / "0.png")),
+        "test` has `plum`, expected only the training classes `apple`, `pear`",
+    ),
+    "test images that cannot be read": (
+        lambda r: (good(r / "train"), (r / "test/pear").mkdir(parents=True), (r / "test/pear/x.png").write_text("x")),
+        r"none of the test images in .* can be read: `test/pear/x.png` \(not an image",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), REFUSED.values(), ids=REFUSED)
+def test_a_folder_that_cannot_be_used_is_refused(make: Callable[[Path], object], message: str, tmp_path: Path) -> None:
+    make(tmp_path / "data")
+    with pytest.raises(ValueError, match=message):
+        load_dataset(tmp_path / "data")
+
+
+def test_what_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file and a folder without permission; where the tests run as root, the refusals are played."""
+    root = good(tmp_path / "data")
+    picture(root / "apple" / "mine.png")
+    picture(root / "apple" / "secret" / "0.png")
+    (root / "apple" / "mine.png").chmod(0)
+    (root / "apple" / "secret").chmod(0)
+    if os.geteuid() == 0:
+        scandir, opened = os.scandir, Image.open
+
+        def refusing_scandir(path: str) -> object:
+            if str(path).endswith("secret"):
+                raise PermissionError(13, "Permission denied", str(path))
+            return scandir(path)
+
+        def refusing_open(path: Path, **options: object) -> Image.Image:
+            if path.name == "mine.png":
+                raise PermissionError(13, "Permission denied", str(path))
+            return opened(path, **options)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(os, "scandir", refusing_scandir)
+        monkeypatch.setattr(Image, "open", refusing_open)
+    with pytest.warns(UserWarning, match=r"2 of 12 files .*`.*secret` \(no permission to read it\); `apple/mine.png` "):
+        splits = load_dataset(root)
+    assert splits.train.counts == (4, 4)
+    (root / "apple" / "secret").chmod(0o700)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names are bytes only there")
+def test_names_that_are_no_utf_8(tmp_path: Path) -> None:
+    root = good(tmp_path / "data")
+    try:
+        (root / "apple" / "0.png").rename(os.fsdecode(os.fsencode(root / "apple") + b"/caf\xe9.png"))
+    except OSError as error:
+        pytest.skip(f"this file system takes UTF-8 only: {error}")
+    splits = load_dataset(root)
+    files = splits.train.files + splits.test.files
+    assert "apple/caf�.png" in files
+    "".join(files).encode()
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_table_is_read(separator: str, tmp_path: Path) -> None:
+    text = "﻿Label;File;note\n".replace(";", separator)
+    text += "".join(
+        f" {name} ;images/{name[0]}{i}.png;x\n".replace(";", separator) for name in CLASSES for i in range(5)
+    )
+    splits = load_dataset(table(tmp_path, text + "\n"))
+    assert (splits.classes, splits.name) == (("apple", "pear"), "labels")
+    assert (splits.train.counts, splits.test.counts, splits.notes) == ((4, 4), (1, 1), ())
+    for file, label in zip(splits.train.files, splits.train.labels, strict=True):
+        assert file.startswith(f"images/{splits.classes[int(label)][0]}")
+
+
+TABLE_GOES_ON = {
+    "a label without a file": (ROWS + "images/a9.png,apple\n", r"`images/a9.png` \(line 12: the file does not exist\)"),
+    "a folder for a file": (ROWS + "images,apple\n", r"`images` \(line 12: the file is a folder\)"),
+    "a file without a label": (ROWS + "images/a0.png, \n", r"`images/a0.png` \(line 12 has no label\)"),
+    "a row that ends early": (ROWS + "images/a0.png\n", r"`images/a0.png` \(line 12 has no label\)"),
+    "a row without a file": (ROWS + ",apple\n", r"`line 12` \(it has no file\)"),
+    "a file listed twice": (ROWS + "images/a0.png,apple\n", "lists `images/a0.png` more than once; each is used once"),
+    "a file with two labels": (
+        ROWS + "images/a0.png,pear\n",
+        r"has two labels: `images/a0.png` \(apple\) and `images/a0.png` \(pear\)",
+    ),
+    "files that are not listed": (
+        ROWS.replace("images/a4.png,apple\n", ""),
+        "`images/a4.png` beside the images of .* have no label there and are not used",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "message"), TABLE_GOES_ON.values(), ids=TABLE_GOES_ON)
+def test_a_table_that_can_be_used_is_used(rows: str, message: str, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=message):
+        splits = load_dataset(table(tmp_path, "file,label\n" + rows))
+    assert min(splits.train.counts) >= 3
+
+
+TABLE_REFUSED = {
+    "an empty file": ("", "has no column `file`, `label`: its first line is ''"),
+    "other columns": ("path,class\n" + ROWS, "no column `file`, `label`: its first line is 'path,class'.*rename"),
+    "no header": (ROWS, "no column `file`, `label`: its first line is 'images/a0.png,apple'"),
+    "one column": ("file\nimages/a0.png\n", "no column `label`"),
+    "no rows": ("file,label\n\n", "has no rows below its header"),
+    "another encoding": ("file,label\nimages/café.png,x\n".encode("latin-1"), "no UTF-8 text: byte 0xe9.*CSV UTF-8"),
+    "a spreadsheet": (b"PK\x03\x04\xff\xfe\0\0", "is no UTF-8 text: byte 0xff"),
+    "nothing that exists": ("file,label\na.png,x\nb.png,y\n", "none of the 2 rows of .*can be used: `a.png` .line 2"),
+    "one label": ("file,label\n" + ROWS.replace("pear", "apple"), "only the class `apple` with training images"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), TABLE_REFUSED.values(), ids=TABLE_REFUSED)
+def test_a_table_that_cannot_be_used_is_refused(text: str | bytes, message: str, tmp_path: Path) -> None:
+    path = table(tmp_path, text)
+    with pytest.raises(ValueError, match=message):
+        load_dataset(path)
+
+
+def test_a_file_that_is_no_table(tmp_path: Path) -> None:
+    picture(tmp_path / "x.png")
+    with pytest.raises(ValueError, match=r"is a file, expected a folder .* or a \.csv file"):
+        load_dataset(tmp_path / "x.png")
+    with pytest.raises(ValueError, match=re.escape("neither a known data set nor an existing folder")):
+        load_dataset(tmp_path / "absent.csv")
+
+
+def test_a_folder_called_like_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good(tmp_path / "digits")
+    monkeypatch.chdir(tmp_path)
+    assert load_dataset("./digits").classes == ("apple", "pear")
+    with pytest.warns(UserWarning, match=r"the known data set of that name, not the folder here; write \./digits"):
+        check_source("digits")
+
+
+@pytest.mark.parametrize("counts", [(2, 1, 1, 1, 1, 1, 1, 1, 1), (2, 2), (3, 1), (2, 1)])
+def test_a_handful_of_images_is_enough(counts: tuple[int, ...], tmp_path: Path) -> None:
+    """Every class keeps a training image; what can be held out is, and the rest is said."""
+    for label, count in enumerate(counts):
+        for i in range(count):
+            picture(tmp_path / f"v1.{label}" / f"{i}.png", (label, i, 0))
+    config = configured(str(tmp_path), {"name": "resnet"})
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        data = prepare_data(config)
+    assert min(data.train.counts) >= 1
+    assert len(data.test) >= 1
+    held = 0 if data.validation is None else len(data.validation)
+    assert len(data.train) + len(data.test) + held == sum(counts)
+    assert (data.validation is None) == any("nothing is held out for validation" in note for note in data.notes)
+
+
+def test_a_name_with_dots_is_kept(tmp_path: Path) -> None:
+    assert load_dataset(good(tmp_path / "cells.v1.2")).name == "cells.v1.2"
+
+
+def test_train_validation_and_test_folders(tmp_path: Path) -> None:
+    for part, shade in (("train", 0), ("val", 1), ("test", 2)):
+        for name in CLASSES:
+            for i in range(3):
+                picture(tmp_path / part / name / f"{i}.png", (shade, len(name), i))
+    splits = load_dataset(tmp_path)
+    assert splits.validation is not None
+    parts = (splits.train, splits.validation, splits.test)
+    assert [sorted(set(part.images[:, 0].flatten().tolist())) for part in parts] == [[0], [1], [2]]

@@ -1,0 +1,196 @@
+"""The best weights and the end of a run are decided by the validation loss, also across kills."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from steerable.training.best import KeepBest
+from steerable.training.config import RunConfig
+from steerable.training.fitting import fitted_to_minutes, with_sized_model
+from steerable.training.module import Classifier
+from steerable.training.preparing import make_classifier, prepare_data
+from steerable.training.recipes import load_recipe
+from steerable.training.run import train
+from steerable.training.run_records import read_runs
+from steerable.training.sizing import count_parameters, sized_model
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
+MODEL = {"name": "plain_resnet", "depth": 8, "width": 4}
+
+
+def config(**changes: Any) -> RunConfig:
+    settings: dict[str, Any] = {
+        "dataset": "digits",
+        "model": MODEL,
+        # So fast that the loss rises again within a few epochs.
+        "recipe": load_recipe("demo", epochs=12, learning_rate=0.8),
+        "labels": 200,
+        "validation": 60,
+        "patience": 2,
+        "accelerator": "cpu",
+        "progress": False,
+        "checkpoint_seconds": 0.0,
+    }
+    return RunConfig(**{**settings, **changes})
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("early") / "run"
+    train(config(), folder)
+    return folder
+
+
+def losses(folder: Path) -> dict[int, float]:
+    return read_runs([folder])[0].curves["val_loss"]
+
+
+def test_the_run_ends_after_its_patience_with_the_best_weights(stopped: Path) -> None:
+    results, curve = json.loads((stopped / "results.json").read_text()), losses(stopped)
+    best = min(curve, key=curve.__getitem__)
+    assert results["best_epoch"] == best < max(curve)
+    assert results["epochs"] == max(curve) == best + 2 < 12
+    assert results["val_loss"] == pytest.approx(curve[best], rel=1e-5)
+    data = prepare_data(config())
+    module = make_classifier(config(), data)
+    module.best_model.load_state_dict(load_file(stopped / "model" / "model.safetensors"))
+    assert data.validation is not None
+    with torch.no_grad():
+        scores = module.eval()(data.validation.images)
+    loss = torch.nn.functional.cross_entropy(scores, data.validation.labels)
+    assert float(loss) == pytest.approx(curve[best], rel=1e-4)
+
+
+class Killed(Exception):
+    """Stands for kill -9, at a moment that the test chooses."""
+
+
+@pytest.mark.parametrize("moment", ["before the best epoch", "after the best epoch", "after the last epoch"])
+def test_a_killed_run_stops_at_the_same_epoch_with_the_same_weights(
+    moment: str, stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = json.loads((stopped / "results.json").read_text())
+    best, last = results["best_epoch"], results["epochs"]
+    epoch = {"before the best epoch": best - 1, "after the best epoch": best + 1, "after the last epoch": last}[moment]
+    if epoch == last:
+
+        def dying_restore(self: KeepBest, module: Classifier) -> None:
+            raise Killed
+
+        monkeypatch.setattr(KeepBest, "restore", dying_restore)
+    else:
+        starts = Classifier.on_train_epoch_start
+
+        def dying_start(self: Classifier) -> None:
+            if self.current_epoch == epoch:  # counted from 0: `epoch` epochs are done and saved
+                raise Killed
+            starts(self)
+
+        monkeypatch.setattr(Classifier, "on_train_epoch_start", dying_start)
+    with pytest.raises(Killed):
+        train(config(), tmp_path / "run")
+    assert not (tmp_path / "run" / "results.json").exists()
+    monkeypatch.undo()
+    again = train(config(), tmp_path / "run")
+    for key in ("best_epoch", "epochs", "val_loss", "val_accuracy", "test_accuracy", "poses"):
+        assert again[key] == results[key], key
+    whole, resumed = (load_file(run / "model" / "model.safetensors") for run in (stopped, tmp_path / "run"))
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert losses(tmp_path / "run") == losses(stopped)
+
+
+def test_without_patience_the_last_weights_are_kept(tmp_path: Path) -> None:
+    results = train(
+        config(patience=0, recipe=load_recipe("demo", epochs=2), labels=60, validation=20), tmp_path / "run"
+    )
+    assert results["epochs"] == 2
+    assert "best_epoch" not in results
+
+
+def test_a_loss_that_is_never_finite(tmp_path: Path) -> None:
+    keeper = KeepBest(3)
+    assert keeper.loss == math.inf
+    module = make_classifier(config(), prepare_data(config()))
+    before = {key: value.clone() for key, value in module.best_model.state_dict().items()}
+    with pytest.warns(UserWarning, match=r"validation loss was never finite.*Use a lower learning rate"):
+        keeper.restore(module)
+    assert all(torch.equal(value, before[key]) for key, value in module.best_model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"validation": 0}, r"patience 2 watches the loss on validation images, and none are held out"),
+        ({"patience": -1}, "patience is a number ≥ 0, got -1"),
+        ({"seed": -1}, "seed is a number ≥ 0, got -1"),
+        ({"validation": 1.5}, "validation is a share below 1 or a number of images, got 1.5"),
+        ({"minutes": 0.0}, "minutes is a positive time, got 0.0"),
+        ({"parameters": 0}, "parameters is a number ≥ 1, got 0"),
+        ({"parameters": 5000}, "parameters=5,000 chooses the network's width, and width=4 gives it already"),
+        ({"fit": "slow"}, "fit is one of stretch, shorten, shrink; got 'slow'"),
+        ({"precision": "8"}, "precision is one of 32-true, bf16-mixed, 16-mixed; got '8'"),
+        ({"accelerator": "abacus"}, "accelerator is one of auto, cpu, gpu; got 'abacus'"),
+        ({"image_size": 2}, "image_size is a number ≥ 4, got 2"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        config(**changes)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"torch finds no GPU on this machine\. Use `auto` or `cpu`"):
+        train(config(accelerator="gpu"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("model", [{"name": "resnet", "depth": 8, "head": "invariant"}, {"name": "plain_resnet"}])
+@pytest.mark.parametrize("wanted", [1, 40_000, 150_000])
+def test_the_width_comes_nearest_to_a_number_of_parameters(model: dict[str, Any], wanted: int) -> None:
+    kind = {"in_channels": 1, "num_classes": 4}
+    option = "copies" if model["name"] == "resnet" else "width"
+    sized = sized_model(model, wanted, **kind)
+    width = sized[option]
+    gaps = [abs(count_parameters({**kind, **model, option: w}) - wanted) for w in range(max(1, width - 1), width + 2)]
+    assert abs(count_parameters({**kind, **sized}) - wanted) == min(gaps)
+
+
+def test_time_shortens_the_schedule_and_then_shrinks_the_network() -> None:
+    asked = config(model={"name": "plain_resnet"}, parameters=200_000, fit="shorten", recipe=load_recipe("images"))
+    data = prepare_data(asked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        short = fitted_to_minutes(asked, data, 0.005)
+        small = fitted_to_minutes(RunConfig(**{**vars(asked), "fit": "shrink"}), data, 0.005)
+    assert short.recipe.epochs < 30
+    assert short.parameters == 200_000
+    assert small.parameters is not None
+    assert small.parameters < 200_000
+    assert with_sized_model(small, data).model["width"] < with_sized_model(short, data).model["width"]
+    plenty = fitted_to_minutes(
+        RunConfig(**{**vars(asked), "labels": 40, "recipe": load_recipe("demo", epochs=1)}), data, 1
+    )
+    assert plenty.recipe.epochs == 1
+    with pytest.warns(UserWarning, match=r"only \d epochs fit 0.001 minutes, which is little to learn in"):
+        fitted_to_minutes(asked, data, 0.001)
+
+
+def test_a_run_fitted_to_a_time_is_resumed_as_it_was_fitted(tmp_path: Path) -> None:
+    asked = config(minutes=0.01, fit="shrink", parameters=20_000, model={"name": "plain_resnet"}, patience=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        first = train(asked, tmp_path / "run")
+    saved = RunConfig.load(tmp_path / "run" / "config.json")
+    assert asked.as_fitted(saved).differences(saved) == []
+    assert train(asked, tmp_path / "run") == json.loads(json.dumps(first))
+    with pytest.raises(FileExistsError, match=r"holds a run with another .*minutes"):
+        train(config(minutes=0.02, fit="shrink", parameters=20_000, model={"name": "plain_resnet"}), tmp_path / "run")

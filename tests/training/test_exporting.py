@@ -1,0 +1,104 @@
+"""Exported networks: ONNX that onnxruntime runs with the same answers, and folders that are read again."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from steerable.models import ResNet, build_model
+from steerable.training.export import export_onnx, export_safetensors
+from steerable.training.preprocessing import Normalisation
+from steerable.training.trained import TrainedModel
+
+CLASSES = ("Äpfel", "苹果", "pear")
+
+
+def trained(kind: str = "channels", channels: int = 1, size: int = 8, **model: Any) -> TrainedModel:
+    """A network with drawn weights and norms that have seen something."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (40, channels, size, size), generator=generator, dtype=torch.uint8)
+    options = {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant", **model}
+    torch.manual_seed(0)
+    network = build_model(
+        options["name"],
+        in_channels=channels,
+        num_classes=len(CLASSES),
+        **{key: value for key, value in options.items() if key != "name"},
+    )
+    normalisation = Normalisation.fit(images, kind)  # type: ignore[arg-type]
+    with torch.no_grad():
+        network.train()(normalisation(images))
+    return TrainedModel(network, normalisation, CLASSES, None, size, options, Path("nowhere")).eval()
+
+
+@pytest.mark.parametrize(
+    ("kind", "channels", "model"),
+    [
+        ("channels", 3, {}),
+        ("zca", 1, {}),
+        ("channels", 1, {"head": "max", "group": "C4", "stream": "regular", "inner": "A + B"}),
+    ],
+    ids=["colour", "whitened", "C4"],
+)
+def test_onnx_gives_the_same_answers_for_any_batch(
+    kind: str, channels: int, model: dict[str, Any], tmp_path: Path
+) -> None:
+    network = trained(kind, channels, **model)
+    path = export_onnx(network, tmp_path / "deep" / "model.onnx")
+    assert [file.name for file in path.parent.iterdir()] == ["model.onnx"]
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    assert (given.name, given.type, given.shape[1:]) == ("images", "tensor(uint8)", [channels, 8, 8])
+    meta = session.get_modelmeta().custom_metadata_map
+    assert tuple(json.loads(meta["classes"])) == CLASSES
+    assert (meta["image_size"], meta["channels"]) == ("8", str(channels))
+    for count in (1, 3, 17):
+        images = np.random.default_rng(count).integers(0, 256, (count, channels, 8, 8), dtype=np.uint8)
+        scores, probabilities = session.run(["scores", "probabilities"], {"images": images})
+        with torch.no_grad():
+            expected = network(torch.from_numpy(images))
+        np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(probabilities, expected.softmax(1), rtol=1e-4, atol=1e-5)
+
+
+def test_a_folder_of_safetensors_is_read_again(tmp_path: Path) -> None:
+    network = trained()
+    folder = export_safetensors(network, tmp_path / "model")
+    again = TrainedModel.load(folder)
+    images = torch.arange(128, dtype=torch.uint8).view(2, 1, 8, 8)
+    with torch.no_grad():
+        assert torch.equal(again(images), network(images))
+        alone = ResNet.from_pretrained(folder).eval()
+        assert torch.equal(alone(network.normalisation(images)), network(images))
+    assert (again.classes, again.image_size, again.model_config) == (CLASSES, 8, network.model_config)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+    with pytest.raises(FileExistsError, match="exists already; choose another folder, or remove it first"):
+        export_safetensors(network, folder)
+    with pytest.raises(ValueError, match="does not know its data; name a data set or folder with `--dataset`"):
+        again.evaluate()
+
+
+def test_a_file_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match=r"is a folder, expected the name of a file such as .*model\.onnx"):
+        export_onnx(trained(), tmp_path)
+
+
+def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "onnxscript":
+            raise ModuleNotFoundError("no", name=name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"onnxscript is not installed: pip install 'steerable\[onnx\]'"):
+        export_onnx(trained(), tmp_path / "x.onnx")
+    assert not list(tmp_path.iterdir())
