@@ -1,6 +1,6 @@
 """A tour of the foundation: groups, irreps, basis filters, capsules and what the paper's networks cost.
 
-Run ``make demo``, or ``python examples/tour.py --out FOLDER``. Everything that is printed is computed by the library.
+Run ``make tour``, or ``python examples/tour.py --out FOLDER``. Everything that is printed is computed by the library.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 import steerable as st
+from steerable.figures import patch_basis_figure, save
 from steerable.plans import resnet_plan
 
 # Depth, copies n of each capsule, what the paper's table 2 says, classes where its number includes the classifier.
@@ -108,70 +106,10 @@ def show_patch(console: Console, group: st.FiniteGroup, picture: Path) -> None:
         f"D4 moves the nine pixels of a patch, so the patch is a representation too. Its type is {multiplicities}, "
         f"that is {parts}. The picture shows the basis filters of each irrep.",
     )
-    draw_basis(group, multiplicities, basis, picture)
+    save(patch_basis_figure(group, 3), picture)
     rotated = np.linalg.inv(basis) @ patch("r") @ basis
     console.print("In this basis a rotation by 90° is block-diagonal, with the irreps' own matrices as blocks:\n")
     console.print("\n".join("  " + " ".join(f"{v:2.0f}" if abs(v) > 1e-9 else " ·" for v in row) for row in rotated))
-
-
-def draw_basis(
-    group: st.FiniteGroup, multiplicities: tuple[int, ...], basis: NDArray[np.float64], picture: Path
-) -> None:
-    """One row per irrep; filters that turn into each other stand on one tinted card."""
-    columns = max(m * irrep.dim for m, irrep in zip(multiplicities, group.irreps, strict=True))
-    size, gap, left, top = 1.0, 0.28, 2.3, 1.15
-    width, height = left + columns * (size + gap) + 0.25, top + len(group.irreps) * (size + 0.42) + 0.75
-    figure = Figure(figsize=(width, height), facecolor="white")
-    figure.text(0.25 / width, 1 - 0.42 / height, "Basis filters of a 3×3 patch under D4", size=15, weight="bold")
-    figure.text(
-        0.25 / width, 1 - 0.72 / height, f"type {multiplicities}: one row per irrep", size=10.5, color="#555555"
-    )
-    next_column = 0
-    for row, (irrep, copies) in enumerate(zip(group.irreps, multiplicities, strict=True)):
-        bottom = height - top - (row + 1) * (size + 0.42) + 0.42
-        middle = (bottom + size / 2) / height
-        figure.text(0.25 / width, middle, str(irrep), size=17, weight="bold", va="center")
-        count = f"{copies} × dim {irrep.dim}" if copies else "absent"
-        figure.text(1.0 / width, middle, count, size=10.5, color="#555555", va="center")
-        for copy in range(copies):
-            start = left + copy * irrep.dim * (size + gap)
-            span = irrep.dim * (size + gap) - gap
-            card = Rectangle(
-                ((start - 0.1) / width, (bottom - 0.1) / height),
-                (span + 0.2) / width,
-                (size + 0.2) / height,
-                facecolor="#eef0f3",
-                edgecolor="none",
-                transform=figure.transFigure,
-                zorder=-1,
-            )
-            figure.add_artist(card)
-            for k in range(irrep.dim):
-                place = (start + k * (size + gap)) / width, bottom / height, size / width, size / height
-                axes = figure.add_axes(place)
-                draw_filter(axes, basis[:, next_column].reshape(3, 3))
-                next_column += 1
-    figure.text(
-        0.25 / width,
-        0.3 / height,
-        "red: positive, blue: negative, white: zero.\nFilters on one card turn into each other.",
-        size=9.5,
-        color="#555555",
-        va="center",
-    )
-    figure.savefig(picture, dpi=160)
-
-
-def draw_filter(axes: Axes, taps: NDArray[np.float64]) -> None:
-    """One filter, with the colour scale balanced around zero."""
-    largest = float(np.abs(taps).max()) * 1.25
-    axes.imshow(taps, cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest")
-    axes.set_xticks([0.5, 1.5], labels=[])
-    axes.set_yticks([0.5, 1.5], labels=[])
-    axes.grid(color="#d5d8dd", linewidth=0.8)
-    axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_color("#9aa0a8")
 
 
 def show_capsules(console: Console, group: st.FiniteGroup) -> None:

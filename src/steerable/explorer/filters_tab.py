@@ -1,0 +1,157 @@
+"""The Filters tab: all equivariant filters between two capsules, how many there are and why, and each in every pose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from steerable.capsules import Capsule
+from steerable.explorer.group_tab import PLANAR_GROUPS, checked_group
+from steerable.explorer.inline import figure_image, head_cell
+from steerable.explorer.messages import MISTAKES, error_box, note, or_message, whole
+from steerable.figures.filters import filter_poses_figure, kernel_basis_figure, patch_basis_figure
+from steerable.filters import pixel_patch, sparse_kernel_basis
+from steerable.intertwiners import SparseBasis
+from steerable.training.markup import Html, join, table, tag
+
+__all__ = ["LARGEST_KERNEL", "add_filters_tab", "capsule_names", "filter_count", "filters_page", "poses_page"]
+
+LARGEST_KERNEL = 7
+_DRAWN = 36
+
+
+def capsule_names(group: str) -> list[str]:
+    return list(checked_group(group).capsules)
+
+
+def filter_count(group: str, source: str, target: str, size: int) -> int:
+    """dim Hom_H(patch ⊗ ρ_in, ρ_out)."""
+    return _basis(*_capsules(group, source, target), _size(size)).count
+
+
+@or_message
+def filters_page(group: str, source: str, target: str, size: int) -> Html:
+    """The dimension, the sum of characters that gives it, and the filters themselves."""
+    a, b = _capsules(group, source, target)
+    size = _size(size)
+    count = _basis(a, b, size).count
+    parts = [
+        tag(
+            "p",
+            tag("b", f"{count}"),
+            f" equivariant {size}×{size} filter{'' if count == 1 else 's'} from {a} to {b}",
+            class_="st-lead",
+        ),
+        _formula(a, b, size, count),
+        figure_image(kernel_basis_figure(a, b, size, limit=_DRAWN), f"filters from {a} to {b}"),
+    ]
+    if a.representation.is_trivial and a.dim == 1 and size <= 5:
+        table1 = figure_image(patch_basis_figure(a.group, size), "the basis filters of a patch, by irrep")
+        parts.append(tag("details", tag("summary", f"Table 1 of the paper, for {group} and {size}×{size}"), table1))
+    return tag("div", *parts, class_="st-page")
+
+
+@or_message
+def poses_page(group: str, source: str, target: str, size: int, number: int) -> Html:
+    """Filter ``number``, counted from 1, under every element."""
+    a, b = _capsules(group, source, target)
+    count = _basis(a, b, _size(size)).count
+    if not count:
+        return note("There is no filter to turn.")
+    chosen = whole(number, "the filter's number", 1, count)
+    return figure_image(filter_poses_figure(a, b, int(size), chosen - 1), f"filter {chosen} in every pose")
+
+
+def _formula(a: Capsule, b: Capsule, size: int, count: int) -> Html:
+    """⟨χ_patch χ_in, χ_out⟩ written out, one column per element, and the same by irreps."""
+    group = a.group
+    patch = pixel_patch(group, size)
+    rows_of = (("χ of the patch", patch), (f"χ of {a}", a.representation), (f"χ of {b}", b.representation))
+    rows = [[head_cell(name), *(_value(v) for v in rho.character)] for name, rho in rows_of]
+    products = patch.character * a.representation.character * b.representation.character
+    rows.append([head_cell("product"), *(tag("b", _value(v)) for v in products)])
+    total = float(np.sum(products))
+    sum_text = f"dim Hom = ⟨χ_patch χ_in, χ_out⟩ = {_value(total)} / {group.order} = {count}"
+    incoming = (patch @ a.representation).type
+    terms = [
+        " · ".join(map(str, ([irrep.commutant_dim] if irrep.commutant_dim > 1 else []) + [m, n]))
+        for irrep, m, n in zip(group.irreps, incoming, b.type, strict=True)
+        if m and n
+    ]
+    by_irrep = (
+        f"By irreps ({', '.join(map(str, group.irreps))}): patch ⊗ {a} has type {incoming}, {b} has type {b.type}; "
+    )
+    by_irrep += f"Σ sᵢ mᵢ m′ᵢ = {' + '.join(terms) or '0'} = {count}."
+    numbers = range(1, group.order + 1)
+    return join(
+        [
+            table(["", *group.elements], rows, class_="st-table", numbers=numbers),
+            tag("p", sum_text, class_="st-formula"),
+            note(by_irrep),
+        ]
+    )
+
+
+def _capsules(group: str, source: str, target: str) -> tuple[Capsule, Capsule]:
+    if group not in PLANAR_GROUPS:
+        raise ValueError(f"pixel filters are drawn for {', '.join(PLANAR_GROUPS)}; got `{group}`.")
+    found = checked_group(group)
+    return found.capsule(source), found.capsule(target)
+
+
+def _basis(a: Capsule, b: Capsule, size: int) -> SparseBasis:
+    return sparse_kernel_basis(a.representation, b.representation, size)
+
+
+def _size(size: float) -> int:
+    return whole(size, "the filter's size", 1, LARGEST_KERNEL)
+
+
+def _value(value: float) -> str:
+    return f"{value:g}" if abs(value - round(value)) < 1e-9 else f"{value:.3f}"
+
+
+def add_filters_tab() -> None:
+    """The tab's controls; called inside ``gr.Blocks``."""
+    import gradio as gr
+
+    start = ("D4", "A1", "E", 3)
+
+    def for_group(group: str) -> tuple[Any, Any]:
+        names = capsule_names(group)
+        last_irrep = str(checked_group(group).irreps[-1])
+        return gr.update(choices=names, value=names[0]), gr.update(choices=names, value=last_irrep)
+
+    def show(group: str, source: str, target: str, size: int) -> tuple[Html, Any, Html]:
+        try:
+            count = filter_count(group, source, target, size)
+        except MISTAKES as error:
+            return error_box(error), gr.update(), note("")
+        number = gr.update(maximum=max(count, 2), value=1, interactive=count > 1)
+        return filters_page(group, source, target, size), number, poses_page(group, source, target, size, 1)
+
+    with gr.Tab("Filters", id="filters"):
+        with gr.Row():
+            group = gr.Dropdown(
+                list(PLANAR_GROUPS), value=start[0], label="Group", elem_id="filters-group", filterable=False
+            )
+            names = capsule_names(start[0])
+            source = gr.Dropdown(
+                names, value=start[1], label="From capsule", elem_id="filters-source", filterable=False
+            )
+            target = gr.Dropdown(names, value=start[2], label="To capsule", elem_id="filters-target", filterable=False)
+            size = gr.Slider(1, LARGEST_KERNEL, value=start[3], step=1, label="Filter size", elem_id="filters-size")
+        page = gr.HTML(filters_page(*start), elem_id="filters-page")
+        number = gr.Slider(
+            1, filter_count(*start), value=1, step=1, label="This filter in every pose", elem_id="filters-number"
+        )
+        poses = gr.HTML(poses_page(*start, 1), elem_id="filters-poses")
+        inputs, outputs = [group, source, target, size], [page, number, poses]
+        # Values are checked by the functions themselves, which say more than Gradio would.
+        quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal", "preprocess": False}
+        last: dict[str, Any] = {**quiet, "trigger_mode": "always_last"}
+        # Two groups may have capsules of the same names, and then nothing but the group changes.
+        group.input(for_group, group, [source, target], **quiet).then(show, inputs, outputs, **quiet)
+        gr.on([source.input, target.input, size.change], show, inputs, outputs, **last)
+        number.input(poses_page, [*inputs, number], poses, **last)

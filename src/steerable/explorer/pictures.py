@@ -1,0 +1,70 @@
+"""Pictures to look at: drawn by code, from scikit-learn's digits, or uploaded, within limits."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steerable.errors import did_you_mean
+from steerable.figures.pictures import letter_picture, sailing_boat
+
+__all__ = ["LARGEST_UPLOAD", "MOST_PIXELS", "PICTURES", "bundled_picture", "uploaded_picture"]
+
+FloatArray = NDArray[np.float64]
+LARGEST_UPLOAD = 5 * 2**20
+"""Bytes of a file."""
+MOST_PIXELS = 20_000_000
+"""Of an uploaded image: a small file can hold a huge one."""
+PICTURES = ("sailing boat", "letter F", *(f"digit {n}" for n in range(10)))
+
+
+def bundled_picture(name: str, size: int) -> FloatArray:
+    """(size, size, 3), from 0 to 1."""
+    if name == "sailing boat":
+        return sailing_boat(size)
+    if name == "letter F":
+        return _colours(letter_picture(size))
+    if name in PICTURES:
+        return _colours(_digits(size)[int(name.removeprefix("digit "))])
+    raise ValueError(f"there is no picture `{name}`. {did_you_mean(str(name), PICTURES)}")
+
+
+def uploaded_picture(path: str | Path, size: int) -> FloatArray:
+    """The middle square of an image file as (size, size, 3), from 0 to 1; the file is read and nothing else."""
+    from steerable.training.images import image_sizes, read_squares, with_channels
+
+    path = Path(path)
+    if path.stat().st_size > LARGEST_UPLOAD:
+        raise ValueError(
+            f"the file has {path.stat().st_size / 2**20:.1f} MiB; at most {LARGEST_UPLOAD // 2**20} are taken. Shrink "
+            "the image."
+        )
+    for width, height in image_sizes([path]):
+        if width * height > MOST_PIXELS:
+            raise ValueError(
+                f"the image has {width}×{height} pixels; at most {MOST_PIXELS // 10**6} million are taken. Shrink it."
+            )
+    (square,) = read_squares([path], size)
+    if isinstance(square, str):
+        raise ValueError(
+            f"the file cannot be read as an image: {square}. Give a PNG, JPEG, TIFF, BMP, GIF or WebP file."
+        )
+    return with_channels(square, 3).transpose(1, 2, 0) / 255.0
+
+
+def _colours(grey: FloatArray) -> FloatArray:
+    """Ink on white, as it is seen on paper."""
+    return np.repeat(1 - grey[..., None], 3, axis=2)
+
+
+@lru_cache(maxsize=8)
+def _digits(size: int) -> FloatArray:
+    """(10, size, size): the first test image of each digit, ink from 0 to 1."""
+    from steerable.training.digits import load_digits
+
+    test = load_digits(size).test
+    first = [int((test.labels == digit).nonzero()[0, 0]) for digit in range(10)]
+    return np.asarray(test.images[first, 0].numpy() / 255.0, dtype=np.float64)

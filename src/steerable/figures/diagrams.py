@@ -1,0 +1,149 @@
+"""The paper's figures 2 and 3: paths of a diagram that end in one place, and an equivariant filter bank at work."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from steerable.capsules import Capsule
+from steerable.figures.filters import check_planar
+from steerable.figures.pictures import letter_picture
+from steerable.figures.steering import Steering, paper_capsule, paper_element, random_bank
+from steerable.figures.style import ACCENT, INK, QUIET, arrow, caption, house_style, show, show_tiles
+from steerable.filters import pixel_patch
+from steerable.groups import FiniteGroup
+
+__all__ = ["filter_bank_figure", "steering_figure"]
+
+
+@house_style
+def steering_figure(
+    group: FiniteGroup, element: str | None = None, capsule: Capsule | None = None, *, picture_size: int = 15
+) -> Figure:
+    """Figure 2: f, π(g)f, π(gg)f above; Φ of each below, each also reached by π'(g) alone.
+
+    The axes are labelled ``"f 0"``, ``"f 1"``, ``"f 2"`` and ``"Φ 0"`` …; the largest difference between the two paths
+    is computed and printed.
+    """
+    check_planar(group)
+    g = paper_element(group) if element is None else element
+    capsule = paper_capsule(group) if capsule is None else capsule
+    steering = Steering(letter_picture(picture_size), random_bank(capsule, 5), capsule)
+    places = [group.identity, g, group.multiply(g, g)]
+    across = math.ceil(math.sqrt(capsule.dim))
+    down = -(-capsule.dim // across)
+    side, gap, left, top = 1.9, 1.15, 0.4, 1.25
+    tall = side * down / across
+    figure = Figure(figsize=(left + 3 * side + 2 * gap + 0.6, top + side + 0.75 + tall + 0.75))
+    width, height = figure.get_size_inches()
+    caption(
+        figure,
+        "Steering: every path ends in the same place",
+        f"Φ is a 5×5 filter bank from images to {capsule} of {group.name}",
+    )
+    upper, lower = height - top - side, height - top - side - 0.75 - tall
+    largest = 1.1 * float(np.abs(steering.features()).max())
+    for k, place in enumerate(places):
+        x = left + k * (side + gap)
+        axes = figure.add_axes((x / width, upper / height, side / width, side / height))
+        show(axes, steering.moved_picture(place), f"f {k}", picture=True)
+        axes.set_title(("f", f"π({g}) f", f"π({g}) π({g}) f")[k], size=11)
+        axes = figure.add_axes((x / width, lower / height, side / width, tall / height))
+        maps = steering.features(place)
+        blank = np.full((down * across - capsule.dim, *maps.shape[1:]), np.nan)
+        tiles = np.concatenate([maps, blank]).reshape(down, across, *maps.shape[1:])
+        show_tiles(axes, tiles, f"Φ {k}", largest=largest)
+        arrow(
+            figure,
+            ((x + side / 2) / width, (upper - 0.08) / height),
+            ((x + side / 2) / width, (lower + tall + 0.08) / height),
+            "Φ",
+        )
+        if k < 2:
+            ends = (x + side + 0.1) / width, (x + side + gap - 0.1) / width
+            arrow(figure, (ends[0], (upper + side / 2) / height), (ends[1], (upper + side / 2) / height), f"π({g})")
+            middle = (lower + tall / 2) / height
+            arrow(figure, (ends[0], middle), (ends[1], middle), f"π'({g})", colour=ACCENT)
+    worst = max(steering.difference(place) for place in places)
+    note = f"largest difference between Φ π({g}) f and π'({g}) Φ f: {worst:.1e}"
+    figure.text(left / width, 0.35 / height, note, size=9.5, color=QUIET, va="center")
+    return figure
+
+
+@house_style
+def filter_bank_figure(
+    group: FiniteGroup, element: str | None = None, capsule: Capsule | None = None, *, size: int = 5
+) -> Figure:
+    """Figure 3: Ψ on a patch gives a fibre; on the moved patch it gives ρ(g) times that fibre.
+
+    The axes are labelled ``"patch e"``, ``"patch g"``, ``"filter k"``, ``"fibre e"``, ``"fibre g"``.
+    """
+    check_planar(group)
+    g = paper_element(group) if element is None else element
+    capsule = paper_capsule(group) if capsule is None else capsule
+    bank = random_bank(capsule, size, seed=4)
+    patch = letter_picture(size)
+    moved = (pixel_patch(group, size)(g) @ patch.ravel()).reshape(size, size)
+    fibres = {"e": np.tensordot(bank[:, 0], patch), "g": np.tensordot(bank[:, 0], moved)}
+    side, left, top, filter_side = 1.5, 0.4, 1.35, 0.85
+    rows = capsule.dim * (filter_side + 0.12)
+    body = max(rows, 2 * side + 1.1)
+    figure = Figure(figsize=(8.6, top + body + 0.5))
+    width, height = figure.get_size_inches()
+    caption(
+        figure,
+        f"An equivariant filter bank: Ψ π({g}) = ρ({g}) Ψ",
+        f"from a {size}×{size} patch to the {capsule.dim} channels of {capsule} of {group.name}",
+    )
+    top_patch, low_patch = height - top - side, height - top - body
+    for y, array, name, title in ((top_patch, patch, "e", "f"), (low_patch, moved, "g", f"π({g}) f")):
+        axes = figure.add_axes((left / width, y / height, side / width, side / height))
+        show(axes, array, f"patch {name}", picture=True)
+        axes.set_title(title, size=11)
+    arrow(
+        figure,
+        ((left + side / 2) / width, (top_patch - 0.08) / height),
+        ((left + side / 2) / width, (low_patch + side + 0.33) / height),
+        f"π({g})",
+    )
+    largest = 1.1 * float(np.abs(bank).max())
+    for k in range(capsule.dim):
+        y = height - top - (body - rows) / 2 - (k + 1) * (filter_side + 0.12) + 0.12
+        axes = figure.add_axes((3.0 / width, y / height, filter_side / width, filter_side / height))
+        show(axes, bank[k, 0], f"filter {k}", largest=largest)
+        if k == 0:
+            axes.set_title("Ψ", size=12)
+    scale = 1.1 * max(float(np.abs(fibre).max()) for fibre in fibres.values())
+    for x, name, title in ((5.1, "e", "Ψ f"), (7.3, "g", f"Ψ π({g}) f")):
+        axes = figure.add_axes((x / width, (height - top - (body + rows) / 2) / height, 0.6 / width, rows / height))
+        show(axes, fibres[name][:, None], f"fibre {name}", largest=scale)
+        axes.set_aspect("auto")
+        axes.set_title(title, size=11)
+        for k, value in enumerate(fibres[name]):
+            on_dark = abs(value) > 0.6 * scale
+            axes.text(0, k, f"{value:.2f}", ha="center", va="center", size=9, color="white" if on_dark else INK)
+    _channel_arrows(figure, capsule, g, (5.75 / width, 7.25 / width), (height - top - (body - rows) / 2, rows, height))
+    figure.text(
+        6.5 / width,
+        (height - top + (0.12 if body == rows else 0.0)) / height,
+        f"ρ({g})",
+        ha="center",
+        size=12,
+        color=ACCENT,
+    )
+    worst = float(np.abs(fibres["g"] - capsule.representation(g) @ fibres["e"]).max())
+    figure.text(left / width, 0.25 / height, f"largest difference: {worst:.1e}", size=9.5, color=QUIET, va="center")
+    return figure
+
+
+def _channel_arrows(
+    figure: Figure, capsule: Capsule, element: str, ends: tuple[float, float], column: tuple[float, float, float]
+) -> None:
+    """ρ(g) as arrows from the channels that it takes to those that it makes of them."""
+    start, rows, height = column
+    middles = [(start - (k + 0.5) * rows / capsule.dim) / height for k in range(capsule.dim)]
+    matrix = capsule.representation(element)
+    for i, j in np.argwhere(np.abs(matrix) > 1e-9):
+        arrow(figure, (ends[0], middles[j]), (ends[1], middles[i]), colour=ACCENT)

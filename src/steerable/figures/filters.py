@@ -1,0 +1,160 @@
+"""Basis filters, drawn: those of a patch (table 1 of the paper), those between two capsules, and one in every pose."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+from steerable.capsules import Capsule
+from steerable.errors import expect
+from steerable.figures.style import CARD, QUIET, caption, house_style, show, show_tiles
+from steerable.filters import kernel_basis, pixel_patch
+from steerable.groups import FiniteGroup
+from steerable.irreps import decompose
+from steerable.representations import Representation
+
+__all__ = ["check_planar", "filter_poses_figure", "kernel_basis_figure", "moved_filter", "patch_basis_figure"]
+
+FloatArray = NDArray[np.float64]
+
+
+def check_planar(group: FiniteGroup) -> None:
+    """ValueError unless the group maps the pixel grid of a plane onto itself."""
+    expect(group, FiniteGroup, "a group that moves pixels, such as dihedral(4)")
+    if group.action is not None and group.action.shape[1] != 2:
+        raise ValueError(
+            f"{group.name} acts on space, and a figure shows filters of the plane. Use C1, C2, C4, D1, D2 or D4."
+        )
+    pixel_patch(group, 3)  # refuses rotations that no grid has, with the remedy
+
+
+@house_style
+def patch_basis_figure(group: FiniteGroup, size: int = 3) -> Figure:
+    """The left half of table 1: the basis filters of an image patch, one row per irrep.
+
+    The columns of ``decompose(pixel_patch(group, size))``; filters that turn into each other stand on one card.
+    """
+    check_planar(group)
+    multiplicities, basis = decompose(pixel_patch(group, size))
+    columns = max(m * irrep.dim for m, irrep in zip(multiplicities, group.irreps, strict=True))
+    side, gap, left, top, row_height = 1.0, 0.28, 2.3, 1.15, 1.42
+    width = max(left + columns * (side + gap) + 0.25, 5.8)
+    height = top + len(group.irreps) * row_height + 0.75
+    figure = Figure(figsize=(width, height))
+    caption(
+        figure,
+        f"Basis filters of a {size}×{size} patch under {group.name}",
+        f"type {multiplicities}: one row per irrep",
+    )
+    column = 0
+    for row, (irrep, copies) in enumerate(zip(group.irreps, multiplicities, strict=True)):
+        bottom = height - top - (row + 1) * row_height + 0.42
+        middle = (bottom + side / 2) / height
+        figure.text(0.25 / width, middle, str(irrep), size=17, weight="bold", va="center")
+        count = f"{copies} × dim {irrep.dim}" if copies else "absent"
+        figure.text(1.0 / width, middle, count, color=QUIET, va="center")
+        for copy in range(copies):
+            start = left + copy * irrep.dim * (side + gap)
+            span = irrep.dim * (side + gap) - gap
+            place = ((start - 0.1) / width, (bottom - 0.1) / height)
+            card = (span + 0.2) / width, (side + 0.2) / height
+            figure.add_artist(Rectangle(place, *card, color=CARD, transform=figure.transFigure, zorder=-1))
+            for k in range(irrep.dim):
+                x = start + k * (side + gap)
+                axes = figure.add_axes((x / width, bottom / height, side / width, side / height))
+                show(axes, basis[:, column].reshape(size, size), f"{irrep} {copy} {k}")
+                column += 1
+    note = "red: positive, blue: negative, white: zero. Filters on one card turn into each other."
+    figure.text(0.25 / width, 0.3 / height, note, size=9, color=QUIET, va="center")
+    return figure
+
+
+@house_style
+def kernel_basis_figure(source: Capsule, target: Capsule, size: int = 3, *, limit: int = 48) -> Figure:
+    """All equivariant filter banks from one capsule to another, up to ``limit``: the elements of ``kernel_basis``.
+
+    A bank with d' output and d input channels is drawn as d' rows of d filters; the axes of number k is labelled
+    ``"ψ k"``.
+    """
+    basis = _basis(source, target, size)
+    drawn = basis[:limit]
+    tall, wide = target.dim * (size + 1), source.dim * (size + 1)
+    unit = min(0.28, 3.2 / max(tall, wide))  # inches per tap: large banks are drawn smaller
+    box_width, box_height = max(wide * unit, 0.5), max(tall * unit, 0.35)
+    columns = max(1, min(len(drawn), int(10.5 // (box_width + 0.3))))
+    rows = max(1, math.ceil(len(drawn) / columns))
+    left, top = 0.25, 1.35
+    width = max(left + columns * (box_width + 0.3), 6.4)
+    height = top + rows * (box_height + 0.4)
+    figure = Figure(figsize=(width, height))
+    count = f"{len(basis)} of them" if len(drawn) == len(basis) else f"{len(basis)} of them, the first {limit} drawn"
+    bank = f"each has {target.dim} × {source.dim} filters: rows are output, columns input channels"
+    title = f"Equivariant {size}×{size} filters from {source} to {target} of {source.group.name}"
+    caption(figure, title, [f"{count}; {bank}" if len(basis) else "there are none: no irrep is shared"])
+    for k, kernel in enumerate(drawn):
+        row, column = divmod(k, columns)
+        x = left + column * (box_width + 0.3)
+        y = height - top - (row + 1) * (box_height + 0.4) + 0.4
+        axes = figure.add_axes((x / width, y / height, box_width / width, box_height / height))
+        show_tiles(axes, kernel, f"ψ {k}", card=True)
+        axes.set_title(f"ψ{k + 1}", size=8, color=QUIET, pad=2)
+    return figure
+
+
+@house_style
+def filter_poses_figure(source: Capsule, target: Capsule, size: int = 3, number: int = 0) -> Figure:
+    """One basis filter bank Ψ under every element: Ψ π(g)⁻¹, moved like a picture, and ρ(g)⁻¹ Ψ, its channels mixed.
+
+    Equivariance says that both rows are the same. The axes are labelled ``"moved g"`` and ``"mixed g"``.
+    """
+    basis = _basis(source, target, size)
+    if not 0 <= number < len(basis):
+        raise ValueError(
+            f"there are {len(basis)} filters from `{source}` to `{target}`, numbered from 0; got number {number}."
+        )
+    kernel, group = basis[number], source.group
+    tall, wide = target.dim * (size + 1), source.dim * (size + 1)
+    unit = min(0.3, 2.4 / max(tall, wide))
+    box_width, box_height, left, top = max(wide * unit, 0.6), tall * unit, 1.5, 1.55
+    width = max(left + group.order * (box_width + 0.25), 7.6)
+    height = top + 2 * (box_height + 0.3) + 0.1
+    figure = Figure(figsize=(width, height))
+    subtitle = "above: turned and mirrored like a picture; below: only its output channels mixed. Both are the same."
+    caption(figure, f"Filter ψ{number + 1} from {source} to {target} in every pose", subtitle)
+    largest = 1.25 * float(np.abs(kernel).max())
+    for row, name in enumerate(("Ψ π(g)⁻¹", "ρ(g)⁻¹ Ψ")):
+        y = height - top - (row + 1) * (box_height + 0.3) + 0.3
+        figure.text(0.25 / width, (y + box_height / 2) / height, name, size=12, va="center")
+        for k, element in enumerate(group.elements):
+            x = left + k * (box_width + 0.25)
+            axes = figure.add_axes((x / width, y / height, box_width / width, box_height / height))
+            if row == 0:
+                array = moved_filter(kernel, source.representation, element)
+                axes.set_title(element, size=11, pad=4)
+            else:
+                array = np.tensordot(target.representation(group.inverse(element)), kernel, axes=1)
+            show_tiles(axes, array, f"{'mixed' if row else 'moved'} {element}", largest=largest, card=True)
+    return figure
+
+
+def moved_filter(kernel: FloatArray, rho_in: Representation, element: str) -> FloatArray:
+    """Ψ π(g)⁻¹ of a bank (out, in, s, s): κ(g⁻¹x) ρ_in(g)⁻¹ at each tap x."""
+    group = rho_in.group
+    patch = pixel_patch(group, kernel.shape[2:])
+    if patch.monomial is None:
+        raise RuntimeError("a patch is a permutation")
+    moved = np.empty(kernel.shape).reshape(*kernel.shape[:2], -1)
+    moved[..., patch.monomial.image[group.index(element)]] = kernel.reshape(moved.shape)
+    turned: FloatArray = np.einsum("oit,ij->ojt", moved, rho_in(group.inverse(element))).reshape(kernel.shape)
+    return turned
+
+
+def _basis(source: Capsule, target: Capsule, size: int) -> FloatArray:
+    for given in (source, target):
+        expect(given, Capsule, "a capsule, such as dihedral(4).capsule('E')")
+    check_planar(source.group)
+    return kernel_basis(source.representation, target.representation, size)

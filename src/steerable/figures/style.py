@@ -1,0 +1,180 @@
+"""How every figure looks: one set of colours, one way to draw an array, files that are the same each time.
+
+matplotlib's own state is left alone: figures are plain ``Figure`` objects, drawn under settings that end with the call.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PatchCollection
+from matplotlib.colors import Colormap
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from numpy.typing import NDArray
+
+__all__ = [
+    "ACCENT",
+    "CARD",
+    "INK",
+    "LINE",
+    "QUIET",
+    "arrow",
+    "caption",
+    "house_style",
+    "mosaic",
+    "save",
+    "show",
+    "show_tiles",
+    "signed",
+]
+
+INK, QUIET, LINE, CARD, ACCENT = "#1f2430", "#667085", "#c9ced6", "#eef0f3", "#d9822b"
+_SETTINGS: Any = {
+    "font.size": 10,
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so that a figure is the same on every machine
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": LINE,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "steerable",
+    "svg.fonttype": "path",
+    "text.parse_math": False,
+}
+
+# matplotlib's settings are one for all threads.
+_ONE_AT_A_TIME = threading.RLock()
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def house_style(function: Callable[P, T]) -> Callable[P, T]:
+    """Run a function under these settings and matplotlib's defaults, whatever the user's own are."""
+
+    @functools.wraps(function)
+    def styled(*args: P.args, **kwargs: P.kwargs) -> T:
+        with _ONE_AT_A_TIME, matplotlib.rc_context():
+            matplotlib.rcdefaults()
+            matplotlib.rcParams.update(_SETTINGS)
+            return function(*args, **kwargs)
+
+    return styled
+
+
+@house_style
+def save(figure: Figure, path: str | Path) -> Path:
+    """Write a figure as PNG or SVG, by the file's ending; the same figure gives the same bytes."""
+    path = Path(path)
+    if path.suffix not in (".png", ".svg"):
+        raise ValueError(f"a figure is written as .png or .svg; got `{path.name}`. Give the file one of these endings.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    metadata: dict[str, None] = (
+        dict.fromkeys(("Date", "Creator"), None) if path.suffix == ".svg" else {"Software": None}
+    )
+    figure.savefig(path, dpi=150, metadata=metadata)
+    return path
+
+
+def signed() -> Colormap:
+    """Red for positive, blue for negative, white for zero; cells that are no numbers are transparent."""
+    return matplotlib.colormaps["RdBu_r"].with_extremes(bad=(1.0, 1.0, 1.0, 0.0))
+
+
+def show(
+    axes: Axes, array: NDArray[np.float64], label: str, *, largest: float | None = None, picture: bool = False
+) -> None:
+    """Draw a 2-dimensional array with one square per number, or a picture in grey or (height, width, 3) in colour.
+
+    ``axes.get_label()`` is ``label``, so that what was drawn can be found again. The scale is balanced around zero:
+    ±``largest``, by default a little more than the array's own largest value, so that no square is black.
+    """
+    if picture:
+        axes.imshow(array, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
+    else:
+        finite = np.abs(array[np.isfinite(array)])
+        top = largest if largest is not None else 1.25 * float(finite.max(initial=0.0))
+        top = top if top > 1e-9 else 1.0  # rounding errors are not blown up into a pattern
+        axes.imshow(array, cmap=signed(), vmin=-top, vmax=top, interpolation="nearest")
+    axes.set_label(label)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_color(LINE)
+
+
+def mosaic(tiles: NDArray[np.float64], gap: int = 1) -> NDArray[np.float64]:
+    """(rows, columns, height, width) tiles as one (…, …) array, with gaps of NaN between them.
+
+    >>> mosaic(np.ones((1, 2, 1, 1)))
+    array([[ 1., nan,  1.]])
+    """
+    rows, columns, height, width = tiles.shape
+    sheet = np.full((rows * (height + gap) - gap, columns * (width + gap) - gap), np.nan)
+    for i in range(rows):
+        for j in range(columns):
+            top, left = i * (height + gap), j * (width + gap)
+            sheet[top : top + height, left : left + width] = tiles[i, j]
+    return sheet
+
+
+def show_tiles(
+    axes: Axes, tiles: NDArray[np.float64], label: str, *, largest: float | None = None, card: bool = False
+) -> None:
+    """Draw (rows, columns, height, width) tiles as one mosaic with gaps of one, each in a frame of its own.
+
+    ``card`` puts all of them on a tinted card, so that they are seen as one thing.
+    """
+    show(axes, mosaic(tiles), label, largest=largest)
+    axes.set_facecolor(CARD if card else "none")
+    rows, columns, height, width = tiles.shape
+    frames = [
+        Rectangle((j * (width + 1) - 0.5, i * (height + 1) - 0.5), width, height)
+        for i in range(rows)
+        for j in range(columns)
+    ]
+    axes.add_collection(PatchCollection(frames, facecolor="none", edgecolor=LINE, linewidth=0.8))
+    edge = 0.4  # in numbers: room for the frames, and the card's own edge
+    left, right = axes.get_xlim()
+    bottom, top = axes.get_ylim()  # rows are counted downwards, so that bottom > top
+    axes.set_xlim(left - edge, right + edge)
+    axes.set_ylim(bottom + edge, top - edge)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def caption(figure: Figure, title: str, text: str | Sequence[str] = ()) -> float:
+    """A title and quiet lines below it, at the top left; returns how many inches they take."""
+    lines = [text] if isinstance(text, str) else list(text)
+    width, height = figure.get_size_inches()
+    figure.text(0.25 / width, 1 - 0.38 / height, title, size=14, weight="bold", va="center")
+    for k, line in enumerate(lines):
+        figure.text(0.25 / width, 1 - (0.72 + 0.23 * k) / height, line, size=9.5, color=QUIET, va="center")
+    return 0.72 + 0.23 * len(lines)
+
+
+def arrow(
+    figure: Figure, start: tuple[float, float], end: tuple[float, float], text: str = "", *, colour: str = INK
+) -> None:
+    """An arrow between two places, in fractions of the figure, with its name beside the middle."""
+    figure.add_artist(
+        FancyArrowPatch(
+            start, end, transform=figure.transFigure, arrowstyle="-|>", mutation_scale=14, color=colour, linewidth=1.3
+        )
+    )
+    if text:
+        upright = abs(end[0] - start[0]) < abs(end[1] - start[1])
+        width, height = figure.get_size_inches()
+        x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+        place = (x + 0.1 / width, y) if upright else (x, y + 0.14 / height)
+        figure.text(place[0], place[1], text, ha="left" if upright else "center", va="center", size=12, color=colour)

@@ -1,0 +1,28 @@
+"""``steerable figures``: files on success, one message and exit code 2 on a mistake."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def figures(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "steerable.cli", "figures", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_command_writes_what_it_names(tmp_path: Path) -> None:
+    run = figures("--out", str(tmp_path / "new"), "--group", "C8", "--format", "svg")
+    assert run.returncode == 0, run.stderr
+    written = [Path(line) for line in run.stdout.splitlines()]
+    assert sorted(written) == sorted((tmp_path / "new").iterdir())
+    assert {path.name for path in written} == {"multiplication_table.svg", "character_table.svg", "irreps.svg"}
+
+
+def test_a_mistake_is_one_message(tmp_path: Path) -> None:
+    run = figures("--out", str(tmp_path / "new"), "--group", "Z4")
+    assert run.returncode == 2
+    assert "no group is called 'Z4'" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,219 @@
+"""What the figures show is what the library computes: the arrays are read back out of the drawings."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+import steerable as st
+from steerable import figures
+from steerable.families import group_named
+from steerable.figures.filters import moved_filter
+from steerable.figures.steering import Steering, paper_capsule, random_bank
+
+PLANAR = ("C1", "C2", "C4", "D1", "D2", "D4")
+FloatArray = NDArray[np.float64]
+
+
+def axes_of(figure: Figure, label: str) -> Axes:
+    (found,) = [axes for axes in figure.axes if axes.get_label() == label]
+    return found
+
+
+def shown(figure: Figure, label: str) -> FloatArray:
+    (image,) = axes_of(figure, label).images
+    return np.ma.filled(np.ma.asarray(image.get_array(), dtype=np.float64), np.nan)
+
+
+def tiles(sheet: FloatArray, rows: int, columns: int) -> FloatArray:
+    """(rows, columns, height, width) of a mosaic with gaps of one."""
+    height, width = (sheet.shape[0] + 1) // rows, (sheet.shape[1] + 1) // columns
+    parts = [
+        [sheet[i * height : (i + 1) * height - 1, j * width : (j + 1) * width - 1] for j in range(columns)]
+        for i in range(rows)
+    ]
+    return np.array(parts)
+
+
+@pytest.mark.parametrize("name", ["C1", "C3", "D4", "D8", "O"])
+def test_tables_show_the_group(name: str) -> None:
+    group = group_named(name)
+    np.testing.assert_array_equal(shown(figures.multiplication_table_figure(group), "products"), group.table)
+    table = st.character_table(group)
+    np.testing.assert_array_equal(shown(figures.character_table_figure(group), "characters"), table.values)
+    drawing = figures.irreps_figure(group)
+    for irrep in group.irreps:
+        sheet = shown(drawing, str(irrep))
+        np.testing.assert_array_equal(tiles(sheet, 1, group.order)[0], irrep.matrices)
+
+
+@pytest.mark.parametrize("name", PLANAR)
+def test_the_patch_is_drawn_in_the_basis_that_block_diagonalises_it(name: str) -> None:
+    group = group_named(name)
+    drawing = figures.patch_basis_figure(group, 3)
+    patch = st.pixel_patch(group, 3)
+    filters = {axes.get_label(): shown(drawing, str(axes.get_label())).ravel() for axes in drawing.axes}
+    assert len(filters) == 9
+    for irrep, copies in zip(group.irreps, patch.type, strict=True):
+        for copy in range(copies):
+            columns = np.stack([filters[f"{irrep} {copy} {k}"] for k in range(irrep.dim)], axis=1)
+            for element in group.elements:  # π(g) mixes the filters of one card by the irrep's own matrix
+                np.testing.assert_allclose(patch(element) @ columns, columns @ irrep(element), atol=1e-12)
+
+
+@pytest.mark.parametrize(("source", "target"), [("A1", "E"), ("qm", "E"), ("E", "regular")])
+def test_filters_between_capsules_are_the_kernel_basis(source: str, target: str) -> None:
+    group = st.dihedral(4)
+    a, b = group.capsule(source), group.capsule(target)
+    drawing = figures.kernel_basis_figure(a, b, 3)
+    basis = st.kernel_basis(a.representation, b.representation, 3)
+    assert len(drawing.axes) == len(basis)
+    for k, kernel in enumerate(basis):
+        np.testing.assert_array_equal(tiles(shown(drawing, f"ψ {k}"), b.dim, a.dim), kernel)
+
+
+def test_a_long_list_of_filters_is_cut_and_says_so() -> None:
+    regular = st.dihedral(4).capsule("regular")
+    drawing = figures.kernel_basis_figure(regular, regular, 3, limit=4)
+    assert len(drawing.axes) == 4
+    assert any("72 of them, the first 4 drawn" in text.get_text() for text in drawing.texts)
+
+
+def test_no_filter_is_said_in_words() -> None:
+    group = st.dihedral(4)
+    drawing = figures.kernel_basis_figure(group.capsule("A1"), group.capsule("A2"), 3)
+    assert drawing.axes == []
+    assert any("there are none" in text.get_text() for text in drawing.texts)
+
+
+@pytest.mark.parametrize(("name", "source", "target"), [("D4", "qm", "E"), ("C4", "E", "regular"), ("D2", "A1", "qm")])
+def test_both_rows_of_the_poses_are_equal(name: str, source: str, target: str) -> None:
+    group = group_named(name)
+    a, b = group.capsule(source), group.capsule(target)
+    drawing = figures.filter_poses_figure(a, b, 3, number=1)
+    kernel = st.kernel_basis(a.representation, b.representation, 3)[1]
+    np.testing.assert_array_equal(tiles(shown(drawing, "moved e"), b.dim, a.dim), kernel)
+    for element in group.elements:
+        np.testing.assert_allclose(shown(drawing, f"moved {element}"), shown(drawing, f"mixed {element}"), atol=1e-12)
+    # A bank that is no intertwiner would be seen: its two rows differ.
+    other = np.random.default_rng(0).normal(size=kernel.shape)
+    g = group.elements[1]
+    mixed = np.tensordot(b.representation(group.inverse(g)), other, axes=1)
+    assert np.abs(moved_filter(other, a.representation, g) - mixed).max() > 0.1
+
+
+@pytest.mark.parametrize("name", PLANAR)
+def test_every_path_of_the_steering_diagram_ends_in_the_same_place(name: str) -> None:
+    group = group_named(name)
+    capsule = paper_capsule(group)
+    drawing = figures.steering_figure(group, picture_size=9)
+    g = next(iter(group.generators), "e")
+    steering = Steering(shown(drawing, "f 0"), random_bank(capsule, 5), capsule)
+    across = int(np.ceil(np.sqrt(capsule.dim)))
+    for k, element in enumerate(("e", g, group.multiply(g, g))):
+        sheet = shown(drawing, f"Φ {k}")
+        steered = steering.moved_features(element)  # π'(g) Φ f, without Φ π(g) f
+        for channel, expected in enumerate(steered):
+            row, column = divmod(channel, across)
+            drawn = sheet[10 * row : 10 * row + 9, 10 * column : 10 * column + 9]
+            np.testing.assert_allclose(drawn, expected, atol=1e-12)
+    assert np.array_equal(shown(drawing, "f 1"), steering.picture) == (group.order == 1)
+
+
+def test_the_filter_bank_turns_a_moved_patch_into_a_mixed_fibre() -> None:
+    group = st.dihedral(4)
+    for element in ("r", "m", "mr"):
+        drawing = figures.filter_bank_figure(group, element)
+        bank = np.stack([shown(drawing, f"filter {k}") for k in range(4)])
+        fibre, moved = shown(drawing, "fibre e")[:, 0], shown(drawing, "fibre g")[:, 0]
+        np.testing.assert_allclose(np.tensordot(bank, shown(drawing, "patch g")), moved, atol=1e-12)
+        np.testing.assert_allclose(group.capsule("qm").representation(element) @ fibre, moved, atol=1e-12)
+        assert np.abs(fibre - moved).max() > 0.01
+
+
+def field(figure: Figure, label: str, shape: tuple[int, ...]) -> FloatArray:
+    (collection,) = axes_of(figure, label).collections
+    assert isinstance(collection, PolyCollection)
+    return np.asarray(collection.get_array(), dtype=np.float64).reshape(shape)
+
+
+def test_maps_and_fibres_show_the_same_numbers() -> None:
+    drawing = figures.feature_maps_figure(st.dihedral(4))
+    maps, fibres = (field(drawing, name, (4, 5, 5)) for name in ("maps", "fibres"))
+    np.testing.assert_array_equal(maps, fibres)
+    assert np.abs(maps).max() > 0
+
+
+def test_the_induced_representation_moves_pixels_and_then_mixes() -> None:
+    group = st.dihedral(4)
+    drawing = figures.induced_figure(group, "mr")
+    f, moved, steered = (field(drawing, name, (4, 25)) for name in ("f", "f moved", "π(g) f"))
+    np.testing.assert_array_equal(moved, f @ st.pixel_patch(group, 5)("mr").T)
+    np.testing.assert_allclose(steered, group.capsule("qm").representation("mr") @ moved, atol=1e-12)
+
+
+@pytest.mark.parametrize("element", ["r", "m", "mr3"])
+@pytest.mark.parametrize("picture", [figures.letter_picture, figures.sailing_boat])
+def test_the_pictures_have_no_symmetry(picture: object, element: str) -> None:
+    assert callable(picture)
+    image = picture(16)
+    patch = st.pixel_patch(st.dihedral(4), 16)(element)
+    assert np.abs(patch @ image.reshape(256, -1) - image.reshape(256, -1)).max() > 0.5
+    assert image.min() >= 0
+    assert image.max() <= 1
+
+
+def test_files_are_written_and_are_the_same_each_time(tmp_path: Path) -> None:
+    first = figures.write_figures(tmp_path / "a", st.cyclic(2))
+    second = figures.write_figures(tmp_path / "b", st.cyclic(2), formats=("svg",))
+    assert len(first) == 20
+    assert {path.suffix for path in first} == {".png", ".svg"}
+    assert all(path.stat().st_size > 3000 for path in first)
+    first = [path for path in first if path.suffix == ".svg"]
+    for one, two in zip(first, second, strict=True):
+        assert one.read_bytes() == two.read_bytes(), one
+
+
+def test_groups_without_pixels_have_their_tables(tmp_path: Path) -> None:
+    names = [path.name for path in figures.write_figures(tmp_path, st.cyclic(8), formats=("svg",))]
+    assert names == ["multiplication_table.svg", "character_table.svg", "irreps.svg"]
+
+
+def test_mistakes_are_refused_in_words(tmp_path: Path) -> None:
+    group = st.dihedral(4)
+    with pytest.raises(ValueError, match="`r` of C8 does not map the 3×3 pixel grid onto itself"):
+        figures.patch_basis_figure(st.cyclic(8))
+    with pytest.raises(ValueError, match="O acts on space, and a figure shows filters of the plane"):
+        figures.steering_figure(st.octahedral())
+    with pytest.raises(TypeError, match=r"expected a capsule, such as dihedral\(4\)"):
+        figures.kernel_basis_figure("qm", group.capsule("E"))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a filter bank maps between fields of one group; got D4 and C4"):
+        figures.kernel_basis_figure(group.capsule("qm"), st.cyclic(4).capsule("E"))
+    with pytest.raises(ValueError, match="there are 2 filters from `A1` to `E`, numbered from 0; got number 2"):
+        figures.filter_poses_figure(group.capsule("A1"), group.capsule("E"), 3, number=2)
+    with pytest.raises(ValueError, match=r"written as .png or .svg; got `x.pdf`"):
+        figures.save(figures.irreps_figure(group), tmp_path / "x.pdf")
+    with pytest.raises(ValueError, match="got pdf"):
+        figures.write_figures(tmp_path, group, formats=("pdf",))
+    with pytest.raises(ValueError, match="no equivariant 1×1 filter from grey images to `E` of D4"):
+        random_bank(group.capsule("E"), 1)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="is a file; figures are written into a folder"):
+        figures.write_figures(tmp_path / "file", group)
+
+
+def test_matplotlibs_own_settings_are_left_alone_by_several_threads() -> None:
+    before = dict(matplotlib.rcParams)
+    with matplotlib.rc_context({"image.cmap": "magma"}), ThreadPoolExecutor(4) as pool:
+        drawn = list(pool.map(figures.character_table_figure, [st.cyclic(2), st.dihedral(2)] * 4))
+        assert matplotlib.rcParams["image.cmap"] == "magma"
+    assert dict(matplotlib.rcParams) == before
+    assert {drawing.axes[0].images[0].get_cmap().name for drawing in drawn} == {"RdBu_r"}
