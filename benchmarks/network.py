@@ -2,8 +2,9 @@
 
     python benchmarks/network.py [--copies 20] [--compile] [--json out/benchmarks/network.json]
 
-Networks take turns in one process; figures are medians with quartiles. On a GPU everything is bfloat16 (autocast) and
-channels_last, on a CPU float32. Each case is one run of this file, because compiled code stays in memory.
+Networks take turns in one process; figures are medians with quartiles. Steps are timed one by one, waiting for the
+device after each, and on a GPU also ten in a row without waiting, as in training. On a GPU everything is bfloat16
+(autocast) and channels_last, on a CPU float32. Each case is one run of this file: compiled code stays in memory.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from steerable import __version__, models
+from steerable import nn as snn
 
 
 class Contestant:
@@ -49,14 +52,15 @@ class Contestant:
             self.call(x)
 
 
-def milliseconds(run: Callable[[], None], repeats: int, device: torch.device) -> list[float]:
+def milliseconds(run: Callable[[], None], repeats: int, device: torch.device, in_a_row: int = 1) -> list[float]:
     times = []
     for _ in range(repeats):
         _wait(device)
         start = time.perf_counter()
-        run()
+        for _ in range(in_a_row):
+            run()
         _wait(device)
-        times.append(1e3 * (time.perf_counter() - start))
+        times.append(1e3 * (time.perf_counter() - start) / in_a_row)
     return times
 
 
@@ -66,7 +70,7 @@ def _wait(device: torch.device) -> None:
 
 
 def interleaved(
-    contestants: dict[str, Contestant], task: str, x: Tensor, y: Tensor, rounds: int, repeats: int
+    contestants: dict[str, Contestant], task: str, x: Tensor, y: Tensor, rounds: int, repeats: int, in_a_row: int = 1
 ) -> dict[str, list[float]]:
     """Times of each contestant, taken in turns."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
@@ -74,7 +78,8 @@ def interleaved(
         contestant.net.train(task == "train_step")
     for _ in range(rounds):
         for name, contestant in contestants.items():
-            times[name] += milliseconds(lambda c=contestant: getattr(c, task)(x, y), repeats, x.device)  # type: ignore[misc]
+            run = partial(getattr(contestant, task), x, y)
+            times[name] += milliseconds(run, repeats, x.device, in_a_row)
     return times
 
 
@@ -130,18 +135,26 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     for name, contestant in contestants.items():
         start = time.perf_counter()
         contestant.net.train()
-        milliseconds(lambda c=contestant: c.train_step(x, y), 3, device)  # type: ignore[misc]
+        milliseconds(partial(contestant.train_step, x, y), 3, device)
         result["networks"][name] = {
             "parameters": sum(p.numel() for p in contestant.net.parameters()),
             "first_steps_s": time.perf_counter() - start,
             "peak_memory": peak_memory(contestant, x, y),
         }
         console.print(f"{name}: first steps {result['networks'][name]['first_steps_s']:.1f} s")
-    rounds, repeats = (10, 10) if device.type == "cuda" else (arguments.rounds, 1)
+    on_gpu = device.type == "cuda"
+    rounds, repeats = (10, 10) if on_gpu else (arguments.rounds, 1)
     for task in ("train_step", "evaluate"):
+        if task == "evaluate":
+            fixed = Contestant(snn.to_plain(steerable.eval()), device, arguments.compile)
+            contestants["steerable, to_plain"] = fixed
+            result["networks"]["steerable, to_plain"] = {"parameters": sum(p.numel() for p in fixed.net.parameters())}
         interleaved(contestants, task, x, y, 1, 2)
         for name, times in interleaved(contestants, task, x, y, rounds, repeats).items():
             result["networks"][name][task] = summary(times)
+        if on_gpu:
+            for name, times in interleaved(contestants, task, x, y, 10, 1, in_a_row=10).items():
+                result["networks"][name][f"{task}_in_a_row"] = summary(times)
     console.print(table(result))
     return result
 
@@ -156,26 +169,23 @@ def table(result: dict[str, Any]) -> Table:
         "network",
         "parameters",
         "training step",
-        "images/s",
+        "of plain",
+        "in a row",
         "of plain",
         "evaluation",
         "of plain",
-        "memory",
     ):
         lines.add_column(column, justify="left" if column == "network" else "right")
     plain = result["networks"]["plain"]
     for name, row in result["networks"].items():
-        step, evaluation = row["train_step"]["median_ms"], row["evaluate"]["median_ms"]
-        lines.add_row(
-            name,
-            f"{row['parameters']:,}",
-            f"{step:.1f} ms",
-            f"{1e3 * case['batch'] / step:,.0f}",
-            f"{plain['train_step']['median_ms'] / step:.2f}",
-            f"{evaluation:.1f} ms",
-            f"{plain['evaluate']['median_ms'] / evaluation:.2f}",
-            "" if row["peak_memory"] is None else f"{row['peak_memory'] / 2**30:.2f} GiB",
-        )
+        cells = [f"{row['parameters']:,}"]
+        for task in ("train_step", "train_step_in_a_row", "evaluate"):
+            if task in row:
+                ms = row[task]["median_ms"]
+                cells += [f"{ms:.1f} ms", f"{plain[task]['median_ms'] / ms:.2f}"]
+            else:
+                cells += ["", ""]
+        lines.add_row(name, *cells)
     build = result["build_s"]
     lines.caption = f"built in {build['cold']:.2f} s, a second time in {build['warm']:.2f} s"
     return lines

@@ -65,9 +65,33 @@ def test_each_parameter_is_a_sum_of_few_weights(
     assert (projected - plan.project(bank, torch.tensor(plan.basis))).abs().max() < 1e-12
 
 
+@pytest.mark.parametrize(("group", "in_text", "out_text", "kernel"), CASES)
+def test_a_lookup_is_the_product(group: str, in_text: str, out_text: str, kernel: tuple[int, int]) -> None:
+    plan, _ = planned(group, in_text, out_text, kernel)
+    index, factor = plan.lookup()
+    weight = torch.randn(plan.parameters, dtype=torch.float64)
+    expected = plan.expand(weight, torch.tensor(plan.basis)).flatten()
+    assert (weight[torch.tensor(index)] * torch.tensor(factor) - expected).abs().max() < 1e-15
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_small_banks_are_looked_up_and_large_ones_multiplied(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    g = st.dihedral(4)
+    types = st.FieldType(g, "2*regular + 4*E"), st.FieldType(g, "2*qm + 2*A2")
+    small = snn.Conv2d(*types, 3, groups=groups).double()
+    monkeypatch.setattr("steerable.nn.filter_bank._LOOKUP_LIMIT", 0)
+    large = snn.Conv2d(*types, 3, groups=groups).double()
+    large.load_state_dict(small.state_dict())
+    assert small.looks_up
+    assert not large.looks_up
+    assert (small.expand()[0] - large.expand()[0]).abs().max() < 1e-15
+
+
 def test_capsules_that_mix_channels_and_groups_keep_the_products() -> None:
     g = st.dihedral(4)
     turned = st.Capsule(g.irrep("E").change_basis([[0.6, -0.8], [0.8, 0.6]]), "turned")
-    assert bank_tables(BankPlan(st.FieldType(g, [turned]), st.FieldType(g, "regular"), (3, 3))) is None
+    mixing = snn.Conv2d(st.FieldType(g, [turned]), st.FieldType(g, "regular"), 3)
+    assert bank_tables(mixing.plan) is None
+    assert not mixing.looks_up
     grouped = snn.Conv2d(st.FieldType(g, "2*regular"), st.FieldType(g, "2*regular"), 3, groups=2)
     assert bank_tables(grouped.plan) is None

@@ -6,7 +6,7 @@ the same for every pair of copies:
     bank[o, tap, i] = value[u, tap, v] · θ[start[u, tap, v] + copy(o) · step_out[u, v] + copy(i) · step_in[u, v]]
 
 where u and v are the *units* of the channels o and i: their components within a kind of capsule. The tables are as
-small as one copy of each kind. The gradient runs over the parameters instead: each is a sum of a few weights of the bank.
+small as one copy of each kind. The gradient runs over the parameters instead: each is a sum of a few weights.
 """
 
 from __future__ import annotations
@@ -57,10 +57,7 @@ class BankTables:
 
 def bank_tables(plan: BankPlan) -> BankTables | None:
     """The tables of a layer, or None where its capsules mix channels, it is grouped, or its bank is too large."""
-    types = (plan.in_type, plan.out_type)
-    weights = plan.out_type.channels * plan.in_type.channels * plan.taps
-    signed = all(c.representation.is_signed_permutation for t in types for c, _ in t.blocks)
-    if plan.groups > 1 or not signed or not plan.parameters or weights >= 2**31:
+    if plan.groups > 1 or not plan.one_parameter_per_weight or not plan.parameters or plan.weights >= 2**31:
         return None
     in_dims = [capsule.dim for capsule, _ in plan.in_type.blocks]
     out_dims = [capsule.dim for capsule, _ in plan.out_type.blocks]

@@ -1,8 +1,9 @@
 """From parameters to filter banks: ψΘ for every pair of capsule kinds (the paper's section 2.8).
 
 A plan is made once, from the types alone; it knows how many coefficients each pair of kinds has and where they lie in
-the layer's one parameter vector. Expansion is one matrix product per pair of kinds, whatever the number of copies; on a
-GPU, where many small products wait for each other, :mod:`steerable.nn.kernels.bank` does it in one kernel.
+the layer's one parameter vector. Expansion is one matrix product per pair of kinds, whatever the number of copies.
+Where products are small or, on a GPU, wait for each other, there are quicker ways for the usual capsules: a lookup,
+and :mod:`steerable.nn.kernels.bank`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -64,6 +66,7 @@ class BankPlan:
             )
         self.in_type, self.out_type, self.kernel_size, self.groups = in_type, out_type, kernel_size, groups
         self.taps = math.prod(kernel_size)
+        self.weights = out_type.channels * (in_type.channels // groups) * self.taps
         out_share, in_share = _share(out_type, groups, "out_type"), _share(in_type, groups, "in_type")
         self.blocks: list[PairBlock] = []
         bases: list[NDArray[np.float64]] = []
@@ -106,6 +109,23 @@ class BankPlan:
             2, 3
         )
         return filters.reshape(self.groups, block.out_copies * out_dim, block.in_copies * in_dim, self.taps)
+
+    @cached_property
+    def one_parameter_per_weight(self) -> bool:
+        """Whether each weight of the bank is one parameter times a factor: so where all capsules are signed."""
+        types = (self.in_type, self.out_type)
+        return all(c.representation.is_signed_permutation for t in types for c, _ in t.blocks)
+
+    def lookup(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """(index, factor), flat, such that ``expand(θ)`` is θ[index] · factor; one parameter per weight.
+
+        Expanding ones gives the factors, expanding the parameters' numbers gives the numbers, times the factors.
+        """
+        basis = torch.tensor(self.basis, dtype=torch.float64, device="cpu")
+        numbers = torch.arange(self.parameters, dtype=torch.float64, device="cpu")
+        factor = self.expand(torch.ones_like(numbers), basis).flatten().numpy()
+        scaled = self.expand(numbers, basis).flatten().numpy()
+        return np.rint(scaled / np.where(factor == 0, 1, factor)).astype(np.int64), factor
 
     def project(self, bank: Tensor, basis: Tensor) -> Tensor:
         """The parameters of the equivariant bank nearest to ``bank``: expand's adjoint, its inverse on its range."""

@@ -19,6 +19,9 @@ from steerable.nn.module import EquivariantModule
 
 __all__ = ["FilterBankModule"]
 
+_LOOKUP_LIMIT = 2**18
+"""Up to how many weights a bank is looked up in one go; beyond, products are as quick and need no such table."""
+
 
 class FilterBankModule(EquivariantModule):
     """What ``Conv2d``, ``ConvTranspose2d`` and ``Linear`` share.
@@ -28,6 +31,8 @@ class FilterBankModule(EquivariantModule):
     """
 
     basis: Tensor
+    lookup_index: Tensor
+    lookup_factor: Tensor
     bank_index: Tensor | None
     bank_factor: Tensor | None
     bias_directions: Tensor
@@ -47,6 +52,12 @@ class FilterBankModule(EquivariantModule):
         self.upsampling = upsampling  # how many output pixels there are per input pixel: each sees so many taps fewer
         self.plan = BankPlan(in_type, out_type, kernel_size, groups)
         self.register_constant("basis", self.plan.basis)
+        small = self.plan.parameters > 0 and self.plan.weights <= _LOOKUP_LIMIT
+        self.looks_up = small and self.plan.one_parameter_per_weight
+        if self.looks_up:
+            index, factor = self.plan.lookup()
+            self.register_index("lookup_index", index)
+            self.register_constant("lookup_factor", factor)
         self.weight = nn.Parameter(torch.empty(self.plan.parameters))
         self.invariants = InvariantPlan(out_type)
         self.bias: nn.Parameter | None = None
@@ -94,6 +105,9 @@ class FilterBankModule(EquivariantModule):
         with torch.autocast(device, enabled=False):
             if self._table_sizes and not is_transformed(self.weight):
                 bank = self._bank_by_kernel(half)
+            elif self.looks_up:
+                bank = self.weight.index_select(0, self.lookup_index) * self.lookup_factor
+                bank = bank.view(self.out_type.channels, -1, *self.plan.kernel_size)
             else:
                 bank = self.plan.expand(self.weight, self.basis)
             bias = None if self.bias is None else self.invariants.expand(self.bias, self.bias_directions)
