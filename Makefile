@@ -1,9 +1,11 @@
 # Every target sets up .venv by itself and is quick when nothing changed.
 #   make demo    train a steerable and a plain network on digits and compare them under all poses
 #   make tour    the mathematics, printed and drawn: irreps, basis filters, capsules, parameter costs
-#   make test    formatting, lint, types, tests and doctests; warnings are errors
+#   make test    formatting, lint, types, tests, doctests and documentation; warnings are errors
+#   make docs    build the documentation into out/site
 #   make format  rewrite the code in the project's format
-#   make lint, make types, make tests, make doctests   the parts of make test
+#   make lint, make types, make tests, make doctests, make docs   the parts of make test
+#   make browser install Chromium for the explorer's tests, where that is possible (root on Debian)
 #   make bench   timings of the foundation
 #   make clean   remove .venv, caches and output
 
@@ -14,16 +16,18 @@ OUT ?= out
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CODE := src tests examples benchmarks experiments
+APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium
+CODE := src tests examples benchmarks experiments docs
 
 export MPLBACKEND := Agg
 export DO_NOT_TRACK := 1
 export HF_HUB_DISABLE_TELEMETRY := 1
 export GRADIO_ANALYTICS_ENABLED := False
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo tour test lint types tests doctests format bench clean
+.PHONY: help install demo tour test lint types tests doctests docs browser format bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -42,7 +46,7 @@ demo: $(STAMP)
 tour: $(STAMP)
 	@$(BIN)/python examples/tour.py --out $(OUT)/tour
 
-test: lint types tests doctests
+test: lint types tests doctests docs
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check $(CODE)
@@ -51,11 +55,20 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-tests: $(STAMP)
+tests: $(STAMP) browser
 	$(BIN)/pytest -n $(WORKERS) tests
 
+# Without it the explorer's tests in a browser are skipped, with the reason.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+	  || { [ "$$(id -u)" = 0 ] && { $(APT_INSTALL) || { apt-get update && $(APT_INSTALL); }; } >/dev/null 2>&1; } \
+	  || echo "No Chromium, and it cannot be installed here: the explorer's tests in a browser are skipped."
+
 doctests: $(STAMP)
-	$(BIN)/pytest --doctest-modules --doctest-glob='*.md' src/steerable README.md
+	$(BIN)/pytest --doctest-modules --doctest-glob='*.md' src/steerable README.md docs
+
+docs: $(STAMP)
+	$(BIN)/mkdocs build --strict --site-dir $(abspath $(OUT))/site
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix-only $(CODE)
@@ -66,4 +79,4 @@ bench: $(STAMP)
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests examples benchmarks \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
+	find src tests examples benchmarks experiments docs \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +

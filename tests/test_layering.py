@@ -37,7 +37,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("nn",),
     ("testing", "type_rules"),
     ("type_checking",),
+    ("conversion",),
     ("models",),
+    ("figures",),
     ("training",),
     ("cli", "explorer"),
 )

@@ -21,6 +21,7 @@ from steerable.restriction import restriction
 
 if TYPE_CHECKING:
     from steerable import models, nn, testing
+    from steerable.conversion import convert
     from steerable.transforms import transform
     from steerable.type_checking import typecheck, typed
 
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 
 # What needs torch, by the module that has it (None: the module itself).
 _LAZY = {
+    "convert": "steerable.conversion",
     "models": None,
     "nn": None,
     "testing": None,
@@ -61,6 +63,7 @@ __all__ = [
     "Irrep",
     "Representation",
     "character_table",
+    "convert",
     "cyclic",
     "decompose",
     "dihedral",

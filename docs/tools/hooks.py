@@ -1,0 +1,77 @@
+"""What mkdocs runs while it builds: pages and figures that are made, not written, and a look at every page.
+
+A page that has one source elsewhere in the repository (experiments, contributing, changes, the command line) is made
+from it here, so that it cannot be out of date.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from command_page import command_reference
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from site_checks import anchors, external_resources, undocumented
+
+from steerable import dihedral
+from steerable.cli import app
+from steerable.figures import write_figures
+
+__all__ = ["on_files", "on_page_markdown", "on_post_build", "on_post_page", "without_local_links"]
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = {
+    "experiments.md": "experiments/README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "changelog.md": "CHANGELOG.md",
+}
+COMMANDS = "<!-- commands -->"
+
+_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)[^)]+\)")
+
+log = logging.getLogger("mkdocs.hooks.steerable")
+_described: set[str] = set()
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that have their source elsewhere, and the figures, drawn now."""
+    for name, source in COPIED.items():
+        files.append(File.generated(config, name, content=without_local_links((ROOT / source).read_text("utf-8"))))
+    with TemporaryDirectory() as folder:
+        for path in write_figures(folder, dihedral(4), formats=("svg",)):
+            files.append(File.generated(config, f"figures/{path.name}", content=path.read_bytes()))
+    return files
+
+
+def on_page_markdown(markdown: str, **kwargs: object) -> str:
+    """Fill in the reference of the command line."""
+    if COMMANDS not in markdown:
+        return markdown
+    return markdown.replace(COMMANDS, command_reference(app))
+
+
+def on_post_page(output: str, **kwargs: object) -> str:
+    """Warn, and so fail, where a page would fetch something from the network."""
+    for resource in external_resources(output):
+        log.warning("a page fetches something from the network: %s", resource)
+    _described.update(anchors(output))
+    return output
+
+
+def on_post_build(**kwargs: object) -> None:
+    """Warn, and so fail, where a public name is on no page."""
+    for name in undocumented(_described):
+        log.warning("%s is public, but no page of docs/api describes it", name)
+    _described.clear()
+
+
+def without_local_links(markdown: str) -> str:
+    """Links to files of the repository, which is not part of the site, as plain text.
+
+    >>> without_local_links("see [the licence](LICENSE) and [this](https://example.org)")
+    'see the licence and [this](https://example.org)'
+    """
+    return _LINK.sub(r"\1", markdown)

@@ -1,0 +1,120 @@
+"""The documentation names only commands, options, targets and files that exist; made pages say what they are made from.
+
+That the site builds without a warning is checked by ``make docs``.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from steerable.cli import app
+from steerable.training.defaults import OWN_IMAGES
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs" / "tools"))  # modules that mkdocs loads from there as well
+
+import command_page  # noqa: E402
+import docstring_style  # noqa: E402
+import site_checks  # noqa: E402
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+def shown(page: Path, word: str) -> Iterator[list[str]]:
+    """Command lines of a page that begin with a word: lines of code blocks, and inline code."""
+    text = page.read_text("utf-8")
+    fenced = re.findall(r"^ *```\w*\n(.*?)^ *```", text, flags=re.DOTALL | re.MULTILINE)
+    lines = [part.strip() for block in fenced for line in block.splitlines() for part in line.split(";")]
+    lines += re.findall(r"`([^`\n]+)`", text)
+    for line in lines:
+        if line.startswith(f"{word} "):
+            yield shlex.split(line, comments=True)
+
+
+def ids(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_every_command_shown_exists_with_its_options(page: Path) -> None:
+    for _, name, *arguments in shown(page, "steerable"):
+        if name == "COMMAND" or name.startswith("--"):
+            continue
+        assert name in COMMANDS, f"there is no command `steerable {name}`"
+        known = {text for p in COMMANDS[name].params for text in (*p.opts, *p.secondary_opts)} | {"--help"}
+        options = {a.partition("=")[0] for a in arguments if re.match(r"--?[a-z]", a)}
+        assert options <= known, f"`steerable {name}` has no {options - known}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_every_make_target_and_file_shown_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE))
+    for _, target, *_ in shown(page, "make"):
+        assert target in targets, f"there is no target `make {target}`"
+    for path in re.findall(r"\b(?:examples|benchmarks|experiments|tests|docs)/[\w/]+\.\w+", page.read_text("utf-8")):
+        assert (ROOT / path).exists(), f"there is no file {path}"
+
+
+def test_every_command_is_shown_somewhere_outside_the_reference() -> None:
+    seen = {name for page in PAGES for _, name, *_ in shown(page, "steerable")}
+    assert seen >= set(COMMANDS), set(COMMANDS) - seen
+
+
+def test_the_page_on_own_images_says_the_defaults() -> None:
+    text = (ROOT / "docs" / "tutorials" / "own-images.md").read_text("utf-8")
+    assert f"{OWN_IMAGES['parameters']:,} parameters" in text
+    assert f"{OWN_IMAGES['minutes']:g} minutes" in text
+    assert f"{100 * OWN_IMAGES['validation']:g} % of the training images" in text
+    assert f"fallen for {OWN_IMAGES['patience']} epochs" in text
+
+
+def test_the_command_reference_has_arguments_options_and_defaults() -> None:
+    example = typer.Typer()
+
+    @example.command()
+    def bake(
+        cake: str = typer.Argument(help="Which one."),
+        times: int = typer.Option(2, "--times", "-t", help="How often | at least."),
+        gently: bool = typer.Option(False, help="With care."),
+    ) -> None:
+        """Bake a cake."""
+
+    @example.command()
+    def eat() -> None:
+        """Eat it."""
+
+    text = command_page.command_reference(example)
+    assert "## bake\n\nBake a cake.\n\n```text\nsteerable bake CAKE [OPTIONS]\n```" in text
+    assert "| `CAKE` | Which one. Required. |" in text
+    assert "| `--times`, `-t` | How often \\| at least. Default: `2`. |" in text
+    assert "| `--gently`, `--no-gently` | With care. |" in text
+    assert "## eat" in text
+
+
+def test_doctests_of_docstrings_become_code_blocks() -> None:
+    text = docstring_style.as_markdown("Adds [f](x).\n\n    >>> 1 + 1\n    2\n\nMore, see :class:`~a.b.C`.\n\n>>> 3\n3")
+    assert text == (
+        "Adds [f\\](x).\n\n    ```pycon\n    >>> 1 + 1\n    2\n    ```\n\nMore, see `C`.\n\n```pycon\n>>> 3\n3\n```"
+    )
+
+
+def test_a_page_that_needs_the_network_is_noticed() -> None:
+    fetched = '<link rel="stylesheet" href="https://fonts.example/css"><img alt="" src="https://example.org/a.png">'
+    assert len(site_checks.external_resources(fetched)) == 2
+    followed = (
+        '<a href="https://example.org">x</a><img src="../a.png"><link rel="canonical" href="https://example.org">'
+    )
+    assert site_checks.external_resources(followed) == []
+
+
+def test_a_public_name_without_a_page_is_noticed() -> None:
+    everything = {f"steerable.testing.{name}" for name in ("assert_equivariant", "equivariance_errors")}
+    assert site_checks.undocumented(everything, ["steerable.testing"]) == ["steerable.testing.equivariance_error"]
