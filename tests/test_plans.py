@@ -129,3 +129,12 @@ def test_utilisation_of_nothing_has_no_value() -> None:
     assert st.parameter_cost(a, b, 3) == 0
     with pytest.raises(ValueError, match="no equivariant map from `A1` to `A2` with kernel size 3"):
         st.parameter_utilization(a, b, 3)
+
+
+@pytest.mark.parametrize("name", ["C4", "D2", "C1", "D1"])
+def test_groups_without_the_papers_capsules_get_regular_ones(name: str) -> None:
+    g = st.group_named(name)
+    plan = resnet_plan(8, 2, group=g)
+    assert plan.blocks[0].in_type == 2 * st.FieldType(g, "regular")
+    assert plan.blocks[0].inner == 2 * st.FieldType(g, "regular")
+    assert resnet_plan(8, 2, group=g, inner="A1").blocks[0].inner == 2 * st.FieldType(g, "A1")

@@ -13,6 +13,9 @@ from steerable.groups import FiniteGroup
 
 __all__ = ["BlockPlan", "ConvolutionPlan", "ResNetPlan", "activated", "network_nonlinearity", "resnet_plan"]
 
+PAPER_MIXES = ("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E")
+"""The capsules of D4 between the blocks of the paper's network, and inside them."""
+
 
 @dataclass(frozen=True)
 class ConvolutionPlan:
@@ -96,14 +99,15 @@ def resnet_plan(
     *,
     group: FiniteGroup | None = None,
     image_type: str = "3*A1",
-    stream: str = "regular + qm + qmr2 + qmr3",
-    inner: str = "A1 + A2 + B1 + B2 + 2*E",
+    stream: str | None = None,
+    inner: str | None = None,
     stages: Sequence[int] = (1, 2, 4),
 ) -> ResNetPlan:
     """The paper's network: depth = 6·blocks + 2, three stages of 1, 2 and 4 times ``copies`` of the mixes.
 
     A block is a nonlinearity, a 3×3 convolution from the residual stream to the inner type, a nonlinearity (CReLU for
-    irreps), and a 3×3 convolution back; where the stream's type changes, a 1×1 convolution carries it over.
+    irreps), and a 3×3 convolution back; where the stream's type changes, a 1×1 convolution carries it over. The mixes
+    are the paper's by default for D4, and regular capsules for other groups.
 
     >>> resnet_plan(depth=14, copies=14).parameters
     4448374
@@ -117,7 +121,9 @@ def resnet_plan(
     if copies < 1:
         raise ValueError(f"the number of copies of each capsule is at least 1, got {copies}.")
     group = group or dihedral(4)
-    unit_stream, unit_inner = FieldType(group, stream), FieldType(group, inner)
+    default_stream, default_inner = PAPER_MIXES if group == dihedral(4) else ("regular", "regular")
+    unit_stream = FieldType(group, default_stream if stream is None else stream)
+    unit_inner = FieldType(group, default_inner if inner is None else inner)
     now = copies * stages[0] * unit_stream
     stem = ConvolutionPlan("stem", FieldType(group, image_type), now, 3)
     planned = []

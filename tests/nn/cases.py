@@ -193,6 +193,7 @@ _LIST = [
     conv("groups", 3, padding=1, groups=2, source=lambda G: 2 * mixed(G), target=lambda G: 2 * fibres(G)),
     conv("groups-one-kind", 2, groups=2, source=lambda G: FieldType(G, "4*regular"), target=lambda G: 2 * mixed(G)),
     conv("no-bias", 3, padding=1, bias=False),
+    conv("fourier", 3, padding=1, padding_mode="replicate", backend="fourier"),
     conv("orthogonal-capsules", 3, padding=1, source=orthogonal, target=orthogonal),
     conv("orthogonal-init", 3, padding=1, init="orthogonal"),
     Case("Conv2d-oblong", scaled_pair, bfloat16_in_autocast=True, keeps_channels_last=True, has_bank=True),

@@ -29,8 +29,8 @@ class ResNet(SavedModel, nn.Module):
         copies: how often each capsule of the mixes occurs in the first stage; twice and four times as often later.
         num_classes: the number of scores.
         group: by name, ``"D4"``.
-        stream: the capsule mix between blocks.
-        inner: the capsule mix inside a block.
+        stream: the capsule mix between blocks; by default the paper's for D4, ``"regular"`` for other groups.
+        inner: the capsule mix inside a block, likewise.
         in_channels: scalar channels of the image.
         downsampling: ``"pool"`` averages 2×2 pixels before a stage, exact on even sizes; ``"stride"`` is the paper's
             strided convolution, exact on odd sizes.
@@ -45,8 +45,8 @@ class ResNet(SavedModel, nn.Module):
         num_classes: int = 10,
         *,
         group: str = "D4",
-        stream: str = "regular + qm + qmr2 + qmr3",
-        inner: str = "A1 + A2 + B1 + B2 + 2*E",
+        stream: str | None = None,
+        inner: str | None = None,
         in_channels: int = 3,
         downsampling: Downsampling = "pool",
         head: Head = "linear",

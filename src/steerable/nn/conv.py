@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from steerable.fields import FieldType
 from steerable.nn.channels import take_channels
 from steerable.nn.filter_bank import FilterBankModule
+from steerable.nn.fourier.carrier import Backend, Carrier
 from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_reversed, pair
 
 __all__ = ["Conv2d", "ConvTranspose2d"]
@@ -39,6 +40,9 @@ class Conv2d(FilterBankModule):
         padding_mode: zeros, reflect, replicate or circular.
         strict: make an input size on which a stride is not exactly equivariant an error instead of a warning.
         init: ``"he"`` or ``"orthogonal"``.
+        backend: ``"dense"`` convolves with the expanded filters, ``"fourier"`` multiplies by one matrix per irrep, and
+            ``"auto"`` takes the faster of the two, measured once per shape of the input. All compute the same function
+            of the same parameters, up to rounding. Can be set later, too.
 
     >>> from steerable import FieldType, dihedral
     >>> G = dihedral(4)
@@ -65,6 +69,7 @@ class Conv2d(FilterBankModule):
         *,
         strict: bool = False,
         init: str = "he",
+        backend: Backend = "auto",
     ) -> None:
         kernel = pair(kernel_size, "kernel_size", minimum=1)
         super().__init__(in_type, out_type, kernel, groups=groups, bias=bias, init=init)
@@ -93,10 +98,30 @@ class Conv2d(FilterBankModule):
         if self.out_order is not None:
             self.register_index("out_index", self.out_order)
             self.register_index("out_index_back", np.argsort(self.out_order))
+        self.backend = backend
+
+    @property
+    def backend(self) -> Backend:
+        """How the convolution is carried out: ``"auto"``, ``"dense"`` or ``"fourier"``."""
+        return self.carrier.backend
+
+    @backend.setter
+    def backend(self, backend: str) -> None:
+        self.carrier = Carrier(backend, self)
+        if backend == "fourier":
+            self.carrier.prepare(self)
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
         self.guard.check(x)
+        return self.carrier.run(self, x) if self.carrier.takes_fourier(self, x) else self.dense(x)
+
+    def train(self, mode: bool = True) -> Self:
+        self.carrier.forget()
+        return super().train(mode)
+
+    def dense(self, x: Tensor) -> Tensor:
+        """The convolution with the expanded filters."""
         bank, bias = self.filters()
         if self.in_order is not None:
             x = take_channels(x, self.in_index)
@@ -150,6 +175,7 @@ class Conv2d(FilterBankModule):
         parts = [super().extra_repr(), f"kernel_size={self.kernel_size}"]
         defaults = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1, "padding_mode": "zeros"}
         parts += [f"{k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v]
+        parts += [f"backend={self.backend}"] if self.backend != "auto" else []
         return ", ".join(parts) + ("" if self.bias is not None else ", bias=False")
 
 
