@@ -113,3 +113,23 @@ def test_a_network_is_one_compiled_graph(half: bool, training: bool):
         outputs.append((y, *[p.grad for p in call.parameters()]))
     for a, b in zip(*outputs, strict=True):
         assert relative_error(b.float(), a.float()) < (0.1 if half else 1e-3)
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+@pytest.mark.parametrize(
+    ("in_text", "out_text"),
+    [("3*regular", "2*regular"), ("2*(regular + qm)", "3*(A1 + A2 + 2*E)"), ("2*A1 + 3*E", "2*regular + B1")],
+)
+def test_the_fourier_path_is_the_dense_one(in_text: str, out_text: str, kernel: int):
+    types = st.FieldType(D4, in_text), st.FieldType(D4, out_text)
+    dense = snn.Conv2d(*types, kernel, padding=kernel // 2, backend="dense").double().cuda()
+    fourier = snn.Conv2d(*types, kernel, padding=kernel // 2, backend="fourier").double().cuda()
+    fourier.load_state_dict(dense.state_dict())
+    x = torch.randn(2, types[0].channels, 8, 9, dtype=torch.float64, device="cuda", requires_grad=True)
+    found = []
+    for layer in (dense, fourier):
+        y = layer(x)
+        upstream = torch.linspace(-1, 2, y.numel(), dtype=y.dtype, device="cuda").view(y.shape)
+        found.append((y, *torch.autograd.grad((y * upstream).sum(), [x, *layer.parameters()])))
+    for a, b in zip(*found, strict=True):
+        assert relative_error(b, a) < 1e-12

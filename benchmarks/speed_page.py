@@ -1,6 +1,6 @@
 """Writes the tables of docs/speed.md from benchmarks/results/*.json; --check only compares.
 
-python benchmarks/tables.py [--check]
+python benchmarks/speed_page.py [--check]
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def main() -> None:
     if not arguments.check:
         PAGE.write_text(text)
     elif text != PAGE.read_text():
-        raise SystemExit("docs/speed.md differs from the results: run python benchmarks/tables.py")
+        raise SystemExit("docs/speed.md differs from the results: run python benchmarks/speed_page.py")
 
 
 if __name__ == "__main__":

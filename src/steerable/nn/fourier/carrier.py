@@ -1,0 +1,195 @@
+"""How a convolution layer is carried out: its backend, the choice between dense and Fourier, the blocks it keeps."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import TYPE_CHECKING, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from steerable.errors import did_you_mean
+from steerable.nn.channels import is_traced, is_transformed
+from steerable.nn.fourier.choice import FEWEST_COPIES, MEASURED_FROM, Choice, by_rule, choice_store, measured, store_key
+from steerable.nn.fourier.function import fourier_blocks, fourier_conv
+from steerable.nn.fourier.plan import FourierPlan, fourier_plan
+from steerable.nn.fourier.tiles import tiles_available
+
+if TYPE_CHECKING:
+    from steerable.nn.conv import Conv2d
+
+__all__ = ["Backend", "Carrier"]
+
+Backend = Literal["auto", "dense", "fourier"]
+
+
+class Carrier:
+    """Chooses between the dense and the Fourier form of one layer, and runs the latter.
+
+    The two compute the same function of the same parameters. ``"auto"`` measures both once per shape of the input and
+    takes the faster. Where nothing can or may be measured it takes the dense one: under torch.compile and torch.func,
+    in exported graphs, in narrow layers and on small inputs, without numba. Under
+    ``torch.use_deterministic_algorithms`` it goes by a fixed rule. ``"dense"`` and ``"fourier"`` are for good; a stride
+    or groups are always carried out densely.
+    """
+
+    def __init__(self, backend: str, layer: Conv2d) -> None:
+        self.backend = checked_backend(backend)
+        self.possible = layer.stride == (1, 1) and layer.groups == 1 and layer.plan.parameters > 0
+        order = layer.in_type.group.order
+        self.copies = min(layer.in_type.channels, layer.out_type.channels) / order if order > 1 else 0.0
+        self.per_pixel = layer.in_type.channels * layer.out_type.channels * layer.plan.taps  # multiplications
+        self.plan: FourierPlan | None = None
+        self._choices: dict[tuple[object, ...], Choice] = {}
+        self._kept: tuple[object, Tensor, Tensor, Tensor | None] | None = None
+
+    def forget(self) -> None:
+        """Drop the blocks that evaluation keeps."""
+        self._kept = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_kept": None, "_choices": {}}
+
+    def prepare(self, layer: Conv2d) -> None:
+        """Make the plan now, where the layer will surely use it: not while a compiler is looking on."""
+        if self.plan is None and self.possible:
+            self.plan = fourier_plan(layer.in_type, layer.out_type, layer.kernel_size)
+
+    # ---------------------------------------------------------------- the choice
+
+    def takes_fourier(self, layer: Conv2d, x: Tensor) -> bool:
+        """Whether this input is carried out by the Fourier form."""
+        if self.backend == "dense" or is_traced(x) or not self.possible:
+            return False
+        if self.backend == "fourier":
+            return self.plan is not None and _fits_input(layer, x)
+        if torch.compiler.is_compiling() or x.device.type != "cpu" or self.copies < FEWEST_COPIES:
+            return False
+        work = math.prod(_output_size(layer, x)) * len(x) * self.per_pixel
+        if work < MEASURED_FROM or type(layer.weight) is not nn.Parameter or not tiles_available():
+            return False
+        if not _fits_input(layer, x):
+            return False
+        if torch.are_deterministic_algorithms_enabled():
+            chosen = by_rule(self.copies, layer.plan.taps, work)
+        else:
+            chosen = self._choose(layer, x)
+        if chosen == "fourier":
+            self.prepare(layer)
+        return chosen == "fourier"
+
+    def _choose(self, layer: Conv2d, x: Tensor) -> Choice:
+        recorded = torch.is_grad_enabled()
+        key = (
+            tuple(x.shape),
+            x.dtype,
+            x.is_contiguous(),
+            torch.get_num_threads(),
+            torch.is_autocast_enabled(x.device.type) and torch.get_autocast_dtype(x.device.type),
+            recorded and x.requires_grad,
+            recorded and layer.weight.requires_grad,
+            layer.padding,
+            layer.dilation,
+        )
+        if key not in self._choices:
+            self.prepare(layer)
+            if self.plan is None:
+                return "dense"
+            name = store_key(x.device, (self.plan.key, *key))
+            store = choice_store()
+            found = store.get(name)
+            if found is None:
+                found = _measure(layer, x)
+                store.put(name, found)
+            self._choices[key] = found
+        return self._choices[key]
+
+    # ---------------------------------------------------------------- the Fourier form
+
+    def run(self, layer: Conv2d, x: Tensor) -> Tensor:
+        """The layer's output, (batch, out, h', w')."""
+        if self.plan is None:
+            raise RuntimeError("the Fourier form of a layer is prepared before it runs")
+        device = x.device.type
+        cast = torch.is_autocast_enabled(device) and x.dtype != torch.float64
+        dtype = torch.get_autocast_dtype(device) if cast else x.dtype
+        # CPUs gain nothing from half precision here, and rounding once at the end is more accurate.
+        inner = torch.float32 if device == "cpu" and dtype in (torch.bfloat16, torch.float16) else dtype
+        padding = layer.padding
+        if layer.padding_mode != "zeros" and any(padding):
+            top, left = padding
+            x, padding = nn.functional.pad(x, (left, left, top, top), mode=layer.padding_mode), (0, 0)
+        with torch.autocast(device, enabled=False):
+            blocks, bias = self._blocks(layer, inner)
+            y = fourier_conv(x.to(inner), blocks, bias, layer.weight.to(inner), self.plan, padding, layer.dilation)
+        return y.to(dtype)
+
+    def _blocks(self, layer: Conv2d, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+        """Blocks and bias, or in evaluation what they were last time; see ``FilterBankModule.filters``."""
+        if self.plan is None:
+            raise RuntimeError("the Fourier form of a layer is prepared before it runs")
+        state = layer._keep_key()
+        if state is not None and self._kept is not None and self._kept[0] == (state, dtype):
+            _, snapshot, blocks, bias = self._kept
+            if torch.equal(snapshot, layer._snapshot()):
+                return blocks, bias
+        blocks = fourier_blocks(layer.weight, self.plan).to(dtype)
+        bias = None if layer.bias is None else layer.invariants.expand(layer.bias, layer.bias_directions).to(dtype)
+        self._kept = None if state is None else ((state, dtype), layer._snapshot(), blocks, bias)
+        return blocks, bias
+
+
+def checked_backend(backend: str) -> Backend:
+    """The backend of that name."""
+    for known in get_args(Backend):
+        if backend == known:
+            return known  # type: ignore[no-any-return]
+    raise ValueError(f"unknown backend {backend!r}. {did_you_mean(str(backend), get_args(Backend))}")
+
+
+def _fits_input(layer: Conv2d, x: Tensor) -> bool:
+    """Where dtypes disagree or nothing comes out, torch's own convolution says what is wrong."""
+    if torch.compiler.is_exporting() or is_transformed(x) or is_transformed(layer.weight):
+        return False
+    same = x.dtype == layer.weight.dtype or (
+        torch.is_autocast_enabled(x.device.type) and torch.float64 not in (x.dtype, layer.weight.dtype)
+    )
+    return same and x.is_floating_point() and x.device == layer.weight.device and min(_output_size(layer, x)) > 0
+
+
+def _output_size(layer: Conv2d, x: Tensor) -> tuple[int, int]:
+    height, width = (
+        n + 2 * p - d * (k - 1)
+        for n, p, d, k in zip(x.shape[2:], layer.padding, layer.dilation, layer.kernel_size, strict=True)
+    )
+    return height, width
+
+
+def _measure(layer: Conv2d, x: Tensor) -> Choice:
+    """Time both forms on this very input, forward and backward, on a twin of the layer that shares its memory.
+
+    The twin has no hooks and its parameters are leaves of their own, so that nothing of this is seen from outside.
+    """
+    recorded = torch.is_grad_enabled()
+    twin = copy.copy(layer)
+    twin._parameters = {
+        name: None if p is None else nn.Parameter(p.detach(), requires_grad=p.requires_grad)
+        for name, p in layer._parameters.items()
+    }
+    twin._kept = None
+    twin.carrier = copy.copy(layer.carrier)
+    twin.carrier._kept = None
+    field = x.detach().requires_grad_(recorded and x.requires_grad)
+    leaves = [t for t in (field, *twin._parameters.values()) if t is not None and t.requires_grad]
+
+    def step(form: Choice) -> None:
+        y = twin.carrier.run(twin, field) if form == "fourier" else twin.dense(field)
+        if recorded and leaves:
+            torch.autograd.grad(y, leaves, y.detach())
+
+    def synchronise() -> None:
+        if x.device.type == "cuda":
+            torch.cuda.synchronize(x.device)
+
+    return measured(lambda: step("dense"), lambda: step("fourier"), synchronise)

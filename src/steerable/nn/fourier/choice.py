@@ -1,0 +1,177 @@
+"""Which backend carries out a convolution: measured once per shape, then remembered, also on disk.
+
+The file holds nothing but choices. Where it is missing, damaged or read-only they are measured again, for this process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+__all__ = [
+    "FEWEST_COPIES",
+    "MEASURED_FROM",
+    "Choice",
+    "ChoiceStore",
+    "by_rule",
+    "cache_folder",
+    "choice_store",
+    "measured",
+]
+
+Choice = Literal["dense", "fourier"]
+
+MEASURED_FROM = 20_000_000  # multiplications of the dense convolution; a smaller one is over before a choice pays
+FEWEST_COPIES = 12  # of regular fields, in channels; a narrower layer has never been faster
+MARGIN = 0.97  # Fourier is chosen when it takes less than this share of the dense time
+REPEATS = 5
+LARGEST_FILE = 4096  # entries; beyond that the oldest are dropped
+FORMAT = 1
+
+
+def measured(dense: Callable[[], object], fourier: Callable[[], object], synchronise: Callable[[], None]) -> Choice:
+    """Run both in turns and compare their medians; the first run of each, which may compile, does not count."""
+    times: dict[str, list[float]] = {"dense": [], "fourier": []}
+    for k in range(REPEATS + 1):
+        for name, run in (("dense", dense), ("fourier", fourier)):
+            synchronise()
+            start = time.perf_counter()
+            run()
+            synchronise()
+            if k:
+                times[name].append(time.perf_counter() - start)
+    faster = statistics.median(times["fourier"]) < MARGIN * statistics.median(times["dense"])
+    return "fourier" if faster else "dense"
+
+
+def by_rule(copies: float, taps: int, multiplications: int) -> Choice:
+    """The choice where nothing may be measured: a function of the layer and the input size alone.
+
+    Args:
+        copies: channels of the narrower type divided by the group's order: how many regular fields would be as wide.
+        taps: of the kernel.
+        multiplications: of the dense convolution.
+    """
+    if multiplications < MEASURED_FROM:
+        return "dense"
+    return "fourier" if copies >= (32 if taps > 1 else 64) else "dense"
+
+
+class ChoiceStore:
+    """Choices by key, in memory and in a file that other processes may write as well.
+
+    Args:
+        path: the JSON file; None keeps them in memory only.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._memory: dict[str, Choice] | None = None
+
+    def get(self, key: str) -> Choice | None:
+        if self._memory is None:
+            self._memory = self._read()
+        return self._memory.get(key)
+
+    def put(self, key: str, choice: Choice) -> None:
+        """Remember, and write the file anew with what others have written since; a rename makes that atomic."""
+        if self._memory is None:
+            self._memory = self._read()
+        self._memory[key] = choice
+        if self.path is None:
+            return
+        entries = [(k, c) for k, c in self._read().items() if k != key]
+        kept = dict([*entries, (key, choice)][-LARGEST_FILE:])
+        temporary = None
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump({"format": FORMAT, "choices": kept}, file)
+            Path(temporary).replace(self.path)
+        except OSError:
+            if temporary is not None:
+                Path(temporary).unlink(missing_ok=True)
+
+    def _read(self) -> dict[str, Choice]:
+        if self.path is None:
+            return {}
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        if not isinstance(content, Mapping) or content.get("format") != FORMAT:
+            return {}
+        choices = content.get("choices")
+        if not isinstance(choices, Mapping):
+            return {}
+        return {k: c for k, c in choices.items() if isinstance(k, str) and c in ("dense", "fourier")}
+
+
+def choice_store() -> ChoiceStore:
+    """The store of this user; the environment variable STEERABLE_CACHE_DIR moves it, empty text switches it off."""
+    folder = cache_folder()
+    return _store(None if folder is None else folder / "convolutions.json")
+
+
+@lru_cache(maxsize=8)
+def _store(path: Path | None) -> ChoiceStore:
+    return ChoiceStore(path)
+
+
+def cache_folder() -> Path | None:
+    """Where this user's programs keep what they can compute again; None where it was switched off."""
+    named = os.environ.get("STEERABLE_CACHE_DIR")
+    if named is not None:
+        return Path(named) if named else None
+    try:
+        home = Path.home()
+    except RuntimeError:  # no home folder
+        return None
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "steerable"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "steerable"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "steerable"
+
+
+def store_key(device: torch.device, parts: tuple[Any, ...]) -> str:
+    """A fingerprint of the machine, the versions and what is asked; a change of any of them asks anew."""
+    text = json.dumps([_environment(device), torch.get_num_threads(), *parts], default=str)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+@lru_cache(maxsize=16)
+def _environment(device: torch.device) -> tuple[str, ...]:
+    hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+    return (hardware, str(os.cpu_count()), *(_version(name) for name in ("steerable", "torch", "numba")))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    wanted = ("model name", "cpu family", "model", "cpu MHz", "cache size", "flags", "CPU part")
+    facts = {line.split(":")[0].strip(): line.partition(":")[2].strip() for line in lines if ":" in line}
+    return "; ".join(facts[name] for name in wanted if name in facts and name != "cpu MHz")

@@ -1,0 +1,450 @@
+"""The group Fourier convolution: the same function of the same parameters as the dense one, by another route."""
+
+import copy
+import itertools
+import pickle
+import threading
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import steerable as st
+from steerable import FieldType, FiniteGroup
+from steerable import nn as snn
+from steerable.nn.expansion import BankPlan
+from steerable.nn.fourier import fourier_blocks, fourier_conv, fourier_plan, workers
+from steerable.nn.fourier import function as operations
+from steerable.nn.fourier import plan as plans
+from steerable.nn.fourier.blocks import BlockPlan
+from steerable.nn.fourier.reference import block_gradient_reference, fourier_conv_reference
+from steerable.nn.fourier.spectrum import commutant, isotypic_basis
+from steerable.nn.fourier.tiles import TiledConvolution
+
+pytest.importorskip("numba")
+
+D4, C4, C1 = st.dihedral(4), st.cyclic(4), st.trivial()
+GROUPS = {"C1": C1, "C2": st.cyclic(2), "C4": C4, "D1": st.dihedral(1), "D2": st.dihedral(2), "D4": D4}
+every_group = pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
+both_routes = pytest.mark.parametrize("route", ["tiles", "reference"], indirect=True)
+
+
+def every_capsule(group: FiniteGroup, start: int = 0) -> FieldType:
+    """All capsules of the catalogue, once or twice each."""
+    return FieldType(group, " + ".join(f"{(k + start) % 2 + 1}*{c}" for k, c in enumerate(group.capsules)))
+
+
+def pair_of_layers(*arguments: object, **options: object) -> tuple[snn.Conv2d, snn.Conv2d]:
+    """One layer with both backends, in float64, with a bias that is not zero."""
+    torch.manual_seed(0)
+    fourier = snn.Conv2d(*arguments, **options, backend="fourier").double()  # type: ignore[arg-type]
+    dense = snn.Conv2d(*arguments, **options, backend="dense").double()  # type: ignore[arg-type]
+    if fourier.bias is not None:
+        torch.nn.init.normal_(fourier.bias)
+    dense.load_state_dict(fourier.state_dict())
+    return fourier, dense
+
+
+def field(layer: snn.Conv2d, size: tuple[int, int] = (7, 6), batch: int = 2) -> Tensor:
+    return torch.randn(batch, layer.in_type.channels, *size, dtype=layer.weight.dtype, requires_grad=True)
+
+
+def relative(a: Tensor, b: Tensor) -> float:
+    assert a.shape == b.shape
+    return float((a - b).detach().abs().max() / b.detach().abs().max().clamp_min(1e-300))
+
+
+def outcome(layer: snn.Conv2d, x: Tensor) -> list[Tensor]:
+    """The output and all gradients."""
+    torch.manual_seed(1)
+    y = layer(x)
+    wanted = [x, *layer.parameters()]
+    return [y, *torch.autograd.grad(y, wanted, torch.randn_like(y))]
+
+
+def assert_same(fourier: snn.Conv2d, dense: snn.Conv2d, x: Tensor, tolerance: float = 1e-12) -> None:
+    assert fourier.carrier.takes_fourier(fourier, x)
+    for a, b in zip(outcome(fourier, x), outcome(dense, x), strict=True):
+        assert relative(a, b) <= tolerance
+
+
+@pytest.fixture
+def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Tiles, or the plain torch operations that they fall back on."""
+    if request.param == "reference":
+        monkeypatch.setattr(plans, "tiles_available", lambda: False)
+    return request.param
+
+
+# ---------------------------------------------------------------- the algebra
+
+
+@every_group
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_the_isotypic_basis_block_diagonalises_patch_times_fibre(group: FiniteGroup, size: int) -> None:
+    for capsule in group.capsules.values():
+        rho = capsule.representation
+        basis = isotypic_basis(rho, (size, size))
+        product = rho @ st.pixel_patch(group, size)
+        u = basis.transform.reshape(product.dim, product.dim)
+        assert basis.multiplicity == product.type
+        expected = np.zeros((group.order, product.dim, product.dim))
+        at = 0
+        for irrep, copies in zip(group.irreps, product.type, strict=True):
+            for _ in range(copies):
+                expected[:, at : at + irrep.dim, at : at + irrep.dim] = irrep.matrices
+                at += irrep.dim
+        np.testing.assert_allclose(u @ product.matrices @ u.T, expected, atol=1e-12)
+        np.testing.assert_allclose(u @ u.T, np.eye(product.dim), atol=1e-12)
+
+
+@pytest.mark.parametrize("group", [*GROUPS.values(), st.octahedral(), st.cyclic(5)], ids=lambda g: g.name)
+def test_commutants_commute_and_are_orthogonal(group: FiniteGroup) -> None:
+    for irrep in group.irreps:
+        algebra = commutant(irrep)
+        assert len(algebra) == irrep.commutant_dim
+        np.testing.assert_allclose(irrep.matrices[:, None] @ algebra, algebra @ irrep.matrices[:, None], atol=1e-12)
+        gram = np.einsum("aij,bij->ab", algebra, algebra)
+        np.testing.assert_allclose(gram, irrep.dim * np.eye(len(algebra)), atol=1e-12)
+
+
+def test_the_products_cost_what_the_design_says() -> None:
+    """Multiplications per pixel: 12 in place of 64 for a tap and a pair of regular fields, 270 in place of 1440."""
+
+    def cost(into: str, out: str) -> int:
+        blocks = fourier_plan(FieldType(D4, into), FieldType(D4, out), (3, 3)).forward.direction.blocks
+        return sum(block.dim * block.n * block.m for block in blocks)
+
+    assert cost("regular", "regular") == 9 * 12
+    assert cost("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E") == 270
+
+
+@every_group
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_blocks_are_an_invertible_function_of_the_parameters(group: FiniteGroup, adjoint: bool) -> None:
+    bank = BankPlan(every_capsule(group), every_capsule(group, 1), (3, 3))
+    plan = BlockPlan(bank, adjoint=adjoint)
+    weight = torch.randn(2, bank.parameters, dtype=torch.float64)
+    assert sum(block.size for block in plan.direction.blocks) == bank.parameters
+    blocks = plan.expand(weight[0])
+    torch.testing.assert_close(blocks @ weight[1], weight[0] @ plan.collect(weight[1]))  # each other's transpose
+    columns = [
+        plan.expand(row) for row in torch.eye(bank.parameters, dtype=torch.float64)[:: max(1, bank.parameters // 50)]
+    ]
+    assert torch.linalg.matrix_rank(torch.stack(columns)) == len(columns)
+
+
+# ---------------------------------------------------------------- agreement with the dense convolution
+
+
+@every_group
+@both_routes
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4, 5])
+def test_it_is_the_dense_convolution_for_every_capsule(group: FiniteGroup, kernel: int, route: str) -> None:
+    if kernel > 3 and group is D4:
+        types = FieldType(D4, "2*regular + E + A2 + qmr"), FieldType(D4, "E + 2*qm + B1 + r")
+    else:
+        types = every_capsule(group), every_capsule(group, 1)
+    fourier, dense = pair_of_layers(*types, kernel, padding=kernel // 2)
+    assert_same(fourier, dense, field(fourier))
+
+
+@both_routes
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": 3, "padding": 4},  # more than the kernel reaches: the input gradient is cut
+        {"kernel_size": 3, "dilation": 2, "padding": 1},
+        {"kernel_size": 2, "dilation": (2, 3), "padding": (0, 3)},
+        {"kernel_size": 1, "padding": (2, 1)},
+        {"kernel_size": (1, 3), "padding": (0, 1)},
+        {"kernel_size": (3, 2), "padding": (2, 1), "dilation": (1, 2)},
+        {"kernel_size": 3, "padding": 1, "padding_mode": "reflect"},
+        {"kernel_size": 3, "padding": "same", "padding_mode": "circular"},
+        {"kernel_size": 3, "bias": False},
+    ],
+    ids=str,
+)
+def test_options_of_the_convolution(options: dict[str, object], route: str) -> None:
+    for group in (GROUPS["D2"], GROUPS["D1"], C1):
+        fourier, dense = pair_of_layers(every_capsule(group), every_capsule(group, 1), **options)
+        assert_same(fourier, dense, field(fourier))
+
+
+def test_products_of_groups_and_capsules_that_mix_their_channels() -> None:
+    group = st.group_from_matrices([np.diag([-1.0, 1.0]), np.diag([1.0, -1.0])])
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(group.order, group.order)))[0]
+    tilted = st.Capsule(group.regular.change_basis(turn), "tilted")
+    sheared = st.Capsule(group.regular.change_basis(np.eye(group.order) + np.tri(group.order, k=-1)), "sheared")
+    a = FieldType(group, "2*tilted + regular + sheared", capsules=[tilted, sheared])
+    b = FieldType(group, "sheared + 2*tilted", capsules=[tilted, sheared])
+    fourier, dense = pair_of_layers(a, b, 3, padding=1)
+    assert_same(fourier, dense, field(fourier), 1e-11)
+
+
+def test_irreps_that_no_patch_contains_stay_zero() -> None:
+    """A 1×1 kernel takes A1 to the invariants of the output only; B1 gets nothing."""
+    fourier, dense = pair_of_layers(FieldType(D4, "3*A1"), FieldType(D4, "B1 + 2*regular + B1"), 1)
+    assert_same(fourier, dense, field(fourier))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        nothing = snn.Conv2d(FieldType(D4, "A1"), FieldType(D4, "B1"), 1, backend="fourier")
+    assert torch.equal(nothing(torch.randn(1, 1, 3, 3)), torch.zeros(1, 1, 3, 3))
+
+
+@pytest.mark.parametrize("options", [{"stride": 2, "kernel_size": 3}, {"groups": 2, "kernel_size": 3}], ids=str)
+def test_strides_and_groups_are_carried_out_densely(options: dict[str, object]) -> None:
+    fourier, dense = pair_of_layers(FieldType(D4, "2*regular + 2*E"), FieldType(D4, "2*qm"), **options)
+    x = field(fourier, (7, 7))
+    assert not fourier.carrier.takes_fourier(fourier, x)
+    assert torch.equal(fourier(x), dense(x))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
+def test_tiles_agree_with_the_reference_whatever_their_number(
+    threads: int, last: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steerable.nn.fourier.tiles.TILE_PIXELS", 7)
+    monkeypatch.setattr("steerable.nn.fourier.tiles.TILE_BYTES", 1)
+    before = torch.get_num_threads()
+    plan = fourier_plan(every_capsule(C4), every_capsule(C4, 1), (3, 3))
+    torch.manual_seed(0)
+    x = torch.randn(3, plan.bank.in_type.channels, 5, 6, dtype=torch.float64)
+    x = x.to(memory_format=torch.channels_last) if last else x
+    blocks = torch.randn(plan.forward.parameters, dtype=torch.float64)
+    expected = fourier_conv_reference(x, blocks, plan.forward, (1, 1), (1, 1))
+    outer = torch.randn_like(expected)
+    try:
+        torch.set_num_threads(threads)
+        y = plan.tiled.forward(x, blocks, None, (1, 1), (1, 1))
+        gradient = plan.tiled.block_gradient(x, outer, (1, 1), (1, 1))
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert y.is_contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+    assert relative(y, expected) <= 1e-12
+    assert relative(gradient, block_gradient_reference(x, outer, plan.forward, (1, 1), (1, 1))) <= 1e-12
+
+
+@pytest.fixture(params=["openmp", "python"])
+def two_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Two threads of torch's own, or of Python where torch has none to lend."""
+    before = torch.get_num_threads()
+    if request.param == "python":
+        monkeypatch.setattr(workers, "_openmp", lambda: None)
+    elif workers._openmp() is None:
+        pytest.skip("this torch is not built on GNU OpenMP")
+    torch.set_num_threads(2)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def test_two_runs_give_the_same_bits(two_threads: str) -> None:
+    fourier, _ = pair_of_layers(FieldType(D4, "16*regular"), FieldType(D4, "8*regular + 8*E"), 3, padding=1)
+    fourier, x = fourier.float(), field(fourier.float(), (17, 16))
+    for a, b in zip(outcome(fourier, x), outcome(fourier, x), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_every_part_runs_once_without_gradients_on_one_core(two_threads: str) -> None:
+    seen: list[tuple[int, int]] = []
+    grad: list[bool] = []
+    found: list[int] = []
+
+    def part(k: int, n: int) -> None:
+        seen.append((k, n))
+        grad.append(torch.is_grad_enabled())
+
+    for _ in range(3):
+        workers.in_parallel(part)
+    other = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    other.start()
+    other.join()
+    assert sorted(seen) == [(0, 2)] * 3 + [(1, 2)] * 3
+    assert not any(grad)
+    assert torch.is_grad_enabled()
+    assert torch.get_num_threads() == 2
+    assert found == [2]
+
+
+def test_python_threads_use_one_core_each(two_threads: str) -> None:
+    if two_threads != "python":
+        pytest.skip("inside OpenMP's own threads torch does not start others")
+    seen: list[int] = []
+    workers.in_parallel(lambda k, n: seen.append(torch.get_num_threads()))
+    assert seen == [1, 1]
+
+
+def test_an_error_in_a_worker_is_raised(two_threads: str) -> None:
+    def fails(k: int, n: int) -> None:
+        raise ArithmeticError(f"worker {k}")
+
+    with pytest.raises(ArithmeticError, match="worker"):
+        workers.in_parallel(fails)
+
+
+def test_several_threads_may_use_a_layer_at_once(two_threads: str) -> None:
+    fourier, dense = pair_of_layers(FieldType(D4, "4*regular"), FieldType(D4, "4*regular"), 3, padding=1)
+    x = field(fourier, (16, 16)).detach()
+    expected = dense(x)
+    outputs: list[Tensor] = []
+    callers = [threading.Thread(target=lambda: outputs.append(fourier(x))) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert len(outputs) == 4
+    assert all(relative(y, expected) <= 1e-12 for y in outputs)
+
+
+# ---------------------------------------------------------------- precision, gradients, equivariance
+
+
+def test_single_precision() -> None:
+    fourier, dense = pair_of_layers(FieldType(D4, "8*regular + 4*E"), FieldType(D4, "8*qm + 4*A1"), 3, padding=1)
+    exact = dense(x := field(fourier, (9, 9)))
+    y = fourier.float()(x.float())
+    assert y.dtype == torch.float32
+    assert relative(y.double(), exact) <= 1e-5
+    assert relative(y.double(), exact) <= 2 * relative(dense.float()(x.float()).double(), exact)
+
+
+def test_half_precision_is_rounded_once() -> None:
+    fourier, dense = pair_of_layers(FieldType(D4, "4*regular"), FieldType(D4, "4*regular"), 3, padding=1)
+    fourier, rounded = fourier.bfloat16(), dense.bfloat16()
+    x = field(fourier)
+    y = fourier(x)
+    exact = rounded.double()(x.double())
+    assert y.dtype == torch.bfloat16
+    assert relative(y.double(), exact) <= 2**-8
+
+
+@both_routes
+@pytest.mark.parametrize("group", [D4, C4], ids=["D4", "C4"])
+def test_gradients_and_their_gradients_agree_with_finite_differences(group: FiniteGroup, route: str) -> None:
+    fourier, _ = pair_of_layers(FieldType(group, "regular + E"), FieldType(group, "E + 2*A1"), 3, padding=1)
+    x = field(fourier, (3, 4), batch=1)
+
+    def run(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        parameters = {"weight": weight, "bias": bias}
+        return torch.func.functional_call(fourier, parameters, (x,))
+
+    inputs = (x, fourier.weight.detach().requires_grad_(), fourier.bias.detach().requires_grad_())
+    assert torch.autograd.gradcheck(run, inputs)
+    assert torch.autograd.gradgradcheck(run, inputs, fast_mode=True)
+
+
+def test_the_operations_pass_torchs_own_checks() -> None:
+    plan = fourier_plan(FieldType(D4, "regular"), FieldType(D4, "E + A1"), (3, 3))
+    weight = torch.randn(plan.forward.parameters, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(1, 8, 3, 3, dtype=torch.float64, requires_grad=True)
+    torch.library.opcheck(operations._blocks, (weight, plan.key))
+    arguments = (
+        x,
+        fourier_blocks(weight, plan).detach().requires_grad_(),
+        None,
+        weight.detach(),
+        plan.key,
+        [1, 1],
+        [1, 1],
+    )
+    torch.library.opcheck(operations._conv, arguments)
+    y = fourier_conv(x, fourier_blocks(weight, plan), None, weight, plan, (1, 1), (1, 1))
+    torch.testing.assert_close(y, F.conv2d(x, plan.bank.expand(weight, torch.tensor(plan.bank.basis)), padding=1))
+
+
+@every_group
+def test_it_is_equivariant(group: FiniteGroup) -> None:
+    fourier, _ = pair_of_layers(every_capsule(group), every_capsule(group, 1), 3, padding=1)
+    assert st.testing.equivariance_error(fourier, field(fourier, (5, 5)).detach()) <= 1e-12
+
+
+# ---------------------------------------------------------------- one layer, two backends
+
+
+def test_the_state_dict_does_not_know_the_backend() -> None:
+    fourier, dense = pair_of_layers(FieldType(D4, "2*regular"), FieldType(D4, "E + qm"), 3)
+    assert list(fourier.state_dict()) == list(dense.state_dict()) == ["weight", "bias"]
+    x = field(fourier)
+    expected = dense(x)
+    dense.backend = "fourier"
+    assert relative(dense(x), expected) <= 1e-12
+    fourier.backend = "dense"
+    assert torch.equal(fourier(x), expected)
+    assert "backend=dense" in repr(fourier)
+    assert "backend" not in repr(snn.Conv2d(fourier.in_type, fourier.out_type, 3))
+
+
+def test_an_unknown_backend_is_refused() -> None:
+    message = "unknown backend 'furier'. Did you mean `fourier`?"
+    with pytest.raises(ValueError, match="unknown backend") as error:
+        snn.Conv2d(FieldType(D4, "A1"), FieldType(D4, "A1"), 3, backend="furier")  # type: ignore[arg-type]
+    assert str(error.value).startswith(message)
+
+
+def test_copies_and_pickles_share_the_plan_and_to_plain_is_dense() -> None:
+    fourier, _ = pair_of_layers(FieldType(D4, "2*regular"), FieldType(D4, "E + qm"), 3)
+    x = field(fourier)
+    for twin in (copy.deepcopy(fourier), pickle.loads(pickle.dumps(fourier))):
+        assert twin.backend == "fourier"
+        assert twin.carrier.plan is fourier.carrier.plan
+        assert torch.equal(twin(x), fourier(x))
+    plain = snn.to_plain(fourier)
+    assert type(plain) is torch.nn.Conv2d
+    assert relative(plain(x), fourier(x)) <= 1e-12
+
+
+def test_kept_blocks_are_never_stale() -> None:
+    fourier, dense = pair_of_layers(FieldType(D4, "2*regular"), FieldType(D4, "E + qm"), 3)
+    fourier.eval()
+    x = field(fourier).detach()
+    with torch.no_grad():
+        assert torch.equal(fourier(x), fourier(x))
+        for change in (lambda p: p.mul_(2), lambda p: p.data.add_(1)):
+            change(fourier.weight)
+            dense.load_state_dict(fourier.state_dict())
+            assert relative(fourier(x), dense(x)) <= 1e-12
+    with torch.inference_mode():
+        assert relative(fourier(x), dense(x)) <= 1e-12
+
+
+def test_plans_live_as_long_as_their_layers() -> None:
+    types = FieldType(D4, "3*E + 5*B2"), FieldType(D4, "7*A2 + E")
+    plan = fourier_plan(*types, (3, 3))
+    assert fourier_plan(*types, (3, 3)) is plan
+    key = plan.key
+    del plan
+    with pytest.raises(RuntimeError, match="no longer exists"):
+        operations.plan_by_key(key)
+
+
+def test_tiles_of_all_directions_have_the_rows_of_their_blocks() -> None:
+    for adjoint, kernel in itertools.product((False, True), (1, 2, 3)):
+        bank = BankPlan(every_capsule(D4), every_capsule(D4, 1), (kernel, kernel))
+        tiled = TiledConvolution(BlockPlan(bank, adjoint=adjoint))
+        direction = tiled.direction
+        assert tiled.spectrum.layout.width == sum(b.dim * b.m for b in direction.blocks)
+        assert tiled.inverse.layout.width == sum(b.dim * b.n for b in direction.blocks)
+
+
+def test_kernels_compile_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    from steerable.nn.fourier import kernels
+
+    whole = kernels.numba.njit
+
+    def nowhere_to_write(function: object, **options: object) -> object:
+        if options.get("cache"):
+            raise RuntimeError("cannot cache function: no locator available")
+        return whole(function, **options)
+
+    monkeypatch.setattr(kernels.numba, "njit", nowhere_to_write)
+    out = np.zeros(2)
+    terms, index = np.array([[1, 0]], dtype=np.uint64), np.uint64
+    add = kernels._compiled(kernels._add_runs)
+    add(out, index(0), index(2), index(2), index(1), np.arange(4.0), index(0), terms, np.ones(1), index(0), index(1))
+    np.testing.assert_array_equal(out, [1.0, 2.0])

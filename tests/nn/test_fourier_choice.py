@@ -1,0 +1,286 @@
+"""``backend="auto"``: measured once, remembered, out of the way everywhere else."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import steerable as st
+from steerable import FieldType
+from steerable import nn as snn
+from steerable.nn.fourier import carrier, choice
+from steerable.nn.fourier.choice import ChoiceStore, by_rule, cache_folder, choice_store, measured
+
+pytest.importorskip("numba")
+
+D4 = st.dihedral(4)
+REGULAR = FieldType(D4, "4*regular")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache folder for each test, and nothing too small or too narrow to be measured."""
+    monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(carrier, "MEASURED_FROM", 0)
+    monkeypatch.setattr(carrier, "FEWEST_COPIES", 1)
+    choice._store.cache_clear()
+    yield tmp_path / "convolutions.json"
+    choice._store.cache_clear()
+
+
+@pytest.fixture
+def measurements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The result of every measurement that is made, always Fourier."""
+    made: list[str] = []
+
+    def always_fourier(layer: snn.Conv2d, x: Tensor) -> str:
+        made.append("fourier")
+        return "fourier"
+
+    monkeypatch.setattr(carrier, "_measure", always_fourier)
+    return made
+
+
+def layer(**options: object) -> snn.Conv2d:
+    return snn.Conv2d(REGULAR, REGULAR, 3, padding=1, **options)  # type: ignore[arg-type]
+
+
+def field(size: int = 6, **options: object) -> Tensor:
+    return torch.randn(2, REGULAR.channels, size, size, **options)  # type: ignore[call-overload]
+
+
+def chosen(conv: snn.Conv2d, x: Tensor) -> str:
+    return "fourier" if conv.carrier.takes_fourier(conv, x) else "dense"
+
+
+# ---------------------------------------------------------------- measured once, remembered
+
+
+def test_each_shape_is_measured_once_and_remembered_on_disk(own_cache: Path, measurements: list[str]) -> None:
+    conv = layer()
+    for _ in range(3):
+        assert chosen(conv, field()) == "fourier"
+    assert len(measurements) == 1
+    conv(field(7))
+    assert len(measurements) == 2
+    with torch.no_grad():
+        conv(field(7))  # without gradients it is another question
+    assert len(measurements) == 3
+    assert set(json.loads(own_cache.read_text())["choices"].values()) == {"fourier"}
+    choice._store.cache_clear()  # as in a new process
+    assert chosen(layer(), field()) == "fourier"
+    assert len(measurements) == 3
+
+
+def test_another_machine_version_or_thread_count_asks_anew(
+    measurements: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer()(field())
+    monkeypatch.setattr(choice, "_environment", lambda device: ("another machine",))
+    layer()(field())
+    assert len(measurements) == 2
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(before + 1)
+        layer()(field())
+    finally:
+        torch.set_num_threads(before)
+    assert len(measurements) == 3
+
+
+def test_a_real_measurement_is_not_seen_from_outside() -> None:
+    conv, x = layer(), field(requires_grad=True)
+    calls: list[object] = []
+    conv.register_forward_hook(lambda *_: calls.append("forward"))
+    conv.weight.register_hook(lambda g: calls.append("gradient"))
+    conv.weight.register_post_accumulate_grad_hook(lambda p: calls.append("accumulated"))
+    random, weight = torch.get_rng_state(), conv.weight.detach().clone()
+    y = conv(x)
+    assert calls == ["forward"]
+    assert torch.equal(torch.get_rng_state(), random)
+    assert torch.equal(conv.weight, weight)
+    assert conv.weight.grad is None
+    assert x.grad is None
+    y.sum().backward()
+    assert calls == ["forward", "gradient", "accumulated"]
+    assert chosen(conv, x) in ("dense", "fourier")
+    assert conv.backend == "auto"
+
+
+def test_both_choices_give_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    conv, x = layer().double(), field(dtype=torch.float64)
+    outputs = []
+    for result in ("dense", "fourier"):
+        monkeypatch.setattr(carrier, "_measure", lambda layer, x, result=result: result)
+        conv.backend = "auto"
+        monkeypatch.setenv("STEERABLE_CACHE_DIR", "")
+        choice._store.cache_clear()
+        assert chosen(conv, x) == result
+        outputs.append(conv(x))
+    torch.testing.assert_close(outputs[0], outputs[1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("dense", "fourier", "expected"), [(1.0, 0.9, "fourier"), (1.0, 0.99, "dense"), (1.0, 1.5, "dense")]
+)
+def test_fourier_has_to_be_clearly_faster(
+    dense: float, fourier: float, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(choice.time, "perf_counter", lambda: now[0])
+
+    def taking(seconds: float, first: float) -> object:
+        runs = iter([first])
+
+        def run() -> None:
+            now[0] += next(runs, seconds)
+
+        return run
+
+    # The first run compiles, and does not count.
+    assert measured(taking(dense, 9.0), taking(fourier, 99.0), lambda: None) == expected  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- where nothing is measured
+
+
+def test_small_convolutions_are_dense_without_a_measurement(
+    own_cache: Path, measurements: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carrier, "MEASURED_FROM", choice.MEASURED_FROM)
+    assert chosen(layer(), field()) == "dense"
+    assert not measurements
+    assert not own_cache.exists()
+    assert chosen(layer(), torch.randn(64, REGULAR.channels, 32, 32)) == "fourier"
+
+
+def test_narrow_layers_and_groups_without_symmetry_are_dense(
+    measurements: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = FieldType(st.trivial(), "32*A")
+    assert chosen(snn.Conv2d(none, none, 3, padding=1), torch.randn(2, 32, 6, 6)) == "dense"
+    monkeypatch.setattr(carrier, "FEWEST_COPIES", choice.FEWEST_COPIES)
+    assert chosen(layer(), field()) == "dense"
+    assert not measurements
+
+
+def test_named_backends_are_never_measured(measurements: list[str]) -> None:
+    assert chosen(layer(backend="dense"), field()) == "dense"
+    assert chosen(layer(backend="fourier"), field()) == "fourier"
+    assert not measurements
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch.func's own
+def test_compilers_and_transforms_get_the_dense_form(measurements: list[str]) -> None:
+    conv, x = layer().eval(), field()
+    graphs: list[str] = []
+
+    def collect(graph: torch.fx.GraphModule, inputs: object) -> object:
+        graphs.append(graph.print_readable(print_output=False))
+        return graph.forward
+
+    torch._dynamo.reset()
+    torch.compile(conv, fullgraph=True, backend=collect)(x)
+    torch._dynamo.reset()
+    assert "conv2d" in graphs[0]
+    torch.func.functional_call(conv, {"weight": conv.weight.detach()}, (x,))
+    torch.func.vmap(conv)(torch.stack([x, x]))
+    torch.func.jvp(conv, (x,), (x,))
+    torch.export.export(conv, (x,))
+    assert not measurements
+
+
+def test_without_numba_it_is_dense(measurements: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carrier, "tiles_available", lambda: False)
+    assert chosen(layer(), field()) == "dense"
+    assert not measurements
+
+
+def test_deterministic_algorithms_go_by_a_rule(measurements: list[str]) -> None:
+    wide = FieldType(D4, "32*regular")
+    x = torch.randn(2, wide.channels, 16, 16)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert chosen(layer(), field()) == "dense"
+        assert chosen(snn.Conv2d(wide, wide, 3, padding=1), x) == "fourier"
+        assert chosen(snn.Conv2d(wide, wide, 1), x) == "dense"
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert not measurements
+    assert by_rule(1000, 9, 10) == "dense"
+
+
+def test_dtypes_that_do_not_agree_are_left_to_torchs_own_message(measurements: list[str]) -> None:
+    with pytest.raises(RuntimeError, match="type"):
+        layer()(field(dtype=torch.float64))
+    assert not measurements
+
+
+# ---------------------------------------------------------------- the file
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"format": 99, "choices": {"key": "fourier"}}',
+        '{"format": 1}',
+        '{"format": 1, "choices": ["key"]}',
+        '{"format": 1, "choices": {"key": "furier"}}',
+        "\x00\xff",
+    ],
+)
+def test_a_damaged_file_is_replaced(content: str, own_cache: Path) -> None:
+    own_cache.write_bytes(content.encode("latin-1"))
+    store = ChoiceStore(own_cache)
+    assert store.get("key") is None
+    store.put("key", "dense")
+    assert ChoiceStore(own_cache).get("key") == "dense"
+
+
+def test_what_other_processes_wrote_is_kept(own_cache: Path) -> None:
+    one, two = ChoiceStore(own_cache), ChoiceStore(own_cache)
+    assert one.get("a") is two.get("b") is None
+    one.put("a", "fourier")
+    two.put("b", "dense")
+    both = ChoiceStore(own_cache)
+    assert (both.get("a"), both.get("b")) == ("fourier", "dense")
+    assert [file.name for file in own_cache.parent.iterdir()] == [own_cache.name]  # no leftovers
+
+
+def test_the_file_does_not_grow_without_end(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "LARGEST_FILE", 3)
+    store = ChoiceStore(own_cache)
+    for k in range(5):
+        store.put(str(k), "dense")
+    assert list(json.loads(own_cache.read_text())["choices"]) == ["2", "3", "4"]
+
+
+def test_a_folder_that_cannot_be_written_is_done_without(tmp_path: Path, measurements: list[str]) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    store = ChoiceStore(blocked / "convolutions.json")
+    store.put("key", "fourier")
+    assert store.get("key") == "fourier"
+    assert blocked.read_text() == ""
+
+
+def test_the_folder_is_the_users_and_can_be_moved_or_switched_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measurements: list[str]
+) -> None:
+    assert cache_folder() == tmp_path
+    monkeypatch.setenv("STEERABLE_CACHE_DIR", "")
+    assert cache_folder() is None
+    assert choice_store().path is None
+    layer()(field())
+    assert not list(tmp_path.iterdir())
+    monkeypatch.delenv("STEERABLE_CACHE_DIR")
+    monkeypatch.setattr(choice.sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", "somewhere")
+    assert cache_folder() == Path("somewhere/steerable")
