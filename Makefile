@@ -6,7 +6,7 @@
 #   make format  rewrite the code in the project's format
 #   make lint, make types, make tests, make doctests, make docs   the parts of make test
 #   make browser install Chromium for the explorer's tests, where that is possible (root on Debian)
-#   make bench   timings of the foundation
+#   make bench   timings of the foundation, of single convolutions and of the paper's network, beside plain torch
 #   make clean   remove .venv, caches and output
 
 PYTHON ?= python3
@@ -76,6 +76,8 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/python benchmarks/foundation.py --json $(OUT)/benchmarks/foundation.json
+	@$(BIN)/python benchmarks/convolution.py --json $(OUT)/benchmarks/convolution.json
+	@$(BIN)/python benchmarks/network.py --copies 8 --batch 32 --json $(OUT)/benchmarks/network.json
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

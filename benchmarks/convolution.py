@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from steerable import FieldType, __version__, dihedral
+from steerable import FieldType, __version__, dihedral, group_named
 from steerable import nn as snn
 from steerable.nn.fourier.carrier import Backend
 from steerable.plans import resnet_plan
@@ -49,7 +49,10 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """Regular fields of several widths, and the convolutions inside the paper's (400, 160) network, stage by stage."""
+    """Regular fields of several widths, the paper's convolutions, and 256 channels under groups of several orders.
+
+    n counts the copies of the paper's mixes: its (400, 160) network has 20, 40 and 80 in its three stages.
+    """
     for kernel, size, copies in (
         *((3, 32, n) for n in (8, 16, 32)),
         *((3, 16, n) for n in (8, 16, 32, 64)),
@@ -61,10 +64,14 @@ def cases() -> Iterator[Case]:
     ):
         regular = FieldType(D4, f"{copies}*regular")
         yield Case(f"regular-{copies}", regular, regular, kernel, size)
-    for block in resnet_plan(depth=14, copies=20).blocks[1::2]:
-        stage, size = block.name.partition(".")[0], {"stage1": 32, "stage2": 16, "stage3": 8}[block.name[:6]]
+    for copies, size in ((8, 32), (20, 32), (40, 16), (80, 8)):
+        block = resnet_plan(depth=14, copies=copies).blocks[1]
         for conv, role in zip(block.convolutions[:2], ("stream→inner", "inner→stream"), strict=True):
-            yield Case(f"paper-{stage} {role}", conv.in_type, conv.out_type, 3, size)
+            yield Case(f"paper n={copies} {role}", conv.in_type, conv.out_type, 3, size)
+    for name in ("C1", "C2", "C4", "D4"):
+        group = group_named(name)
+        regular = FieldType(group, f"{256 // group.order}*regular")
+        yield Case(f"256 channels under {name}", regular, regular, 3, 16)
 
 
 class Contestant:

@@ -50,6 +50,15 @@ def test_cost_of_a_pair_and_of_the_papers_network() -> None:
         (("train", "digits", "--out", "x", "--validation", "1.5"), "validation is a share below 1 or a number"),
         (("train", "digits", "--out", "x", "--params", "9", "-mcopies=2"), "and copies=2 gives it already"),
         (("train", "digits", "--out", "x", "-mhead=tail"), "head is one of linear, invariant, max; got 'tail'"),
+        (("train", "digits", "--out", "x", "-mcopies=many"), "ResNet: copies is a whole number, got 'many'"),
+        (("train", "digits", "--out", "x", "-mnum_classes=5"), "num_classes comes from the images"),
+        (("train", "digits", "--out", "x", "-min_channels=7"), "in_channels comes from the images"),
+        (("train", "digits", "--out", "x", "--params", "9"), "parameters=9 is too few: the smallest resnet"),
+        (("train", "digits", "--out", "x", "--params", "9000000000"), "parameters is a number ≤ 1,000,000,000"),
+        (("train", "digits", "--out", "x", "--minutes", "inf"), "minutes is a positive time, got inf"),
+        (("train", "digits", "--out", "x", "--seed", str(10**25)), "seed is a number ≤ 4,294,967,295"),
+        (("train", "digits", "--out", "x", "--image-size", "100000"), "image_size is a number ≤ 4,096, got 100000"),
+        (("train", "", "--out", "x"), "the data set's name is empty"),
     ],
 )
 def test_mistakes_are_one_message_and_exit_code_2(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:

@@ -284,6 +284,7 @@ def test_equal_parameters(make: Callable[[], nn.Module], group: str) -> None:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_it_trains_and_the_plain_network_is_left_alone(name: str) -> None:
+    torch.manual_seed(0)  # all of a narrow layer's ReLUs may be off by chance
     make, channels = NETWORKS[name]
     plain = make()
     before = {key: value.clone() for key, value in plain.state_dict().items()}
@@ -342,6 +343,18 @@ def test_dtype_and_mode_follow_the_plain_network() -> None:
     assert not any(m.training for m in net.modules())
 
 
+def test_a_network_without_storage() -> None:
+    with torch.device("meta"):
+        net = st.convert(vgg(), D4)
+    assert {p.device.type for p in net.parameters()} == {"meta"}
+    assert net.report.checked_size == 32
+
+
+def test_parameters_that_cannot_be_matched_are_not_called_equal() -> None:
+    report = st.convert(nn.Conv2d(3, 8, 3), D4, match="parameters").report  # nothing hidden to widen
+    assert "In all 224 → 80 parameters; D4, equal parameters as nearly as hidden layers allow" in str(report)
+
+
 def test_what_is_computed_for_nothing_is_left_out() -> None:
     net = st.convert(Unused(), D4)
     assert [row.path for row in net.report.rows] == ["conv"]
@@ -358,7 +371,7 @@ def test_the_report_lists_every_replacement() -> None:
         "3       Conv2d 16 → 2  Conv2d 2*regular → 2*A1             34 → 6",
         "In all 482 → 62 parameters; D4, equal channels.",
         "Exactly equivariant on 32×32 inputs, for instance.",
-        "0: stride 2 is now a mean over 2×2 pixels, exact on sizes that it divides.",
+        "0: stride 2 is now a mean over 2×2 pixels on sizes that it divides.",
     ]
     assert sum(row.parameters_after for row in net.report.rows) == net.report.parameters_after
 
@@ -449,6 +462,70 @@ def test_layers_of_stride_two_are_exact_on_even_sizes(kind: str, kernel: int, pa
     net, x = st.convert(plain, D4), images(3, 20)
     st.testing.assert_equivariant(net, x)  # an EquivarianceWarning would be an error
     assert net(x).shape == plain(x).shape
+
+
+@pytest.mark.parametrize("group", ["D4", "D1"])
+@pytest.mark.parametrize("size", [(28, 28), (33, 33), (27, 50)])
+@pytest.mark.parametrize(
+    "layer",
+    [nn.Conv2d(8, 8, 3, 2, 1), nn.Conv2d(8, 8, 1, 2), nn.Conv2d(8, 8, 7, 4, 3), nn.MaxPool2d(2), nn.MaxPool2d(3, 2, 1),
+     nn.MaxPool2d(3), nn.MaxPool2d(2, 3), nn.AvgPool2d(3, 2, 1), nn.AvgPool2d(2)],
+    ids=str,
+)  # fmt: skip
+def test_strides_are_exact_on_every_size(layer: nn.Module, size: tuple[int, int], group: str) -> None:
+    """And give the plain network's sizes: a mean over 2×2 pixels on even ones, every second pixel on odd ones."""
+    plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), layer, nn.Conv2d(8, 2, 1)).double()
+    net = st.convert(plain, group)
+    x = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    y = net(x)
+    assert y.shape == plain(x).shape
+    assert y.std() > 0
+    for turns in (0, 1, 2, 3) if group == "D4" else (0,):
+        for mirror in (lambda z: z, lambda z: z.flip(-1)):
+            seen = mirror(torch.rot90(x, turns, (-2, -1)))
+            torch.testing.assert_close(net(seen), mirror(torch.rot90(y, turns, (-2, -1))), atol=1e-12, rtol=1e-12)
+    torch.testing.assert_close(snn.to_plain(net)(x), y)
+
+
+class Pools(nn.Module):
+    """Some way of taking the mean, or the greatest value, over all pixels."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.conv, self.head, self.function = nn.Conv2d(3, 16, 3), nn.Linear(16, 5), function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.function(self.conv(x)))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.mean(3).mean(2),
+        lambda x: x.mean(-1).mean(-1),
+        lambda x: x.amax(2).amax(-1),
+        lambda x: x.flatten(2).mean(2),
+        lambda x: torch.flatten(x, 2).amax(-1),
+        lambda x: x.view(x.size(0), x.size(1), -1).mean(dim=2),
+        lambda x: F.adaptive_avg_pool2d(x, 1).squeeze(-1).squeeze(-1),
+        lambda x: F.adaptive_avg_pool2d(x, 1).squeeze(3).squeeze(2),
+        lambda x: F.adaptive_max_pool2d(x, (1, 1)).squeeze((2, 3)),
+        lambda x: F.adaptive_avg_pool2d(x, 1)[:, :, 0, 0],
+    ],
+)
+def test_pooling_in_two_steps_is_pooling(function: Callable[[Tensor], Tensor]) -> None:
+    plain, x = Pools(function).double(), images(3, 12)
+    net = st.convert(plain, D4)
+    st.testing.assert_equivariant(net, x)
+    assert net(x).shape == plain(x).shape
+
+
+@pytest.mark.parametrize("name", ["residual", "vgg", "wide"])
+def test_the_output_begins_small(name: str) -> None:
+    """Else the first steps of training blow up: He's rule gives several times as much behind a mean over pixels."""
+    torch.manual_seed(0)
+    plain, x = NETWORKS[name][0](), images(3, dtype=torch.float32)
+    assert sum(st.convert(plain, D4)(x).std().item() for _ in range(5)) / 5 < 1
 
 
 @pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 2), (4, 2), (5, 3), (3, 1)])
@@ -585,7 +662,25 @@ def between(*layers: nn.Module) -> nn.Module:
         (Calls(lambda x: torch.cat([x, x], 2)), r"`cat` in .*: only channels, dim=1"),
         (Calls(lambda x: x / x), r"`truediv` in .*: division by a field"),
         (Calls(lambda x: 1 / x), r"`truediv` in .*: only a number may be combined"),
-        (Calls(lambda x: x.flatten(2)), r"`flatten` in .*: it flattens dimensions 2 to -1"),
+        (
+            Calls(lambda x: x.flatten(2)),
+            r"`last` \(Conv2d\): it gets \(batch, channels, length\), of which only a mean",
+        ),
+        (Calls(lambda x: x.flatten(0)), r"`flatten` in .*: it flattens dimensions 0 to -1"),
+        (Calls(lambda x: x.mean(3).amax(2)), r"`amax` in .*: only over all pixels, dim=\(2, 3\)"),
+        (Calls(lambda x: x.mean(3).squeeze(-1)), r"`squeeze` in .*: a reshape to \(-1,\) is not known"),
+        (Calls(lambda x: x.view(x.size(0), 4, -1).mean(2)), r"`view` in .*: a reshape to \(size, 4, -1\)"),
+        (Calls(lambda x: x.mean((2, 3)).squeeze(-1)), r"`squeeze` in .*: it takes the dimension of the channels away"),
+        (
+            nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)),
+            r"`0` \(Flatten\): it flattens the image itself.* 3072 values",
+        ),
+        (
+            nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(2)),
+            r"the network \(Sequential\): it gets \(batch, channels, le",
+        ),
+        (between(nn.utils.spectral_norm(nn.Conv2d(16, 8, 3))), r"`1\.0` \(Conv2d\): its weights are computed from oth"),
+        (nn.DataParallel(between(nn.ReLU())), r"the network \(DataParallel\): .* Convert that one, its \.module"),
         (Calls(lambda x: x.view(-1, 64)), r"`view` in .*: it lays several pixels of 16 channels side by side"),
         (Calls(lambda x: x.view(-1, 16, 4, 4)), r"`view` in .*: a reshape to \(-1, 16, 4, 4\)"),
         (Calls(lambda x: x + x.mean((2, 3))), r"`add` in .*: a map of pixels and a vector"),
@@ -604,6 +699,13 @@ def between(*layers: nn.Module) -> nn.Module:
 )
 def test_refusals_name_the_place_and_say_why(plain: nn.Module, complaint: str) -> None:
     with pytest.raises(ConversionError, match=f"cannot convert {complaint}"):
+        st.convert(plain, D4)
+
+
+def test_a_network_that_cannot_be_copied_is_refused() -> None:
+    plain = nn.Sequential(nn.Conv2d(3, 8, 3))
+    plain.last = plain(torch.zeros(1, 3, 8, 8))  # type: ignore[assignment]
+    with pytest.raises(ConversionError, match=r"the network \(Sequential\): it cannot be copied \(RuntimeError"):
         st.convert(plain, D4)
 
 
@@ -628,6 +730,12 @@ def test_other_arguments_are_checked() -> None:
     assert st.convert(nn.ReLU(), D4, in_channels=2).in_type == st.FieldType(D4, "2*A1")
     with pytest.raises(ValueError, match="has 16 channels, but the network returns 8"):
         st.convert(plain, D4, out_type=st.FieldType(D4, "2*regular"))
+    assert st.convert(plain, D4, out_type="regular").out_type == st.FieldType(D4, "regular")
+    with pytest.raises(TypeError, match="expected out_type to be a FieldType or its text, got int 8"):
+        st.convert(plain, D4, out_type=8)  # type: ignore[arg-type]
+    for wrong in (0, "3"):
+        with pytest.raises(ValueError, match="in_channels is a whole number ≥ 1, got"):
+            st.convert(plain, D4, in_channels=wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="out_type is a type of D4, got one of C4"):
         st.convert(plain, D4, out_type=st.FieldType(st.cyclic(4), "2*regular"))
     with pytest.raises(ValueError, match="cannot be chosen"):

@@ -50,6 +50,12 @@ def test_the_tables_of_the_experiments_are_made_from_their_results() -> None:
     assert process.returncode == 0, process.stderr
 
 
+def test_the_tables_of_the_speed_page_are_made_from_benchmarks() -> None:
+    script = EXAMPLES.parent / "benchmarks" / "speed_page.py"
+    process = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+
+
 @pytest.mark.parametrize(
     "folder",
     sorted(path.parent for path in (EXAMPLES.parent / "experiments").glob("*/experiment.toml")),

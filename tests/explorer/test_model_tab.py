@@ -72,12 +72,13 @@ def test_only_run_folders_below_the_root_are_opened(runs: Path, tmp_path: Path) 
     ("text", "message"),
     [
         ("", "no run folder was given"),
+        (None, "no run folder was given"),
         ("unfinished", "`unfinished` is no finished run folder: it has no results.json"),
         ("nothing", "`nothing` is no finished run folder"),
         (".", "is no finished run folder"),
     ],
 )
-def test_other_folders_are_refused_in_words(runs: Path, text: str, message: str) -> None:
+def test_other_folders_are_refused_in_words(runs: Path, text: str | None, message: str) -> None:
     assert message in html.unescape(model_page(runs, text, "digit 3", None))
 
 

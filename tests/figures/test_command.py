@@ -13,7 +13,7 @@ def figures(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_writes_what_it_names(tmp_path: Path) -> None:
-    run = figures("--out", str(tmp_path / "new"), "--group", "C8", "--format", "svg")
+    run = figures("--out", str(tmp_path / "new"), "--group", "C8", "--format", " svg")
     assert run.returncode == 0, run.stderr
     written = [Path(line) for line in run.stdout.splitlines()]
     assert sorted(written) == sorted((tmp_path / "new").iterdir())

@@ -111,8 +111,18 @@ def test_equal_parameters() -> None:
         ("resnet", {"num_classes": 0}, "num_classes is at least 1, got 0"),
         ("plain_resnet", {"depth": 10}, "depth is 6·blocks"),
         ("plain_resnet", {"width": 0}, "are at least 1; got 0"),
+        ("resnet", {"copies": "many"}, "ResNet: copies is a whole number, got 'many'"),
+        ("resnet", {"copies": 1.5}, "ResNet: copies is a whole number, got 1.5"),
+        ("plain_resnet", {"width": True}, "PlainResNet: width is a whole number, got True"),
     ],
 )
 def test_bad_options_are_refused(name: str, options: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         models.build_model(name, **options)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_network_runs_on_the_meta_device(training: bool) -> None:
+    with torch.device("meta"):
+        net = models.resnet(8, 1).train(training)
+        assert net(torch.empty(2, 3, 32, 32)).shape == (2, 10)

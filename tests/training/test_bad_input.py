@@ -255,6 +255,10 @@ TABLE_GOES_ON = {
     "a folder for a file": (ROWS + "images,apple\n", r"`images` \(line 12: the file is a folder\)"),
     "a file without a label": (ROWS + "images/a0.png, \n", r"`images/a0.png` \(line 12 has no label\)"),
     "a row that ends early": (ROWS + "images/a0.png\n", r"`images/a0.png` \(line 12 has no label\)"),
+    "a name that no file can have": (
+        ROWS + "x" * 300 + "/a.png,apple\n",
+        "line 12: the file cannot be looked for: File",
+    ),
     "a row without a file": (ROWS + ",apple\n", r"`line 12` \(it has no file\)"),
     "a file listed twice": (ROWS + "images/a0.png,apple\n", "lists `images/a0.png` more than once; each is used once"),
     "a file with two labels": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,6 +116,51 @@ def test_a_trained_model_is_loaded_evaluated_and_predicts(finished: Path, tmp_pa
 def test_an_unfinished_run_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no run folder, or its run has not finished"):
         TrainedModel.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "complaint"),
+    [
+        ("model/model.safetensors", "junk", "SafetensorError"),
+        ("model/model.safetensors", None, "FileNotFoundError"),
+        ("model/normalisation.safetensors", "junk", "SafetensorError"),
+        ("results.json", "[]", "TypeError"),
+        ("results.json", "{}", "KeyError"),
+        ("config.json", "no JSON", "JSONDecodeError"),
+    ],
+)
+def test_a_damaged_run_is_refused_in_words(
+    finished: Path, tmp_path: Path, file: str, content: str | None, complaint: str
+) -> None:
+    run = tmp_path / "copy"
+    shutil.copytree(finished, run)
+    (run / file).unlink()
+    if content is not None:
+        (run / file).write_text(content)
+    with pytest.raises(ValueError, match=f"the run `copy` cannot be loaded: {complaint}: .*train or export it again"):
+        TrainedModel.load(run)
+
+
+def test_a_run_whose_config_is_damaged_is_not_resumed(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("no JSON")
+    with pytest.raises(FileExistsError, match=r"holds a run whose config\.json cannot be read: Expecting value"):
+        train(config(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"epochs = 'x'", "not supported between instances of 'str' and 'int'"),
+        (b"[[[", "at line 1, column"),
+        (b"foo = 1", "a recipe has no setting `foo`"),
+        (b"\xff\xfe", "'utf-8' codec"),
+    ],
+)
+def test_a_recipe_file_with_mistakes_is_named(content: bytes, complaint: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"mine.toml cannot be used: .*{complaint}"):
+        load_recipe(str(path))
 
 
 def command(folder: Path, *more: str) -> list[str]:

@@ -25,7 +25,7 @@ def figures(
     """Draw the paper's figures, and a group's tables and irreps, from what the library computes."""
     from steerable.figures import write_figures
 
-    for path in write_figures(out, group_named(group), formats=tuple(formats.split(","))):
+    for path in write_figures(out, group_named(group), formats=tuple(name.strip() for name in formats.split(","))):
         console.print(str(path), soft_wrap=True, highlight=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from torch import fx, nn
@@ -14,6 +15,8 @@ from steerable.conversion.report import ReportRow
 from steerable.conversion.widths import Widths
 from steerable.conversion.windows import Downsampling
 from steerable.fields import FieldType
+from steerable.nn.filter_bank import FilterBankModule
+from steerable.nn.init import he_
 
 __all__ = ["build", "count_parameters"]
 
@@ -26,7 +29,7 @@ def build(plan: Plan, widths: Widths, downsampling: Downsampling) -> tuple[fx.Gr
     values = {plan.image: graph.placeholder("x")}
     modules: dict[str, nn.Module] = {}
     made: dict[tuple[str, tuple[FieldType, ...], FieldType], str] = {}
-    rows, scalars = [], _scalar_stage(plan)
+    rows, scalars, last = [], _scalar_stage(plan), {leaf for leaf in plan.out_fibre.leaves if leaf.scalar}
     for step in plan.steps:
         inputs = tuple(values[plan.aliases.get(node, node)] for node in step.inputs)
         before, after = tuple(widths.type_of(fibre) for fibre in step.before), widths.type_of(step.after)
@@ -43,6 +46,8 @@ def build(plan: Plan, widths: Widths, downsampling: Downsampling) -> tuple[fx.Gr
         key = (step.path, before, after)
         if key not in made:
             module, note = _counterpart(step, before, after, downsampling)
+            if step.mixes and last.intersection(step.after.leaves):
+                _start_small(module)
             made[key] = _free(step.path, modules, plan.taken)
             modules[made[key]] = module
             remarks = (_rounding(step, after), note, _SCALARS if step in scalars else "")
@@ -50,6 +55,17 @@ def build(plan: Plan, widths: Widths, downsampling: Downsampling) -> tuple[fx.Gr
         values[step.node] = graph.call_module(made[key], inputs)
     graph.output(values[plan.result])
     return fx.GraphModule(modules, graph, class_name="ConvertedNetwork"), tuple(rows)
+
+
+def _start_small(module: nn.Module) -> None:
+    """Draw the weights of a layer that gives the scores such that they begin about as small as torch's own would.
+
+    torch's layers have the gain 1/√3, He's rule √2. Behind a mean over pixels the d channels of a regular capsule are
+    alike, and add up to √d times as much.
+    """
+    for layer in module.modules():
+        if isinstance(layer, FilterBankModule):
+            he_(layer, gain=math.sqrt(len(layer.in_type) / layer.in_type.channels / 3))
 
 
 def _scalar_stage(plan: Plan) -> list[Step]:
@@ -111,9 +127,9 @@ def _before(step: Step, plain: nn.Module | None) -> str:
 
 def _after(module: nn.Module) -> str:
     if isinstance(module, snn.Sequential):
-        names = ", ".join(type(layer).__name__ for layer in module)
+        names = ", ".join(map(_name, module))
         return f"{names} {module.in_type} → {module.out_type}"
-    name = type(module).__name__
+    name = _name(module)
     if not isinstance(module, snn.EquivariantModule):
         return f"{name} (kept)"
     if type(module) in (snn.Pointwise, snn.Odd):
@@ -121,6 +137,11 @@ def _after(module: nn.Module) -> str:
     if isinstance(module, snn.Concat) or module.in_type == module.out_type:
         return f"{name} {module.out_type}"
     return f"{name} {module.in_type} → {module.out_type}"
+
+
+def _name(module: nn.Module) -> str:
+    """The layer's class; a pooling that fits every size computes what that of steerable.nn does where that one fits."""
+    return type(module).__name__.removeprefix("Fitted")
 
 
 def _rounding(step: Step, after: FieldType) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from steerable import nn as snn
+from steerable.conversion.fitted_pools import FittedAvgPool2d
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.windows import Downsampling, fitting_sizes, misfits, one_number
 from steerable.fields import FieldType
@@ -85,14 +86,12 @@ def _strided(
     )
     if not any(apart):
         return conv, "" if isinstance(padding, str) else fitting_sizes(extent, stride, padding)
-    window = (stride[0] if apart[0] else 1, stride[1] if apart[1] else 1)
-    note = (
-        f"stride {one_number(stride)} is now a mean over {window[0]}×{window[1]} pixels, exact on sizes that it divides"
-    )
+    steps = (stride[0] if apart[0] else 1, stride[1] if apart[1] else 1)
+    note = f"stride {one_number(stride)} is now a mean over {steps[0]}×{steps[1]} pixels on sizes that it divides"
     if extent == (1, 1) and not any(_numbers(plain.padding)):  # the mean commutes with it, and costs less in front
-        pool = snn.AvgPool2d(in_type, window)
+        pool = FittedAvgPool2d(in_type, 1, steps)
         return snn.Sequential(OrderedDict[str, snn.EquivariantModule](pool=pool, conv=conv)), note
-    pool = snn.AvgPool2d(out_type, window)
+    pool = FittedAvgPool2d(out_type, 1, steps)
     return snn.Sequential(OrderedDict[str, snn.EquivariantModule](conv=conv, pool=pool)), note
 
 

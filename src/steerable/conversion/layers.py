@@ -34,6 +34,8 @@ _REASONS: dict[str, str] = {
     "Embedding": "its input is not a field. Convert the part of the network that works on images.",
     "Conv1d": "it works on sequences, not on images. Convert the part of the network that works on images.",
     "Conv3d": "it works on volumes; only layers on images are converted.",
+    "DataParallel": "it hands on to another network. Convert that one, its .module.",
+    "DistributedDataParallel": "it hands on to another network. Convert that one, its .module.",
 }
 
 
@@ -42,6 +44,11 @@ def read_layer(ledger: Ledger, node: fx.Node, source: object, place: str, path: 
     if isinstance(plain, EquivariantModule):
         raise NoCounterpart("it is steerable already. Convert a network of torch's own layers.")
     kind = type(plain)
+    if kind in (nn.Conv2d, nn.ConvTranspose2d, nn.Linear) and not isinstance(plain.weight, nn.Parameter):
+        raise NoCounterpart(  # weight_norm, spectral_norm and pruning of torch.nn.utils
+            "its weights are computed from others, by a hook. Take that off first, for instance with "
+            "torch.nn.utils.remove_weight_norm."
+        )
     if kind is nn.Flatten:
         read_flatten(ledger, node, source, place, path, plain)
     elif kind in (nn.Conv2d, nn.ConvTranspose2d):
@@ -73,6 +80,13 @@ def read_flatten(
         certain: whether the plain call itself says that there is one pixel.
     """
     signal = ledger.tensor(source)
+    if (
+        isinstance(plain, nn.Flatten)
+        and (plain.start_dim, plain.end_dim) in ((2, -1), (2, 3))
+        and signal.form in ("map", "point")
+    ):
+        ledger.alias(node, source, Signal("line", signal.fibre, lined_by="flatten"))
+        return
     if isinstance(plain, nn.Flatten) and (plain.start_dim != 1 or plain.end_dim not in (-1, 3)):
         raise NoCounterpart(
             f"it flattens dimensions {plain.start_dim} to {plain.end_dim}; only all of one image, 1 to -1, can be."
@@ -159,8 +173,15 @@ def _read_keeping(ledger: Ledger, node: fx.Node, source: Any, place: str, path: 
 
 def _check_flattening(signal: Signal, wanted: int, taker: str) -> None:
     channels = signal.fibre.channels
-    if signal.form != "flat" or not channels or wanted == channels:
+    if signal.form != "flat" or wanted == channels:
         return
+    if channels is None:  # nothing before it has said how many the image has
+        raise refusal(
+            signal.flattened_at,
+            f"it flattens the image itself, and a linear map of the {wanted} values that {taker} takes depends on "
+            "where each pixel is. Begin with convolutions, and pool over all pixels before it, with "
+            "nn.AdaptiveAvgPool2d(1).",
+        )
     pixels = f"{wanted // channels} pixels" if wanted % channels == 0 else "several pixels"
     raise refusal(
         signal.flattened_at,

@@ -16,9 +16,9 @@ from steerable.fields import FieldType
 
 __all__ = ["Form", "Ledger", "Signal", "Step"]
 
-# A map of pixels; a map that is known to have one pixel; (batch, channels); (batch, all pixels of all channels) as far
-# as is known; the size of a tensor.
-Form = Literal["map", "point", "vector", "flat", "shape"]
+# A map of pixels; a map that is known to have one pixel; a map with one side taken away, (batch, channels, rest);
+# (batch, channels); (batch, all pixels of all channels) as far as is known; the size of a tensor.
+Form = Literal["map", "point", "line", "vector", "flat", "shape"]
 Builder = Callable[[Sequence[FieldType], FieldType, Downsampling], Replacement]
 
 
@@ -30,11 +30,13 @@ class Signal:
         form: what its dimensions are.
         fibre: its channels; those of the map where a map was flattened.
         flattened_at: the place where a map of unknown size was flattened.
+        lined_by: what made a line of a map, ``mean``, ``amax``, ``flatten``, or ``squeeze`` where it was a point.
     """
 
     form: Form
     fibre: Fibre
     flattened_at: str = ""
+    lined_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,8 @@ class Ledger:
     taken: set[str] = field(default_factory=set)
     _shared: dict[str, tuple[Fibre, Fibre]] = field(default_factory=dict)
 
-    def tensor(self, value: object) -> Signal:
-        """The signal of an argument that must be a tensor."""
+    def tensor(self, value: object, *, line: bool = False) -> Signal:
+        """The signal of an argument that must be a tensor; one that is half pooled only where ``line`` says so."""
         if isinstance(value, fx.Node) and value.op == "get_attr":
             raise NoCounterpart(
                 f"it takes `{path_below_root(str(value.target))}`, a tensor of the network's own, and nothing says how "
@@ -89,6 +91,11 @@ class Ledger:
             )
         if not isinstance(value, fx.Node) or value not in self.signals or self.is_shape(value):
             raise NoCounterpart(f"it takes a tensor that comes from the image, got {value!r}.")
+        if self.signals[value].form == "line" and not line:
+            raise NoCounterpart(
+                "it gets (batch, channels, length), of which only a mean over the length is known to be equivariant. "
+                "Pool over all pixels, with x.mean((2, 3))."
+            )
         return self.signals[value]
 
     def is_shape(self, value: object) -> bool:

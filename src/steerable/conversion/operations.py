@@ -127,12 +127,20 @@ def _read_cat(ledger: Ledger, node: fx.Node, place: str) -> None:
 
 
 def _read_global_pool(ledger: Ledger, node: fx.Node, place: str, name: str, first: Any) -> None:
-    signal = ledger.tensor(first)
+    signal = ledger.tensor(first, line=True)
     dims: Any = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", node.kwargs.get("axis"))
-    dims = sorted(d % 4 for d in dims) if isinstance(dims, Sequence) else dims
-    if signal.form not in ("map", "point") or dims != [2, 3]:
-        raise NoCounterpart(f"only over all pixels, dim=(2, 3), is it equivariant; it has dim={dims}.")
     keep = bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
+    one_side = dims if isinstance(dims, int) else None
+    if one_side in (2, 3, -1, -2) and signal.form in ("map", "point") and not keep:
+        ledger.alias(node, first, Signal("line", signal.fibre, lined_by=name))  # the other side may follow
+        return
+    # A mean of means is one over all pixels, but a mean of maxima is another after a turn.
+    the_rest = (
+        signal.form == "line" and not keep and one_side in (2, -1) and signal.lined_by in (name, "flatten", "squeeze")
+    )
+    dims = sorted(d % 4 for d in dims) if isinstance(dims, Sequence) else dims
+    if not the_rest and (signal.form not in ("map", "point") or dims != [2, 3]):
+        raise NoCounterpart(f"only over all pixels, dim=(2, 3), is it equivariant; it has dim={dims}.")
 
     def build(before: Any, after: Any, downsampling: Any) -> tuple[nn.Module, str]:
         pooled, point = _GLOBAL_POOLS[name]

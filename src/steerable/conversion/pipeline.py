@@ -39,7 +39,7 @@ def convert(
     mix: Mix = "regular",
     downsampling: Downsampling = "pool",
     in_channels: int | None = None,
-    out_type: FieldType | None = None,
+    out_type: FieldType | str | None = None,
 ) -> Converted:
     """The steerable counterpart of an ordinary network of images: same layout, new weights, exactly equivariant.
 
@@ -49,9 +49,9 @@ def convert(
     freshly drawn: the counterpart is to be trained, it does not compute what ``model`` computes.
 
     What changes beside the types is in ``report``: channels are rounded to whole copies of the mix; layers of stride 2
-    that are off centre on even sizes are brought into an exact form (a convolution of stride 1 and a mean over 2×2
-    pixels, which costs four times as much there; a pooling window that is larger by one); groups of channels become
-    groups of capsules; flattening a 1×1 map becomes a mean over pixels.
+    that are off centre on some sizes are brought into an exact form (a convolution of stride 1 and a mean over 2×2
+    pixels, which costs four times as much there; a pooling window that grows by one where needed); groups of channels
+    become groups of capsules; flattening a 1×1 map becomes a mean over pixels.
 
     Args:
         model: convolutions, linear layers, norms, pointwise activations, pooling, dropout, upsampling, sums, products,
@@ -62,10 +62,11 @@ def convert(
             nearly; a step costs more.
         mix: the capsules of hidden layers as text, such as ``"regular + qm"``, or a function from a number of channels
             to a field type. Copies of ``regular`` and other permutations admit every pointwise activation.
-        downsampling: ``"pool"`` is the exact form on even sizes; ``"stride"`` keeps all strides and windows, most of
-            which are exact on odd sizes.
+        downsampling: ``"pool"`` is the exact form; ``"stride"`` keeps all strides and windows, most of which are exact
+            on odd sizes.
         in_channels: channels of the image, where no layer says so.
-        out_type: the type of the output, where it is to be other than invariant scalars; of as many channels.
+        out_type: the type of the output, or its text, where it is to be other than invariant scalars; of as many
+            channels.
 
     Returns:
         A module with ``in_type``, ``out_type`` and ``report``, and the counterparts in ``net``; in the dtype, on the
@@ -97,6 +98,14 @@ def convert(
         if value not in known:
             raise ValueError(f"{name} is one of {', '.join(known)}; got {value!r}.")
     axes_swapped(group)  # refuses a group that does not map the pixel grid onto itself
+    if in_channels is not None and (
+        isinstance(in_channels, bool) or not isinstance(in_channels, int) or in_channels < 1
+    ):
+        raise ValueError(f"in_channels is a whole number ≥ 1, got {in_channels!r}.")
+    if isinstance(out_type, str):
+        out_type = FieldType(group, out_type)
+    if out_type is not None:
+        expect(out_type, FieldType, "out_type to be a FieldType or its text")
     if out_type is not None and out_type.group != group:
         raise TypeError(f"out_type is a type of {group.name}, got one of {out_type.group.name}.")
     plan = read_network(model, in_channels, out_type)
@@ -108,7 +117,8 @@ def convert(
 
     factor = matching_width(parameters, target) if match == "parameters" else 1.0
     widths = Widths(group, mix, factor)
-    net, rows = build(plan, widths, downsampling)
+    with torch.device("cpu"):  # wherever new tensors go by default; the check below needs values
+        net, rows = build(plan, widths, downsampling)
     in_type, out = widths.type_of(plan.in_fibre), widths.type_of(plan.out_fibre)
     size, failure = _checked(net, model, in_type, out)
     after = count_parameters(net.parameters())

@@ -84,7 +84,10 @@ def _result(node: fx.Node, ledger: Ledger, model: nn.Module) -> fx.Node:
     result, place = node.args[0], place_of_module("", model)
     if not isinstance(result, fx.Node) or result not in ledger.signals or ledger.is_shape(result):
         raise refusal(place, "it returns something else than one tensor that comes from the image. Return one tensor.")
-    signal = ledger.signals[result]
+    try:
+        signal = ledger.tensor(result)
+    except NoCounterpart as reason:
+        raise refusal(place, reason) from None
     if signal.form == "flat":
         raise refusal(
             signal.flattened_at,

@@ -77,7 +77,10 @@ class ConversionReport:
         return [f"{', '.join(paths)}: {note}." for note, paths in places.items()]
 
     def _factor(self) -> str:
-        return f" at {self.width:.2f} times the channels" if self.match == "parameters" else ""
+        if self.match != "parameters":
+            return ""
+        near = abs(self.parameters_after - self.parameters_before) <= 0.1 * self.parameters_before
+        return f"{'' if near else ' as nearly as hidden layers allow,'} at {self.width:.2f} times the channels"
 
 
 def _table(head: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:

@@ -25,9 +25,24 @@ def read_size(ledger: Ledger, node: fx.Node, name: str, first: Any) -> None:
 
 def read_reshape(ledger: Ledger, node: fx.Node, place: str, name: str, first: Any) -> None:
     """Note a reshape between (batch, channels, 1, 1) and (batch, channels); NoCounterpart for any other."""
-    signal = ledger.tensor(first)
-    sizes: Any = node.args[1:] or tuple(node.kwargs.values())
+    signal = ledger.tensor(first, line=True)
+    sizes: Any = node.args[1:] or tuple(value for key, value in node.kwargs.items() if key != "input")
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
+    if name == "squeeze" and (signal.form == "point" or signal.lined_by == "squeeze"):
+        if _read_squeeze(ledger, node, place, first, sizes, signal):
+            return
+    elif (
+        signal.form in ("map", "point")
+        and len(sizes) == 3
+        and sizes[2] == -1
+        and (sizes[1] == signal.fibre.channels or ledger.is_shape(sizes[1]))
+    ):
+        ledger.alias(node, first, Signal("line", signal.fibre, lined_by="flatten"))  # (batch, channels, pixels)
+        return
+    if signal.form in ("vector", "flat") and (name == "squeeze" or len(sizes) == 1):
+        raise NoCounterpart(
+            "it takes the dimension of the channels away. Leave it out, and apply it to what the network returns."
+        )
     if signal.form in ("vector", "flat"):
         if len(sizes) == 4 and sizes[2:] == (1, 1):
             _read_to_map(ledger, node, place, first, signal)
@@ -35,7 +50,7 @@ def read_reshape(ledger: Ledger, node: fx.Node, place: str, name: str, first: An
         if len(sizes) == 2:
             ledger.alias(node, first, signal)
             return
-    elif (name == "squeeze" and not sizes and signal.form == "point") or (name != "squeeze" and len(sizes) == 2):
+    elif signal.form != "line" and name != "squeeze" and len(sizes) == 2:
         last = sizes[1] if sizes else -1
         channels = signal.fibre.channels
         if last == -1 or last == channels or ledger.is_shape(last):
@@ -52,6 +67,24 @@ def read_reshape(ledger: Ledger, node: fx.Node, place: str, name: str, first: An
     )
 
 
+def _read_squeeze(ledger: Ledger, node: fx.Node, place: str, first: Any, dims: Any, signal: Signal) -> bool:
+    """Note that the sides of a map of one pixel go, both or one at a time; False where it is something else."""
+    sides = (2, 3) if signal.form == "point" else (2,)
+    rank = len(sides) + 2
+    if any(not isinstance(d, int) for d in dims):
+        return False
+    gone = {d % rank for d in dims} if dims else set(sides)
+    if not gone <= set(sides):
+        return False
+    if gone != set(sides):
+        ledger.alias(node, first, Signal("line", signal.fibre, lined_by="squeeze"))
+        return True
+    path = ledger.free_path(scope_of(node)[0], "flatten")
+    source = ledger.aliases.get(first, first)
+    read_flatten(ledger, node, source, place, path, nn.Flatten(), certain=True)
+    return True
+
+
 def read_index(ledger: Ledger, node: fx.Node, place: str, first: Any) -> None:
     """Note x[:, :, None, None] of a vector; NoCounterpart for any other."""
     signal = ledger.tensor(first)
@@ -59,7 +92,13 @@ def read_index(ledger: Ledger, node: fx.Node, place: str, first: Any) -> None:
     if node.args[1] == whole and signal.form == "vector":
         _read_to_map(ledger, node, place, first, signal)
         return
-    raise NoCounterpart("indexing takes channels or pixels apart. Only x[:, :, None, None] of a vector is followed.")
+    if node.args[1] == (slice(None), slice(None), 0, 0) and signal.form == "point":
+        read_flatten(ledger, node, first, place, ledger.free_path(scope_of(node)[0], "flatten"), nn.Flatten())
+        return
+    raise NoCounterpart(
+        "indexing takes channels or pixels apart. Only x[:, :, None, None] of a vector is followed, and x[:, :, 0, 0] "
+        "of a map of one pixel."
+    )
 
 
 def _read_to_map(ledger: Ledger, node: fx.Node, place: str, first: Any, signal: Signal) -> None:

@@ -20,7 +20,13 @@ def traced_network(model: nn.Module) -> tuple[fx.Graph, dict[str, nn.Module]]:
     Raises:
         ConversionError: naming the module whose ``forward`` cannot be followed.
     """
-    caller = _Caller(copy.deepcopy(model))  # a tracer may leave constants behind in what it traces
+    try:
+        caller = _Caller(copy.deepcopy(model))  # a tracer may leave constants behind in what it traces
+    except Exception as error:  # whatever a module may hold beside its weights
+        raise refusal(
+            place_of_module("", model),
+            f"it cannot be copied ({type(error).__name__}: {error}). Convert it freshly built, before it has run.",
+        ) from error
     tracer = _Tracer()
     try:
         graph = tracer.trace(caller)

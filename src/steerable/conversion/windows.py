@@ -1,27 +1,27 @@
-"""Strides and windows of the plain network in a form that is exactly equivariant on sizes that the stride divides.
+"""Strides and windows of the plain network in a form that is exactly equivariant.
 
 A window of extent k that moves in steps of s over n + 2p pixels is symmetric where s divides n + 2p - k. For s = 2 that
 asks for even n where k is even, and for odd n where k is odd: the usual 3×3 convolution of stride 2 is not exact on 32
-pixels. A window of k + s - 1 pixels instead gives as many outputs, and is. So a pooling window grows by s - 1, and a
-convolution becomes one of stride 1 followed by the mean over s×s pixels, which together span as much.
+pixels. So pooling windows grow by what the stride leaves over, and such a convolution becomes one of stride 1 followed
+by a mean over as many pixels; see :mod:`steerable.conversion.fitted_pools`. Both are exact on every size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeVar
+from typing import Literal
 
 from torch import nn
 
 from steerable import nn as snn
+from steerable.conversion.fitted_pools import FittedAvgPool2d, FittedMaxPool2d
 from steerable.conversion.refusals import NoCounterpart
 from steerable.fields import FieldType
-from steerable.nn.sampling import pair
+from steerable.nn.sampling import axes_reversed, pair
 
 __all__ = ["Downsampling", "fitting_sizes", "misfits", "one_number", "window_pool"]
 
 Downsampling = Literal["pool", "stride"]
-PoolT = TypeVar("PoolT", snn.AvgPool2d, snn.MaxPool2d)
 
 
 def misfits(extent: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> tuple[bool, bool]:
@@ -31,23 +31,28 @@ def misfits(extent: Sequence[int], stride: Sequence[int], padding: Sequence[int]
 
 
 def window_pool(
-    kind: type[PoolT], plain: nn.AvgPool2d | nn.MaxPool2d, field_type: FieldType, downsampling: Downsampling
-) -> tuple[PoolT, str]:
-    """The pooling over the same windows, or over windows that are larger by stride - 1 where those are off centre."""
+    kind: type[snn.AvgPool2d] | type[snn.MaxPool2d],
+    plain: nn.AvgPool2d | nn.MaxPool2d,
+    field_type: FieldType,
+    downsampling: Downsampling,
+) -> tuple[snn.EquivariantModule, str]:
+    """The pooling over the same windows, or over windows that grow where those would be off centre."""
     if plain.ceil_mode:
         raise NoCounterpart("ceil_mode=True lets windows hang over one side only. Leave it off.")
     kernel = pair(plain.kernel_size, "kernel_size", minimum=1)
     stride = pair(plain.stride, "stride", minimum=1)
     padding = pair(plain.padding, "padding", minimum=0)
-    off = (False, False) if downsampling == "stride" else misfits(kernel, stride, padding)
+    if downsampling == "stride" or stride == (1, 1) or not any(axes_reversed(field_type.group)):
+        return kind(field_type, kernel, stride, padding), fitting_sizes(kernel, stride, padding)
+    pool = (FittedAvgPool2d if kind is snn.AvgPool2d else FittedMaxPool2d)(field_type, kernel, stride, padding)
+    off = misfits(kernel, stride, padding)
+    if not any(off):
+        return pool, ""
     window = (kernel[0] + off[0] * (stride[0] - 1), kernel[1] + off[1] * (stride[1] - 1))
-    pool = kind(field_type, window, stride, padding)
-    if window != kernel:
-        return pool, (
-            f"windows of {kernel[0]}×{kernel[1]} pixels became {window[0]}×{window[1]}, exact on sizes that the stride "
-            f"{one_number(stride)} divides"
-        )
-    return pool, fitting_sizes(kernel, stride, padding)
+    return pool, (
+        f"windows of {kernel[0]}×{kernel[1]} pixels are {window[0]}×{window[1]} on sizes that the stride "
+        f"{one_number(stride)} divides"
+    )
 
 
 def fitting_sizes(extent: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> str:

@@ -48,9 +48,9 @@ def run_folders(root: Path) -> list[str]:
     return sorted(found)
 
 
-def run_path(root: Path, text: str) -> Path:
+def run_path(root: Path, text: str | None) -> Path:
     """The run folder that a text names, from the root; ValueError when it lies elsewhere or is none."""
-    if not text.strip():
+    if text is None or not text.strip():  # a control that was cleared gives None
         raise ValueError("no run folder was given. Choose one, or train one with `steerable train`.")
     path = (root / text.strip()).resolve()
     if not path.is_relative_to(root.resolve()):
@@ -68,7 +68,7 @@ def run_path(root: Path, text: str) -> Path:
 
 
 @or_message
-def model_page(root: Path, text: str, picture: str, upload: str | None) -> Html:
+def model_page(root: Path, text: str | None, picture: str, upload: str | None) -> Html:
     """Predictions in all poses, filters and report of the run that ``text`` names."""
     path = run_path(root, text)
     model = _load(path, (path / "results.json").stat().st_mtime_ns)
@@ -85,7 +85,7 @@ def model_page(root: Path, text: str, picture: str, upload: str | None) -> Html:
     )
     return tag(
         "div",
-        tag("p", tag("b", text.strip()), f": {lead}.", class_="st-lead"),
+        tag("p", tag("b", (text or "").strip()), f": {lead}.", class_="st-lead"),
         tag("section", tag("h3", "Predictions in every pose"), _predictions(model, pixels)),
         tag("section", tag("h3", "Learned filters of the first layer"), learned_filters(model.model)),
         tag("section", tag("h3", "Report"), _report(path)),
@@ -96,13 +96,7 @@ def model_page(root: Path, text: str, picture: str, upload: str | None) -> Html:
 @lru_cache(maxsize=4)
 def _load(path: Path, changed: int) -> TrainedModel:
     """A trained network; ``changed`` makes a run that was trained again be read again."""
-    try:
-        return TrainedModel.load(path)
-    # Files that were damaged or edited fail in many ways, and the page should go on.
-    except Exception as error:
-        raise ValueError(
-            f"the run `{path.name}` cannot be loaded: {type(error).__name__}: {error}. Train it again, or take another."
-        ) from error
+    return TrainedModel.load(path)
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""What a network that halves its image several times says to sizes that do not fit."""
+"""What networks say to numbers that do not fit: their own, and the sizes of images that they halve several times."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ from torch import Tensor
 
 from steerable.nn.channels import is_traced
 
-__all__ = ["check_depth", "check_size"]
+__all__ = ["check_depth", "check_size", "check_whole_numbers"]
+
+
+def check_whole_numbers(network: str, **options: object) -> None:
+    """TypeError for the first option that is no whole number; from a command line it may be text."""
+    for name, value in options.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{network}: {name} is a whole number, got {value!r}.")
 
 
 def check_depth(network: str, depth: int) -> None:
-    """ValueError unless the number of halvings is a whole number ≥ 1."""
+    """ValueError unless the number of halvings is a whole number from 1 to 10."""
     if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
         raise ValueError(f"{network}: depth says how often the image is halved, a whole number ≥ 1; got {depth!r}.")
+    if depth > 10:  # each level has twice the channels of the one above: no memory holds such a network
+        raise ValueError(
+            f"{network}: depth says how often the image is halved, at most 10 times; got {depth}, for images whose "
+            f"sides are multiples of {2**depth:,}. Use a smaller depth."
+        )
 
 
 def check_size(network: str, x: Tensor, depth: int, channels: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from steerable.models.image_sizes import check_whole_numbers
 from steerable.models.saving import SavedModel
 
 __all__ = ["PlainResNet", "plain_resnet", "plain_width"]
@@ -36,12 +37,15 @@ class PlainResNet(SavedModel, nn.Module):
         in_channels: int = 3,
     ) -> None:
         super().__init__()
+        inner = width if inner is None else inner
+        check_whole_numbers(
+            "PlainResNet", depth=depth, width=width, num_classes=num_classes, inner=inner, in_channels=in_channels
+        )
         blocks, rest = divmod(depth - 2, 6)
         if rest or blocks < 1:
             raise ValueError(f"depth is 6·blocks + 2, that is 8, 14, 20, …; got {depth}.")
-        if width < 1 or (inner is not None and inner < 1) or num_classes < 1:
+        if width < 1 or inner < 1 or num_classes < 1:
             raise ValueError(f"width, inner and num_classes are at least 1; got {width}, {inner}, {num_classes}.")
-        inner = width if inner is None else inner
         layers: list[nn.Module] = [nn.Conv2d(in_channels, width, 3, padding=1, bias=False)]
         channels = width
         for factor in (1, 2, 4):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from steerable import nn as snn
 from steerable.families import group_named
 from steerable.fields import FieldType
+from steerable.models.image_sizes import check_whole_numbers
 from steerable.models.saving import SavedModel
 from steerable.plans import BlockPlan, network_nonlinearity, resnet_plan
 
@@ -54,6 +55,7 @@ class ResNet(SavedModel, nn.Module):
         super().__init__()
         if downsampling not in get_args(Downsampling):
             raise ValueError(f"downsampling is one of {', '.join(get_args(Downsampling))}; got {downsampling!r}.")
+        check_whole_numbers("ResNet", depth=depth, copies=copies, num_classes=num_classes, in_channels=in_channels)
         if num_classes < 1:
             raise ValueError(f"num_classes is at least 1, got {num_classes}.")
         self.group = group_named(group)

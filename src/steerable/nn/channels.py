@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = [
     "take_channels",
     "take_with_negatives",
     "widened",
+    "without_autocast",
 ]
 
 
@@ -105,6 +107,11 @@ def widened(x: Tensor) -> Tensor:
     if is_traced(x) or x.dtype not in (torch.float16, torch.bfloat16):
         return x
     return x.float()
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """For what half precision is not good enough; the meta device knows no autocast."""
+    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
 
 
 def merge_order(stack: Sequence[Capsule], merged: FieldType) -> NDArray[np.intp]:

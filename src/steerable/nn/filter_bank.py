@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from steerable.fields import FieldType
 from steerable.nn.bank_tables import bank_tables
-from steerable.nn.channels import is_traced, is_transformed
+from steerable.nn.channels import is_traced, is_transformed, without_autocast
 from steerable.nn.expansion import BankPlan, InvariantPlan
 from steerable.nn.init import initialise
 from steerable.nn.kernels import HAS_TRITON
@@ -100,11 +100,12 @@ class FilterBankModule(EquivariantModule):
 
     def expand(self) -> tuple[Tensor, Tensor | None]:
         """The filter bank (out, in / groups, height, width) and the bias (out,), as functions of the parameters."""
-        device = self.weight.device.type
-        half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.weight.dtype
-        with torch.autocast(device, enabled=False):
+        device, dtype = self.weight.device.type, self.weight.dtype
+        if device != "meta" and torch.is_autocast_enabled(device):
+            dtype = torch.get_autocast_dtype(device)
+        with without_autocast(self.weight.device):
             if self._table_sizes and not is_transformed(self.weight):
-                bank = self._bank_by_kernel(half)
+                bank = self._bank_by_kernel(dtype)
             elif self.looks_up:
                 bank = self.weight.index_select(0, self.lookup_index) * self.lookup_factor
                 bank = bank.view(self.out_type.channels, -1, *self.plan.kernel_size)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from steerable.fields import FieldType
 from steerable.nn.activations import require
-from steerable.nn.channels import is_vector, scale_channels, shift_channels, widened
+from steerable.nn.channels import is_vector, scale_channels, shift_channels, widened, without_autocast
 from steerable.nn.expansion import InvariantPlan
 from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm
 from steerable.nn.kernels import HAS_TRITON
@@ -54,7 +54,7 @@ class CapsuleNorm(EquivariantModule):
             nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        with torch.autocast(self.bias_directions.device.type, enabled=False):  # statistics are not for half precision
+        with without_autocast(self.bias_directions.device):
             return self.normalise(x)
 
     def normalise(self, x: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -18,6 +19,14 @@ Fit = Literal["stretch", "shorten", "shrink"]
 PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
 ACCELERATORS = ("auto", "cpu", "gpu")
 BACKENDS = ("auto", "dense", "fourier")
+# Lowest and highest: images of more pixels, or networks of more parameters, fit no machine; seeds are those of numpy.
+BOUNDS = {
+    "labels": (1, 2**63),
+    "image_size": (4, 4096),
+    "parameters": (1, 10**9),
+    "seed": (0, 2**32 - 1),
+    "patience": (0, 2**63),
+}
 # What may change when a run is resumed: where it runs, not what it computes.
 FREE_ON_RESUME = ("data_dir", "accelerator", "devices", "nodes", "progress", "checkpoint_seconds")
 
@@ -77,15 +86,22 @@ class RunConfig:
     def __post_init__(self) -> None:
         if "name" not in self.model:
             raise ValueError("a run's model names itself: {'name': 'resnet', ...}.")
-        for name, lowest in (("labels", 1), ("image_size", 4), ("parameters", 1), ("seed", 0), ("patience", 0)):
+        for name, (lowest, highest) in BOUNDS.items():
             value = getattr(self, name)
-            if value is not None and value < lowest:
+            if value is not None and not lowest <= value <= highest:
                 what = "a number of training images" if name == "labels" else "a number"
-                raise ValueError(f"{name} is {what} ≥ {lowest}, got {value}.")
+                wanted = f"≥ {lowest}" if value < lowest else f"≤ {highest:,}"
+                raise ValueError(f"{name} is {what} {wanted}, got {value}.")
         if self.validation < 0 or (self.validation > 1 and self.validation != int(self.validation)):
             raise ValueError(f"validation is a share below 1 or a number of images, got {self.validation}.")
-        if self.minutes is not None and not self.minutes > 0:
+        if self.minutes is not None and not 0 < self.minutes < math.inf:
             raise ValueError(f"minutes is a positive time, got {self.minutes}.")
+        for name in ("in_channels", "num_classes"):
+            if name in self.model:
+                raise ValueError(
+                    f"{name} comes from the images and is no option of a run's model; got {name}="
+                    f"{self.model[name]!r}. Leave it out."
+                )
         choices = {"fit": get_args(Fit), "precision": PRECISIONS, "accelerator": ACCELERATORS, "backend": BACKENDS}
         for name, known in choices.items():
             if getattr(self, name) not in known:

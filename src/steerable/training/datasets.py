@@ -55,6 +55,8 @@ def load_dataset(
 def check_source(name_or_path: str | Path) -> None:
     """Refuse what is neither a known data set nor a folder or table, before anything is read."""
     path = Path(name_or_path).expanduser()
+    if not str(name_or_path).strip():
+        raise ValueError("the data set's name is empty; give a folder with one sub-folder of images per class.")
     if name_or_path in DATASETS and path.is_dir():
         warnings.warn(
             f"`{name_or_path}` is the known data set of that name, not the folder here; write ./{name_or_path} for the "

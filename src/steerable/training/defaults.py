@@ -23,6 +23,8 @@ OWN_IMAGES: dict[str, Any] = {
 }
 """For a folder or a table; besides, the group is D4, the classifier is invariant, and the image size is the images'."""
 
+FAR_TOO_LARGE = 20  # times the parameters that were asked for; less is warned of when the classes are known
+
 
 def configured(
     dataset: str,
@@ -82,5 +84,13 @@ def configured(
             f"with another task. {did_you_mean(str(config.model['name']), WIDTHS)}"
         )
     # Built once without storage: a wrong option is refused before any image is read.
-    count_parameters({**config.model, **({WIDTHS[config.model["name"]]: 1} if parameters is not None else {})})
+    if parameters is None:
+        count_parameters(config.model)
+    else:
+        smallest = count_parameters({"depth": 8, **config.model, WIDTHS[config.model["name"]]: 1})
+        if smallest > FAR_TOO_LARGE * parameters:
+            raise ValueError(
+                f"parameters={parameters:,} is too few: the smallest {config.model['name']} of this kind has "
+                f"{smallest:,}. Ask for that many."
+            )
     return config

@@ -59,8 +59,7 @@ def labelled_table(path: Path) -> tuple[list[LabelledFile], list[tuple[str, str]
             skipped.append((f"line {line}", "it has no file"))
         elif not label:
             skipped.append((name, f"line {line} has no label"))
-        elif not file.is_file():
-            missing = "is a folder" if file.is_dir() else "does not exist"
+        elif missing := _missing(file):
             skipped.append((name, f"line {line}: the file {missing}"))
         elif (name, label) in files:
             repeated.append(name)
@@ -77,6 +76,14 @@ def labelled_table(path: Path) -> tuple[list[LabelledFile], list[tuple[str, str]
         notes.append(f"`{path}` lists {listing(repeated, 5)} more than once; each is used once.")
     notes += _without_label(path, {file.path for file in files.values()} | {path.parent / name for name, _ in skipped})
     return list(files.values()), skipped, notes
+
+
+def _missing(file: Path) -> str:
+    """Why there is no such file; "" where there is."""
+    try:
+        return "" if file.is_file() else "is a folder" if file.is_dir() else "does not exist"
+    except OSError as error:  # a name that is too long, for one
+        return f"cannot be looked for: {error.strerror}"
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
@@ -110,7 +117,7 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
 
 def _without_label(table: Path, known: set[Path]) -> list[str]:
     """A note on images that lie beside those of the table."""
-    here = {path.parent for path in known if path.parent.is_dir()}
+    here = {path.parent for path in known if _missing(path.parent) == "is a folder"}
     beside = sorted(
         printable(path.relative_to(table.parent) if path.is_relative_to(table.parent) else path)
         for folder in here

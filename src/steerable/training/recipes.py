@@ -117,12 +117,15 @@ def load_recipe(name: str, **changes: Any) -> Recipe:
         path = Path(name)
         if not path.is_file():
             raise FileNotFoundError(f"there is no recipe file {name}.")
-        text = path.read_text()
+        try:
+            recipe = Recipe.from_dict(tomllib.loads(path.read_text("utf-8")))
+        except (ValueError, TypeError) as error:  # no TOML, no UTF-8, text for a number
+            raise ValueError(f"the recipe {name} cannot be used: {error}") from error
     elif name in recipe_names():
-        text = (resources.files("steerable.training") / "recipe_files" / f"{name}.toml").read_text()
+        text = (resources.files("steerable.training") / "recipe_files" / f"{name}.toml").read_text("utf-8")
+        recipe = Recipe.from_dict(tomllib.loads(text))
     else:
         raise ValueError(f"unknown recipe {name!r}. {did_you_mean(name, recipe_names())} Or give a .toml file.")
-    recipe = Recipe.from_dict(tomllib.loads(text))
     epochs = changes.pop("epochs", None)
     if epochs is not None and epochs != recipe.epochs:
         recipe = recipe.with_epochs(epochs)

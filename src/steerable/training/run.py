@@ -84,8 +84,10 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     if resumed is None:
         config.save(folder / "config.json")
-    config = with_sized_model(config, data)
+    wanted, config = config.parameters, with_sized_model(config, data)
     module = make_classifier(config, data)
+    if wanted is not None and config.fit != "shrink":
+        _warn_of_size(sum(p.numel() for p in module.model.parameters()), wanted, config.model["name"])
     keeper = KeepBest(config.patience) if config.patience and data.validation is not None else None
     trainer = make_trainer(config, folder, keeper)
     if trainer.is_global_zero:
@@ -116,6 +118,13 @@ def train(
     return results
 
 
+def _warn_of_size(found: int, wanted: int, name: str) -> None:
+    if found > 1.5 * wanted:
+        warnings.warn(
+            f"the smallest {name} for these images has {found:,} parameters; {wanted:,} were asked for.", stacklevel=3
+        )
+
+
 def save_model(module: Classifier, folder: Path, data: TrainingData, model: dict[str, Any]) -> None:
     """The trained network and its normalisation in safetensors, and what the numbers of its classes mean."""
     module.best_model.save_pretrained(folder)  # type: ignore[operator]
@@ -137,7 +146,12 @@ def check_run_folder(config: RunConfig, folder: Path) -> RunConfig | None:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise FileExistsError(f"{folder} exists and is no run folder; choose another one.")
         return None
-    earlier = RunConfig.load(folder / "config.json")
+    try:
+        earlier = RunConfig.load(folder / "config.json")
+    except (ValueError, TypeError, AttributeError) as error:  # damaged or edited
+        raise FileExistsError(
+            f"{folder} holds a run whose config.json cannot be read: {error}. Choose another folder."
+        ) from error
     # What was fitted to a time budget is the earlier start's, for another measurement would give another run.
     differences = config.as_fitted(earlier).differences(earlier)
     if differences:

@@ -71,16 +71,27 @@ class TrainedModel(nn.Module):
     def load(run: str | Path) -> TrainedModel:
         """From a run folder that ``train`` has finished, or a folder that ``export`` wrote; nothing is unpickled."""
         run = Path(run)
-        if (run / "images.json").is_file():
-            return _load(run, None, json.loads((run / "images.json").read_text("utf-8")))
-        if not (run / "results.json").is_file():
+        exported = (run / "images.json").is_file()
+        if not exported and not (run / "results.json").is_file():
             raise FileNotFoundError(
                 f"{run} has no results.json: it is no run folder, or its run has not finished. Finish it with the "
                 "command that started it."
             )
-        results = json.loads((run / "results.json").read_text("utf-8"))
-        images = {"classes": results["classes"], "image_size": int(results["image_size"][0]), "model": results["model"]}
-        return _load(run / "model", RunConfig.load(run / "config.json"), images)
+        try:
+            if exported:
+                return _load(run, None, json.loads((run / "images.json").read_text("utf-8")))
+            results = json.loads((run / "results.json").read_text("utf-8"))
+            size = int(results["image_size"][0])
+            images = {"classes": results["classes"], "image_size": size, "model": results["model"]}
+            return _load(run / "model", RunConfig.load(run / "config.json"), images)
+        except ImportError:
+            raise
+        # Files that were damaged or edited fail in many ways.
+        except Exception as error:
+            raise ValueError(
+                f"the run `{run.name}` cannot be loaded: {type(error).__name__}: {error}. A file in it was damaged, "
+                "edited or removed; train or export it again."
+            ) from error
 
     @property
     def channels(self) -> int:
@@ -190,6 +201,8 @@ def _each(model: TrainedModel, images: Tensor) -> Iterator[Tensor]:
 
 
 def _load(folder: Path, config: RunConfig | None, images: dict[str, Any]) -> TrainedModel:
+    if not (folder / "model.safetensors").is_file():  # else a name on the hub would be looked for
+        raise FileNotFoundError(f"there is no {folder / 'model.safetensors'}")
     with contextlib.redirect_stdout(io.StringIO()):  # huggingface_hub prints a line
         network = MODELS[images["model"]["name"]].from_pretrained(folder)
     return TrainedModel(
