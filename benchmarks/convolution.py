@@ -210,7 +210,7 @@ def main() -> None:
     if arguments.busy:
         torch.set_num_threads(1)
     device = torch.device(arguments.device)
-    hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+    hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
     threads = torch.get_num_threads()
     table = Table(title=f"milliseconds, batch {arguments.batch}, {arguments.dtype}, {hardware}, {threads} threads")
     for column in ("case", "kernel", "field", *(2 * ("plain", "dense", "fourier", "plain/fourier"))):
@@ -240,7 +240,8 @@ def main() -> None:
         arguments.json.write_text(json.dumps(content, indent=1))
 
 
-def _processor() -> str:
+def processor() -> str:
+    """What this machine calls its CPU."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from convolution import processor
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -112,6 +113,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         start = time.perf_counter()
         steerable = models.resnet(depth, n)
         builds.append(time.perf_counter() - start)
+    for layer in steerable.modules():
+        if isinstance(layer, snn.Conv2d):
+            layer.backend = arguments.backend
     plain = models.plain_resnet(depth, 20 * n, inner=8 * n, crelu=True)
     x = torch.randn(arguments.batch, 3, arguments.size, arguments.size, device=device)
     x = x.contiguous(memory_format=torch.channels_last) if device.type == "cuda" else x
@@ -122,10 +126,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     }
     console = Console()
     result: dict[str, Any] = {
-        "case": {k: getattr(arguments, k) for k in ("depth", "copies", "batch", "size", "compile")},
-        "hardware": torch.cuda.get_device_name()
-        if device.type == "cuda"
-        else platform.processor() or platform.machine(),
+        "case": {k: getattr(arguments, k) for k in ("depth", "copies", "batch", "size", "compile", "backend")},
+        "hardware": torch.cuda.get_device_name() if device.type == "cuda" else processor(),
         "threads": torch.get_num_threads(),
         "versions": {"torch": torch.__version__, "steerable": __version__, "python": platform.python_version()},
         "precision": "bfloat16" if device.type == "cuda" else "float32",
@@ -199,6 +201,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=5, help="how often each network takes its turn on a CPU")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--backend", default="auto", choices=["auto", "dense", "fourier"], help="of the convolutions")
     parser.add_argument("--device")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()

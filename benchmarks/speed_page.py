@@ -43,7 +43,8 @@ def network_table(results: dict[str, Any]) -> list[str]:
         *lines,
         "",
         f"{case['depth']} layers, ({20 * case['copies']}, {8 * case['copies']}), batch {case['batch']}, images of "
-        f"{case['size']}², {results['precision']}, {'compiled' if case['compile'] else 'eager'}; {_machine(results)}. "
+        f"{case['size']}², {results['precision']}, {'compiled' if case['compile'] else 'eager'}, "
+        f"backend {case.get('backend', 'dense')}; {_machine(results)}. "
         f"Built in {build['cold']:.2f} s, a second time in {build['warm']:.2f} s.",
     ]
 

@@ -1,6 +1,6 @@
 """What equivariance buys: a steerable and a plain network of equal size learn upright digits and are tested turned.
 
-make demo runs this. It uses scikit-learn's digits, takes well under a minute on two CPU cores, and writes a report.
+make demo runs this. It uses scikit-learn's digits, takes half a minute on two free CPU cores, and writes a report.
 """
 
 from __future__ import annotations

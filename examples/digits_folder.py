@@ -44,6 +44,8 @@ def main() -> None:
             turned = np.rot90(pictures[number], int(turns.integers(4)))
             _save(turned, arguments.unlabelled / f"digit-{label}-{number:04}.png", arguments.size)
     print(f"{written} images of {arguments.classes} classes in {arguments.out}")
+    if arguments.unlabelled:
+        print(f"{5 * arguments.classes} others, unsorted and turned, in {arguments.unlabelled}")
 
 
 def _save(pixels: npt.NDArray[np.uint8], path: Path, size: int) -> None:

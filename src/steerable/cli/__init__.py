@@ -7,4 +7,9 @@ Heavy imports (torch, Lightning) happen inside the commands that need them, so t
 from steerable.cli import drawings, reports, tables, trained, training
 from steerable.cli.application import app, main
 
+ORDER = ("train", "evaluate", "predict", "export", "report", "cost", "types", "explore", "figures")
+"""Of the commands in the help and in the documentation: what one does first stands first."""
+
+app.registered_commands.sort(key=lambda command: ORDER.index(getattr(command.callback, "__name__", "")))
+
 __all__ = ["app", "drawings", "main", "reports", "tables", "trained", "training"]

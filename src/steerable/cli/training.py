@@ -33,7 +33,10 @@ def train(
         typer.Option(help="The run folder; an interrupted run in it is resumed. By default runs/NAME."),
     ] = None,
     params: Annotated[
-        int | None, typer.Option(help="How large the network is, roughly. 100000 for a folder or .csv.", min=1)
+        int | None,
+        typer.Option(
+            help="How large the network is, roughly. For a folder or .csv 100000, or fewer where time is short.", min=1
+        ),
     ] = None,
     minutes: Annotated[
         float | None,

@@ -107,8 +107,9 @@ def _poses(runs: Coloured) -> Html:
     heads = ["pose", *(tag("th", _name(run, c), " ", what, class_="number") for run, c, what in columns)]
     rows = [[element, *(cell for run, _ in tested for cell in _pose_cells(run, element))] for element in elements]
     rows.append(["mean", *(x for run, _ in tested for x in (percent(run.poses.get("all_poses")), ""))])
-    e, r, m = (tag("code", element) for element in "erm")
-    poses = (e, " is upright, ", r, " a quarter turn counter-clockwise, ", m, " a mirror image.")
+    e, r, r2, m, mr = (tag("code", element) for element in ("e", "r", "r2", "m", "mr"))
+    turns = (e, " is upright, ", r, " a quarter turn counter-clockwise, ", r2, " two of them, ")
+    poses = (*turns, m, " a mirror image, ", mr, " a mirror image after a quarter turn.")
     return join(
         [
             tag("h2", "Turned and mirrored images"),

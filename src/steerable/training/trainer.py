@@ -75,6 +75,15 @@ class _Epochs(Callback):
             self.saved = time.monotonic()
 
 
+class _Bar(RichProgressBar):
+    """Without the logger's version, which is the same for every run."""
+
+    def get_metrics(
+        self, trainer: pl.Trainer, module: pl.LightningModule
+    ) -> dict[str, int | str | float | dict[str, float]]:
+        return {name: value for name, value in super().get_metrics(trainer, module).items() if name != "v_num"}
+
+
 def make_trainer(config: RunConfig, folder: Path, keeper: KeepBest | None = None) -> pl.Trainer:
     """A trainer that writes curves and checkpoints into the run folder."""
     loggers: list[Logger] = [CSVLogger(folder, name="metrics", version="csv")]
@@ -83,7 +92,7 @@ def make_trainer(config: RunConfig, folder: Path, keeper: KeepBest | None = None
     # The best weights are noted before a checkpoint is written, which holds them.
     callbacks: list[Callback] = [*([keeper] if keeper else []), _Epochs(folder, config.checkpoint_seconds)]
     if config.progress:
-        callbacks.append(RichProgressBar())
+        callbacks.append(_Bar())
     return pl.Trainer(
         accelerator=config.accelerator,
         devices=config.devices,
