@@ -1,4 +1,4 @@
-"""One convolution, several ways: plain ``F.conv2d`` of the same channels, our dense and Fourier backends, escnn.
+"""One convolution, several ways: plain ``F.conv2d`` of the same channels, our backends, escnn.
 
     python benchmarks/convolution.py [--only regular-64] [--repeats 15] [--json out/benchmarks/convolution.json]
     python benchmarks/convolution.py --device cuda --dtype bfloat16 --batch 128
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 import torch.nn.functional as F
@@ -127,8 +127,10 @@ def contestants(case: Case, x: Tensor) -> dict[str, Contestant]:
     def ours(backend: Backend) -> nn.Module:
         return snn.Conv2d(case.in_type, case.out_type, case.kernel, padding="same", bias=False, backend=backend)
 
-    layers: dict[str, nn.Module] = {"plain": Plain(case), "dense": ours("dense"), "fourier": ours("fourier")}
-    layers["fourier"].load_state_dict(layers["dense"].state_dict())
+    layers: dict[str, nn.Module] = {"plain": Plain(case)}
+    for backend in get_args(Backend):
+        layers[backend] = ours(backend)
+        layers[backend].load_state_dict(layers["auto"].state_dict())
     if find_spec("escnn") is not None and case.name.startswith("regular"):
         layers["escnn"] = Escnn(case)
     return {name: Contestant(layer, x) for name, layer in layers.items()}

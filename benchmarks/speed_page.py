@@ -51,7 +51,9 @@ def network_table(results: dict[str, Any]) -> list[str]:
 
 def convolution_table(results: dict[str, Any]) -> list[str]:
     """One row per convolution: milliseconds of each contestant, forward and with gradients."""
-    names = [n for n in ("plain", "dense", "fourier", "escnn") if any(n in r["step"] for r in results["results"])]
+    names = [
+        n for n in ("plain", "dense", "fourier", "auto", "escnn") if any(n in r["step"] for r in results["results"])
+    ]
     columns = [f"{name}, {task}" for task in ("forward", "step") for name in names]
     lines = ["| convolution | channels | " + " | ".join(columns) + " | plain / fourier, step |"]
     lines.append("|---|" + "---:|" * (len(columns) + 2))
