@@ -124,7 +124,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "plain": Contestant(plain, device, arguments.compile),
         "steerable": Contestant(steerable, device, arguments.compile),
     }
-    console = Console()
+    console = Console(width=130)
     result: dict[str, Any] = {
         "case": {k: getattr(arguments, k) for k in ("depth", "copies", "batch", "size", "compile", "backend")},
         "hardware": torch.cuda.get_device_name() if device.type == "cuda" else processor(),
