@@ -23,7 +23,7 @@ from steerable.nn.invariants import CosetPool, GroupPool
 from steerable.nn.linear import Linear
 from steerable.nn.module import EquivariantModule
 from steerable.nn.norm_activations import Activation, Gated, NormActivation, NormReLU
-from steerable.nn.norms import BatchNorm2d, GroupNorm, InstanceNorm2d, LayerNorm
+from steerable.nn.norms import GroupNorm, LayerNorm
 from steerable.nn.plain import to_plain
 from steerable.nn.plumbing import DiskMask, Dropout, Dropout2d, FromIrreps, Identity, Restrict, Select, ToIrreps
 from steerable.nn.pooling import (
@@ -38,6 +38,7 @@ from steerable.nn.pooling import (
 )
 from steerable.nn.resampling import Upsample
 from steerable.nn.sampling import EquivarianceWarning
+from steerable.nn.statistics_norms import BatchNorm2d, InstanceNorm2d
 
 __all__ = [
     "ELU",

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from steerable.fields import FieldType
 from steerable.nn.channels import is_traced, merge_order, take_channels
 from steerable.nn.module import EquivariantModule
-from steerable.nn.norms import BatchNorm2d
 from steerable.nn.plumbing import Identity
 from steerable.nn.pooling import GlobalAvgPool, GlobalMaxPool
+from steerable.nn.statistics_norms import BatchNorm2d
 from steerable.nn.type_errors import bridge, mismatch
 
 __all__ = ["Concat", "Parallel", "Residual", "Sequential"]

@@ -1,0 +1,317 @@
+"""Batch and instance norm of whole capsules: statistics over pixels, with or without running averages."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from steerable.fields import FieldType
+from steerable.nn.channels import is_vector, widened
+from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm
+from steerable.nn.kernels import HAS_TRITON
+from steerable.nn.norms import CapsuleNorm, invariant_reference
+
+__all__ = ["BatchNorm2d", "InstanceNorm2d"]
+
+
+class _StatisticsNorm(CapsuleNorm):
+    """Batch and instance norm: statistics per capsule, taken over pixels, with or without running averages."""
+
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+    over_batch: bool
+
+    projections: Tensor
+    reference: Tensor
+    inverse_square: Tensor
+    capsule_dims: Tensor
+    capsule_means: Tensor
+
+    def __init__(
+        self, field_type: FieldType, eps: float, momentum: float | None, affine: bool, track_running_stats: bool
+    ) -> None:
+        super().__init__(field_type, eps, affine)
+        self.momentum, self.track_running_stats = momentum, track_running_stats
+        projections = [
+            directions.T @ np.linalg.pinv(directions.T) if len(directions) else np.zeros((capsule.dim, capsule.dim))
+            for (_, directions), (capsule, _) in zip(self.invariants.kinds, field_type.blocks, strict=True)
+        ]
+        self.register_constant("projections", np.concatenate([p.ravel() for p in projections]))
+        self.one_direction = all(len(directions) <= 1 for _, directions in self.invariants.kinds)
+        reference = invariant_reference(self.invariants)
+        squares = [float(reference[s] @ reference[s]) for s in field_type.slices]
+        self.register_constant("reference", reference)
+        self.register_constant("inverse_square", np.array([1 / q if q else 0.0 for q in squares]))
+        counted = [
+            (capsule.dim, len(d))
+            for (capsule, n), (_, d) in zip(field_type.blocks, self.invariants.kinds, strict=True)
+            for _ in range(n)
+        ]
+        self.register_constant("capsule_dims", np.array([float(dim) for dim, _ in counted]))
+        self.register_constant("capsule_means", np.array([float(k) for _, k in counted]))
+        tracked = track_running_stats
+        self.register_buffer("running_mean", torch.zeros(field_type.channels) if tracked else None)
+        self.register_buffer("running_var", torch.ones(len(field_type)) if tracked else None)
+        self.register_buffer("num_batches_tracked", torch.tensor(0, dtype=torch.long) if tracked else None)
+
+    def reset_parameters(self) -> None:
+        """Scale 1, shift 0, and running statistics as if nothing had been seen."""
+        super().reset_parameters()
+        self.reset_running_stats()
+
+    def reset_running_stats(self) -> None:
+        """Forget what was seen in training."""
+        if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def normalise(self, x: Tensor) -> Tensor:
+        self.check_input(x, ranks=(2, 4) if self.over_batch else (4,))
+        if not self.training and self.running_mean is not None and self.running_var is not None:
+            return self._normalise_by_running_statistics(x)
+        y, centre, variance, count = self.normalise_by_batch(x)
+        if self.training and self.running_mean is not None:
+            self._track(centre.detach(), variance.detach(), count)
+        return y
+
+    def _normalise_by_running_statistics(self, x: Tensor) -> Tensor:
+        if self.running_mean is None or self.running_var is None:
+            raise RuntimeError("only a norm with running statistics can use them")
+        weight = None if self.weight is None else self.segments.spread(self.weight.unsqueeze(0)).squeeze(0)
+        bias = None if self.bias is None else self.invariants.expand(self.bias, self.bias_directions)
+        variance = self.segments.spread(self.running_var.unsqueeze(0)).squeeze(0)
+        return F.batch_norm(x, self.running_mean, variance, weight, bias, False, 0.0, self.eps)
+
+    def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
+        """y, then centre (rows, channels), variance (rows, capsules), and the number of values per channel."""
+        count = self.values_per_channel(x)
+        wide = widened(x)
+        dims = [0] if is_vector(x) else [0, 2, 3] if self.over_batch else [2, 3]
+        variance, mean = torch.var_mean(wide, dims, correction=0)
+        total: Tensor | int = count
+        if self.over_batch:
+            mean, variance, total = self.synchronise(mean.unsqueeze(0), variance.unsqueeze(0), count)
+        centre, capsule_variance = self.capsule_statistics(mean, variance)
+        scale, shift = self.scale_and_shift(centre, capsule_variance, self.weight, self.bias)
+        if not is_vector(x):
+            scale, shift = scale[..., None, None], shift[..., None, None]
+        return (wide * scale + shift).to(x.dtype), centre, capsule_variance, total
+
+    def values_per_channel(self, x: Tensor) -> int:
+        """Over how many values a mean is taken, in training; one alone is refused."""
+        if not self.training:
+            return 0
+        shape = (x.shape[0], *x.shape[2:]) if self.over_batch else x.shape[2:]
+        count: int = math.prod(shape)
+        if count == 1:
+            raise ValueError(
+                f"{type(self).__name__} needs more than one value per channel when training, got a tensor of shape "
+                f"{tuple(x.shape)}. Use a larger batch, or eval()."
+            )
+        return count
+
+    def capsule_statistics(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Centre (rows, channels) and variance (rows, capsules) from the moments of channels, (rows, channels)."""
+        centre = self._project(mean)
+        spread = self.segments.sum_statistics(variance + (mean - centre).square())
+        return centre, spread / self.capsule_dims.to(spread.dtype)
+
+    def synchronise(self, mean: Tensor, variance: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor | int]:
+        return mean, variance, count
+
+    def _project(self, mean: Tensor) -> Tensor:
+        """The invariant part of (rows, channels) means."""
+        if self.one_direction:  # w ⟨w, mean⟩ / ⟨w, w⟩ for each capsule
+            reference = self.reference.to(mean.dtype)
+            along = self.segments.sum_statistics(mean * reference) * self.inverse_square.to(mean.dtype)
+            return self.segments.spread(along) * reference
+        parts, at, start = [], 0, 0
+        for copies, dim in self.segments.shapes:
+            matrix = self.projections[at : at + dim * dim].view(dim, dim).to(mean.dtype)
+            parts.append((mean.narrow(1, start, copies * dim).unflatten(1, (copies, dim)) @ matrix).flatten(1))
+            at, start = at + dim * dim, start + copies * dim
+        return torch.cat(parts, dim=1)
+
+    @torch.no_grad()
+    def _track(self, centre: Tensor, variance: Tensor, count: Tensor | int) -> None:
+        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+            return
+        self.num_batches_tracked.add_(1)
+        values = self.capsule_dims.to(variance.dtype) * count  # in float16 this would overflow
+        # A mean that is zero by symmetry costs no degree of freedom.
+        unbiased = values / (values - self.capsule_means.to(variance.dtype))
+        new_mean = centre.mean(0).to(self.running_mean.dtype)
+        new_variance = (variance.mean(0) * unbiased).to(self.running_var.dtype)
+        weight: Tensor | float
+        if self.momentum is None:  # cumulative average
+            weight = self.num_batches_tracked.to(new_mean.dtype).reciprocal()
+        else:
+            weight = self.momentum
+        self.running_mean.lerp_(new_mean, weight)
+        self.running_var.lerp_(new_variance, weight)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, momentum={self.momentum}, track_running_stats={self.track_running_stats}"
+
+
+class _SumOverProcesses(torch.autograd.Function):
+    """Σ over the processes of ``torch.distributed``; so is its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return _SumOverProcesses.apply(gradients[0])  # type: ignore[no-any-return]
+
+
+class BatchNorm2d(_StatisticsNorm):
+    """y = γ (x - μ) / √(σ² + ε) + β, with μ and σ² of each capsule over the batch and all pixels.
+
+    Shapes: (batch, channels, height, width) or (batch, channels) → the same.
+
+    Args:
+        field_type: the type, which stays the same; its capsules must be orthogonal.
+        eps, momentum, affine, track_running_stats: as for ``torch.nn.BatchNorm2d``; ``momentum=None`` averages over all
+            batches so far.
+        sync: in training, take the statistics over all processes of ``torch.distributed``.
+    """
+
+    over_batch = True
+
+    first_channel: Tensor
+    bias_index: Tensor
+
+    def __init__(
+        self,
+        field_type: FieldType,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        *,
+        sync: bool = False,
+    ) -> None:
+        super().__init__(field_type, eps, momentum, affine, track_running_stats)
+        self.sync = sync
+        dims = [capsule.dim for capsule in field_type.capsules]
+        directed = np.array([len(d) for copies, d in self.invariants.kinds for _ in range(copies)])
+        self.register_index("first_channel", np.concatenate([[0], np.cumsum(dims)]))
+        has_entry = directed > 0 if self.bias is not None else np.zeros(len(dims), dtype=bool)
+        self.register_index("bias_index", np.where(has_entry, np.cumsum(directed) - 1, -1))
+        self._kernel_width = 1 << (max(dims) - 1).bit_length()
+
+    def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
+        if self.synchronises:
+            return super().normalise_by_batch(x)
+        count = self.values_per_channel(x)
+        has_kernel = HAS_TRITON and self.one_direction and self.reference.is_cuda
+        if can_fuse(x, has_kernel):
+            kernel = (self._affine_by_kernel, self._gradients_by_kernel) if has_kernel else None
+            y, centre, variance = fused_norm(x, self.weight, self.bias, self._affine, kernel)
+        else:
+            affine = self._affine_by_kernel if has_kernel and torch.compiler.is_compiling() else self._affine
+            y, centre, variance = moments_norm(x, self.weight, self.bias, affine)
+        return y, centre.unsqueeze(0), variance.unsqueeze(0), count
+
+    def _affine(
+        self, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        centre, total = self.capsule_statistics(mean.unsqueeze(0), variance.unsqueeze(0))
+        scale, shift = self.scale_and_shift(centre, total, weight, bias)
+        return scale.squeeze(0), shift.squeeze(0), centre.squeeze(0), total.squeeze(0)
+
+    def _affine_by_kernel(
+        self, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        from steerable.nn.kernels.norm import capsule_affine
+
+        scale, shift, centre, total = capsule_affine(mean, variance, weight, bias, self._kernel_tables)
+        return scale, shift, centre, total
+
+    def _gradients_by_kernel(
+        self,
+        grads: tuple[Tensor, Tensor],
+        moments: tuple[Tensor, Tensor, Tensor],
+        weight: Tensor | None,
+        bias: Tensor | None,
+    ) -> tuple[Tensor | None, ...]:
+        from steerable.nn.kernels.norm import capsule_affine_gradients
+
+        gradients: tuple[Tensor | None, ...] = capsule_affine_gradients(
+            grads, moments, weight, bias, self._kernel_tables
+        )
+        return gradients
+
+    @property
+    def _kernel_tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor, int, float]:
+        tables = (self.first_channel, self.bias_index, self.reference, self.inverse_square)
+        return *tables, self._kernel_width, self.eps
+
+    @property
+    def synchronises(self) -> bool:
+        """Whether statistics are taken over several processes now."""
+        return self.sync and self.training and dist.is_available() and dist.is_initialized()
+
+    def synchronise(self, mean: Tensor, variance: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor | int]:
+        if not self.synchronises:
+            return mean, variance, count
+        n = torch.full((1, 1), float(count), dtype=mean.dtype, device=mean.device)
+        sums = _SumOverProcesses.apply(torch.cat([n * mean, n], dim=1))
+        total = sums[:, -1:]
+        whole = sums[:, :-1] / total
+        # The mean first: E[x²] - E[x]² would cancel where the mean is large.
+        spread = _SumOverProcesses.apply(n * (variance + (mean - whole).square())) / total
+        return whole, spread, total.squeeze(0)
+
+    def plain(self) -> nn.Module:
+        """A ``torch.nn.BatchNorm2d`` in evaluation mode with the same statistics on every channel of a capsule."""
+        return super().plain() if self.running_mean is None else self._with_statistics(nn.BatchNorm2d)
+
+    def plain_vector(self) -> nn.Module:
+        """The same for pooled fields, (batch, channels): a ``torch.nn.BatchNorm1d``."""
+        return super().plain() if self.running_mean is None else self._with_statistics(nn.BatchNorm1d)
+
+    @torch.no_grad()
+    def _with_statistics(self, kind: type[nn.BatchNorm1d] | type[nn.BatchNorm2d]) -> nn.Module:
+        if self.running_mean is None or self.running_var is None:
+            raise RuntimeError("only a norm with running statistics has a plain counterpart")
+        like = self.running_mean
+        norm = kind(self.in_type.channels, self.eps, device=like.device, dtype=like.dtype)
+        variance = self.segments.spread(self.running_var.unsqueeze(0)).squeeze(0)
+        norm.running_mean, norm.running_var = like.clone(), variance.clone()
+        if self.weight is not None:
+            norm.weight.copy_(self.segments.spread(self.weight.unsqueeze(0)).squeeze(0))
+        if self.bias is not None:
+            norm.bias.copy_(self.invariants.expand(self.bias, self.bias_directions))
+        return norm.eval()
+
+
+class InstanceNorm2d(_StatisticsNorm):
+    """y = γ (x - μ) / √(σ² + ε) + β, with μ and σ² of each capsule over the pixels of each image.
+
+    Shapes: (batch, channels, height, width) → the same. Defaults are those of ``torch.nn.InstanceNorm2d``.
+    """
+
+    over_batch = False
+
+    def __init__(
+        self,
+        field_type: FieldType,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+    ) -> None:
+        super().__init__(field_type, eps, momentum, affine, track_running_stats)
