@@ -101,8 +101,10 @@ def test_the_filters_tab(page: Page) -> None:
     expect(page.get_by_alt_text("filter 4 in every pose")).to_be_visible()
     choose(page, "#filters-group", "C4")
     expect(shown).to_contain_text("4 equivariant 3×3 filters from A to E")
+    expect(page.get_by_alt_text("filter 4 in every pose")).to_be_visible()
     page.locator("#filters-size input[type=number]").fill("2")
     expect(shown).to_contain_text("2 equivariant 2×2 filters from A to E")
+    expect(page.get_by_alt_text("filter 2 in every pose")).to_be_visible()  # there is no fourth any more
     choose(page, "#filters-group", "D4")
     expect(shown).to_contain_text("1 equivariant 2×2 filter from A1 to E")
     page.locator("#filters-size input[type=number]").fill("3")

@@ -123,13 +123,16 @@ def add_filters_tab() -> None:
         last_irrep = str(checked_group(group).irreps[-1])
         return gr.update(choices=names, value=names[0]), gr.update(choices=names, value=last_irrep)
 
-    def show(group: str, source: str, target: str, size: int) -> tuple[Html, Any, Html]:
+    def show(group: str, source: str, target: str, size: int, number: float | None) -> tuple[Html, Any]:
         try:
             count = filter_count(group, source, target, size)
         except MISTAKES as error:
-            return error_box(error), gr.update(), note("")
-        number = gr.update(maximum=max(count, 2), value=1, interactive=count > 1)
-        return filters_page(group, source, target, size), number, poses_page(group, source, target, size, 1)
+            return error_box(error), gr.update()
+        # The number changes only where it must: what somebody types while this is on its way is kept.
+        bounds: dict[str, Any] = {"maximum": max(count, 2), "interactive": count > 1}
+        if number is None or number > count:
+            bounds["value"] = max(count, 1)
+        return filters_page(group, source, target, size), gr.update(**bounds)
 
     with gr.Tab("Filters", id="filters"):
         with gr.Row():
@@ -147,11 +150,13 @@ def add_filters_tab() -> None:
             1, filter_count(*start), value=1, step=1, label="This filter in every pose", elem_id="filters-number"
         )
         poses = gr.HTML(poses_page(*start, 1), elem_id="filters-poses")
-        inputs, outputs = [group, source, target, size], [page, number, poses]
+        inputs, outputs = [group, source, target, size, number], [page, number]
         # Values are checked by the functions themselves, which say more than Gradio would.
         quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal", "preprocess": False}
         last: dict[str, Any] = {**quiet, "trigger_mode": "always_last"}
         # Two groups may have capsules of the same names, and then nothing but the group changes.
-        group.input(for_group, group, [source, target], **quiet).then(show, inputs, outputs, **quiet)
-        gr.on([source.input, target.input, size.change], show, inputs, outputs, **last)
-        number.input(poses_page, [*inputs, number], poses, **last)
+        regrouped = group.input(for_group, group, [source, target], **quiet).then(show, inputs, outputs, **quiet)
+        chosen = gr.on([source.input, target.input, size.change], show, inputs, outputs, **last)
+        for event in (regrouped, chosen):
+            event.then(poses_page, inputs, poses, **quiet)
+        number.input(poses_page, inputs, poses, **last)
