@@ -120,6 +120,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     x = torch.randn(arguments.batch, 3, arguments.size, arguments.size, device=device)
     x = x.contiguous(memory_format=torch.channels_last) if device.type == "cuda" else x
     y = torch.randint(10, (arguments.batch,), device=device)
+    if arguments.backend == "auto" and arguments.compile:
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            layout = torch.channels_last if device.type == "cuda" else torch.preserve_format
+            snn.choose_backends(steerable.to(device).to(memory_format=layout), x)  # type: ignore[call-overload]
     contestants = {
         "plain": Contestant(plain, device, arguments.compile),
         "steerable": Contestant(steerable, device, arguments.compile),
@@ -132,6 +136,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "versions": {"torch": torch.__version__, "steerable": __version__, "python": platform.python_version()},
         "precision": "bfloat16" if device.type == "cuda" else "float32",
         "build_s": {"cold": builds[0], "warm": builds[1]},
+        "backends": {name: layer.backend for name, layer in steerable.named_modules() if isinstance(layer, snn.Conv2d)},
         "networks": {},
     }
     for name, contestant in contestants.items():

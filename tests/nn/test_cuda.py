@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
 import torch
@@ -115,21 +116,68 @@ def test_a_network_is_one_compiled_graph(half: bool, training: bool):
         assert relative_error(b.float(), a.float()) < (0.1 if half else 1e-3)
 
 
-@pytest.mark.parametrize("kernel", [1, 3, 5])
+@pytest.mark.parametrize("kernel", [1, 2, 3, 5])
 @pytest.mark.parametrize(
     ("in_text", "out_text"),
-    [("3*regular", "2*regular"), ("2*(regular + qm)", "3*(A1 + A2 + 2*E)"), ("2*A1 + 3*E", "2*regular + B1")],
+    [
+        ("3*regular", "2*regular"),
+        ("2*(regular + qm)", "3*(A1 + A2 + 2*E)"),
+        ("2*A1 + 3*E", "2*regular + B1"),
+        ("17*regular + 20*A1", "40*E + 33*qm"),
+    ],
 )
-def test_the_fourier_path_is_the_dense_one(in_text: str, out_text: str, kernel: int):
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=["nchw", "nhwc"])
+def test_the_fourier_path_is_the_dense_one(
+    in_text: str, out_text: str, kernel: int, dtype: torch.dtype, memory_format: torch.memory_format
+):
+    """Within the precision that is asked for, which in half precision is better than the dense path's own."""
     types = st.FieldType(D4, in_text), st.FieldType(D4, out_text)
-    dense = snn.Conv2d(*types, kernel, padding=kernel // 2, backend="dense").double().cuda()
-    fourier = snn.Conv2d(*types, kernel, padding=kernel // 2, backend="fourier").double().cuda()
-    fourier.load_state_dict(dense.state_dict())
-    x = torch.randn(2, types[0].channels, 8, 9, dtype=torch.float64, device="cuda", requires_grad=True)
-    found = []
-    for layer in (dense, fourier):
-        y = layer(x)
-        upstream = torch.linspace(-1, 2, y.numel(), dtype=y.dtype, device="cuda").view(y.shape)
-        found.append((y, *torch.autograd.grad((y * upstream).sum(), [x, *layer.parameters()])))
-    for a, b in zip(*found, strict=True):
-        assert relative_error(b, a) < 1e-12
+    exact = snn.Conv2d(*types, kernel, padding=kernel // 2, backend="dense").double().cuda()
+    x = torch.randn(3, types[0].channels, 8, 9, device="cuda").to(dtype)
+    errors = {}
+    for backend in ("dense", "fourier"):
+        layer = snn.Conv2d(*types, kernel, padding=kernel // 2, backend=backend).cuda()
+        layer.load_state_dict(exact.state_dict())
+        layer = layer.double() if dtype == torch.float64 else layer
+        found = []
+        for conv in (exact, layer):
+            half = conv is layer and dtype in (torch.bfloat16, torch.float16)
+            field = x.double() if conv is exact else x.float() if half else x
+            field = field.clone(memory_format=memory_format).requires_grad_()
+            with torch.autocast("cuda", dtype if half else torch.bfloat16, enabled=half):
+                y = conv(field)
+            upstream = torch.linspace(-1, 2, y.numel(), dtype=torch.float64, device="cuda").view(y.shape)
+            upstream = upstream.to(x.dtype).to(y.dtype)
+            found.append((y, *torch.autograd.grad(y, [field, *conv.parameters()], upstream)))
+        errors[backend] = max(relative_error(b.double(), a) for a, b in zip(*found, strict=True))
+    limit = {torch.float64: 1e-12, torch.float32: 1e-5}.get(dtype, 1.1 * errors["dense"])
+    assert errors["fourier"] < limit
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+def test_half_precision_spans_the_range_of_bfloat16(scale: float):
+    conv = snn.Conv2d(st.FieldType(D4, "2*regular"), st.FieldType(D4, "qm"), 3, padding=1, backend="fourier").cuda()
+    x = torch.randn(2, 16, 8, 8, device="cuda", requires_grad=True)
+    with torch.no_grad():
+        conv.weight.mul_(scale)
+    outputs = []
+    for backend in ("dense", "fourier"):
+        conv.backend = backend
+        with torch.autocast("cuda", torch.bfloat16):
+            y = conv(x * scale)
+        outputs.append((y, *torch.autograd.grad(y, [x, conv.weight], scale * torch.ones_like(y))))
+    for a, b in zip(*outputs, strict=True):
+        assert relative_error(b.float(), a.float()) < 1e-2
+
+
+def test_backends_are_settled_before_compilation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
+    types = st.FieldType(D4, "80*regular"), st.FieldType(D4, "80*regular")
+    net = snn.Sequential(snn.Conv2d(*types, 3, padding=1), snn.ReLU(types[1]), snn.Conv2d(*types[::-1], 3, padding=1))
+    net = net.cuda().to(memory_format=torch.channels_last)
+    x = torch.randn(128, 640, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
+    with torch.autocast("cuda", torch.bfloat16):
+        found = snn.choose_backends(net, x)
+    assert set(found.values()) <= {"dense", "fourier"}
+    assert list(tmp_path.iterdir())  # it was measured

@@ -17,9 +17,8 @@ import steerable as st
 from steerable import FieldType, FiniteGroup
 from steerable import nn as snn
 from steerable.nn.expansion import BankPlan
-from steerable.nn.fourier import fourier_blocks, fourier_conv, fourier_plan, workers
+from steerable.nn.fourier import execution, fourier_conv, fourier_plan, workers
 from steerable.nn.fourier import function as operations
-from steerable.nn.fourier import plan as plans
 from steerable.nn.fourier.blocks import BlockPlan
 from steerable.nn.fourier.reference import block_gradient_reference, fourier_conv_reference
 from steerable.nn.fourier.spectrum import commutant, isotypic_basis
@@ -76,7 +75,7 @@ def assert_same(fourier: snn.Conv2d, dense: snn.Conv2d, x: Tensor, tolerance: fl
 def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Tiles, or the plain torch operations that they fall back on."""
     if request.param == "reference":
-        monkeypatch.setattr(plans, "tiles_available", lambda: False)
+        monkeypatch.setattr(execution, "tiles_available", lambda: False)
     return request.param
 
 
@@ -343,18 +342,12 @@ def test_the_operations_pass_torchs_own_checks() -> None:
     plan = fourier_plan(FieldType(D4, "regular"), FieldType(D4, "E + A1"), (3, 3))
     weight = torch.randn(plan.forward.parameters, dtype=torch.float64, requires_grad=True)
     x = torch.randn(1, 8, 3, 3, dtype=torch.float64, requires_grad=True)
-    torch.library.opcheck(operations._blocks, (weight, plan.key))
-    arguments = (
-        x,
-        fourier_blocks(weight, plan).detach().requires_grad_(),
-        None,
-        weight.detach(),
-        plan.key,
-        [1, 1],
-        [1, 1],
-    )
-    torch.library.opcheck(operations._conv, arguments)
-    y = fourier_conv(x, fourier_blocks(weight, plan), None, weight, plan, (1, 1), (1, 1))
+    torch.library.opcheck(operations._conv, (x, weight, None, None, plan.key, [1, 1], [1, 1]))
+    gradient = torch.randn(1, 3, 3, 3, dtype=torch.float64)
+    for wanted in ([True, True], [True, False], [False, True]):
+        arguments = (gradient, x.detach(), weight.detach(), plan.key, [1, 1], [1, 1], wanted)
+        torch.library.opcheck(operations._gradients, arguments)
+    y = fourier_conv(x, weight, None, plan, (1, 1), (1, 1))
     torch.testing.assert_close(y, F.conv2d(x, plan.bank.expand(weight, torch.tensor(plan.bank.basis)), padding=1))
 
 

@@ -24,7 +24,7 @@ REGULAR = FieldType(D4, "4*regular")
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache folder for each test, and nothing too small or too narrow to be measured."""
     monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(carrier, "MEASURED_FROM", 0)
+    monkeypatch.setattr(carrier, "MEASURED_FROM", {"cpu": 0})
     monkeypatch.setattr(carrier, "FEWEST_COPIES", 1)
     choice._store.cache_clear()
     yield tmp_path / "convolutions.json"
@@ -191,6 +191,46 @@ def test_compilers_and_transforms_get_the_dense_form(measurements: list[str]) ->
     torch.func.jvp(conv, (x,), (x,))
     torch.export.export(conv, (x,))
     assert not measurements
+
+
+# ---------------------------------------------------------------- settled for a network
+
+
+class Network(torch.nn.Module):
+    """A layer that inputs of two sizes reach, one with a stride, one that has its backend, and a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared, self.strided, self.fixed = layer(), layer(stride=3), layer(backend="dense")
+        self.norm = snn.BatchNorm2d(REGULAR)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fixed(self.norm(self.shared(self.strided(self.shared(x)))))  # type: ignore[no-any-return]
+
+
+@pytest.mark.filterwarnings("ignore::steerable.nn.EquivarianceWarning")
+@pytest.mark.parametrize("slower_at", [None, 6, 2])
+def test_backends_are_settled_for_all_inputs_of_a_layer(slower_at: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def measure(layer: snn.Conv2d, x: Tensor) -> str:
+        seen.append(x.shape[-1])
+        return "dense" if x.shape[-1] == slower_at else "fourier"
+
+    monkeypatch.setattr(carrier, "_measure", measure)
+    network = Network()
+    network.norm.eval()
+    x, statistics = field(), {key: value.clone() for key, value in network.state_dict().items()}
+    found = snn.choose_backends(network, x)
+    assert found == {"shared": "fourier" if slower_at is None else "dense", "strided": "dense"}
+    assert [network.shared.backend, network.strided.backend] == list(found.values())
+    assert seen == [6, 2]
+    assert network.training
+    assert not network.norm.training
+    assert all(torch.equal(value, statistics[key]) for key, value in network.state_dict().items())
+    settled = network(x)
+    network.shared.backend = "dense"
+    torch.testing.assert_close(network(x), settled)
 
 
 def test_without_numba_it_is_dense(measurements: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from steerable.nn.activations import (
     Softsign,
     Tanh,
 )
+from steerable.nn.backends import choose_backends
 from steerable.nn.containers import Concat, Parallel, Residual, Sequential
 from steerable.nn.conv import Conv2d, ConvTranspose2d
 from steerable.nn.invariants import CosetPool, GroupPool
@@ -91,6 +92,7 @@ __all__ = [
     "Tanh",
     "ToIrreps",
     "Upsample",
+    "choose_backends",
     "init",
     "to_plain",
 ]

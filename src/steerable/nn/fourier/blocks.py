@@ -20,7 +20,7 @@ from steerable.nn.expansion import BankPlan
 from steerable.nn.fourier.spectrum import IsotypicBasis, commutant, isotypic_basis
 from steerable.representations import Representation
 
-__all__ = ["BlockPlan", "Direction", "IrrepBlock"]
+__all__ = ["BlockPlan", "Direction", "IrrepBlock", "PairMap"]
 
 FloatArray = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ class IrrepBlock:
 
 
 @dataclass(frozen=True)
-class _Placement:
+class Placement:
     """Coefficients of one pair of kinds and one irrep: (s, j, μ) rows of the pair's product, and where they go."""
 
     block: int
@@ -57,13 +57,13 @@ class _Placement:
 
 
 @dataclass(frozen=True)
-class _PairMap:
+class PairMap:
     """One pair of kinds: its Θ lies at ``start`` as (copies, copies', count); ``matrix`` is (count, count)."""
 
     start: int
     shape: tuple[int, int, int]
     matrix: FloatArray
-    placements: tuple[_Placement, ...]
+    placements: tuple[Placement, ...]
 
 
 class Direction:
@@ -137,7 +137,7 @@ class Direction:
             parts.append(part.reshape(-1, count))
         return np.concatenate(parts)
 
-    def placements(self, out_kind: int, in_kind: int) -> tuple[_Placement, ...]:
+    def placements(self, out_kind: int, in_kind: int) -> tuple[Placement, ...]:
         """Where the rows of ``coefficients`` go."""
         into, out = self.in_bases[in_kind], self.out_bases[out_kind]
         found, first = [], 0
@@ -146,7 +146,7 @@ class Direction:
             if j and mu:
                 row = self.occurrences(self.out_bases[:out_kind], self.out_copies[:out_kind], block.irrep)
                 column = self.occurrences(self.in_bases[:in_kind], self.in_copies[:in_kind], block.irrep)
-                found.append(_Placement(number, first, row, column, j, mu))
+                found.append(Placement(number, first, row, column, j, mu))
             first += len(block.algebra) * j * mu
         return tuple(found)
 
@@ -167,7 +167,7 @@ class BlockPlan:
         if adjoint:
             in_kinds, out_kinds = ([(rho.dual(), n) for rho, n in kinds] for kinds in (out_kinds, in_kinds))
         self.direction = Direction(in_kinds, out_kinds, bank.kernel_size)
-        self._pairs: list[_PairMap] = []
+        self.pairs: list[PairMap] = []
         for number, pair in enumerate(bank.blocks):
             if pair.count == 0:  # the two kinds share no irrep
                 continue
@@ -177,8 +177,8 @@ class BlockPlan:
             if adjoint:
                 psi, b, a = psi.transpose(0, 2, 1, 3)[..., ::-1], a, b
             matrix = self.direction.coefficients(psi, b, a)
-            self._pairs.append(
-                _PairMap(
+            self.pairs.append(
+                PairMap(
                     pair.start, (pair.out_copies, pair.in_copies, pair.count), matrix, self.direction.placements(b, a)
                 )
             )
@@ -187,13 +187,13 @@ class BlockPlan:
     def _matrices(self, like: Tensor) -> list[Tensor]:
         key = (like.device, like.dtype)
         if key not in self._tensors:
-            self._tensors[key] = [torch.tensor(p.matrix, dtype=like.dtype, device=like.device) for p in self._pairs]
+            self._tensors[key] = [torch.tensor(p.matrix, dtype=like.dtype, device=like.device) for p in self.pairs]
         return self._tensors[key]
 
     def expand(self, weight: Tensor) -> Tensor:
         """(parameters,) → (parameters,): all blocks, one after the other."""
         flat = torch.empty_like(weight)
-        for pair, matrix in zip(self._pairs, self._matrices(weight), strict=True):
+        for pair, matrix in zip(self.pairs, self._matrices(weight), strict=True):
             theta = weight.narrow(0, pair.start, math.prod(pair.shape)).view(-1, pair.shape[2])
             values = matrix @ theta.T  # (coefficients, copies · copies')
             for place in pair.placements:
@@ -204,16 +204,16 @@ class BlockPlan:
     def collect(self, blocks: Tensor) -> Tensor:
         """The transpose of ``expand``: gradients of blocks → gradients of parameters."""
         weight = torch.empty_like(blocks)
-        for pair, matrix in zip(self._pairs, self._matrices(blocks), strict=True):
+        for pair, matrix in zip(self.pairs, self._matrices(blocks), strict=True):
             values = blocks.new_zeros(len(matrix), pair.shape[0] * pair.shape[1])
             for place in pair.placements:
                 source, rows = self._views(blocks, pair, place)
                 values.narrow(0, place.first, rows).view(source.shape).copy_(source)
             theta = weight.narrow(0, pair.start, math.prod(pair.shape)).view(-1, pair.shape[2])
-            torch.mm(values.T, matrix, out=theta)
+            theta.copy_(values.T @ matrix)
         return weight
 
-    def _views(self, flat: Tensor, pair: _PairMap, place: _Placement) -> tuple[Tensor, int]:
+    def _views(self, flat: Tensor, pair: PairMap, place: Placement) -> tuple[Tensor, int]:
         """One pair's part of one block as (s, j, μ, copies out, copies in) in Θ's order, and how many (s, j, μ)."""
         block = self.direction.blocks[place.block]
         s, j, mu = len(block.algebra), place.out_occurrences, place.in_occurrences
@@ -227,15 +227,27 @@ class BlockPlan:
         part = part[:, place.row : place.row + j * copies, place.column : place.column + mu * copies_in]
         return part.unflatten(2, (mu, copies_in)).unflatten(1, (j, copies)).permute(0, 1, 3, 2, 4), s * j * mu
 
-    def matrices(self, blocks: Tensor) -> list[Tensor]:
-        """W_k of each block as the product applies it: (n, m), or (d·n, d·m) where irrep k is not of real type.
+    def places(self, pair: PairMap) -> list[tuple[int, int]]:
+        """For each row of a pair's matrix where it goes: (begin, step), to begin + a · step + c for copies (a, c)."""
+        found = []
+        copies, copies_in, _ = pair.shape
+        for place in pair.placements:
+            block = self.direction.blocks[place.block]
+            occurrences = (len(block.algebra), place.out_occurrences, place.in_occurrences)
+            for b, j, mu in np.ndindex(*occurrences):
+                begin = block.start + b * block.n * block.m
+                if self.adjoint:
+                    begin += (place.column + mu * copies) * block.n + place.row + j * copies_in
+                else:
+                    begin += (place.row + j * copies) * block.m + place.column + mu * copies_in
+                found.append((begin, block.n if self.adjoint else block.m))
+        return found
+
+    def matrix(self, blocks: Tensor, block: IrrepBlock) -> Tensor:
+        """W_k of one block as the product applies it: (n, m), or (d·n, d·m) where irrep k is not of real type.
 
         Transposed, (m, n) or (d·m, d·n), for the adjoint direction.
         """
-        return [self.matrix(blocks, block) for block in self.direction.blocks]
-
-    def matrix(self, blocks: Tensor, block: IrrepBlock) -> Tensor:
-        """W_k of one block; see ``matrices``."""
         rows, columns = (block.m, block.n) if self.adjoint else (block.n, block.m)
         whole = blocks.narrow(0, block.start, block.size).view(len(block.algebra), rows, columns)
         if len(block.algebra) == 1:

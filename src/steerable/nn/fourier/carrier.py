@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from steerable.errors import did_you_mean
 from steerable.nn.channels import is_traced, is_transformed
 from steerable.nn.fourier.choice import FEWEST_COPIES, MEASURED_FROM, Choice, by_rule, choice_store, measured, store_key
-from steerable.nn.fourier.function import fourier_blocks, fourier_conv
+from steerable.nn.fourier.function import fourier_conv
 from steerable.nn.fourier.plan import FourierPlan, fourier_plan
 from steerable.nn.fourier.tiles import tiles_available
+from steerable.nn.kernels import HAS_TRITON
 
 if TYPE_CHECKING:
     from steerable.nn.conv import Conv2d
@@ -29,9 +30,9 @@ class Carrier:
 
     The two compute the same function of the same parameters. ``"auto"`` measures both once per shape of the input and
     takes the faster. Where nothing can or may be measured it takes the dense one: under torch.compile and torch.func,
-    in exported graphs, in narrow layers and on small inputs, without numba. Under
-    ``torch.use_deterministic_algorithms`` it goes by a fixed rule. ``"dense"`` and ``"fourier"`` are for good; a stride
-    or groups are always carried out densely.
+    in exported graphs, in narrow layers and on small inputs, without numba or Triton. Under
+    ``torch.use_deterministic_algorithms`` it goes by a fixed rule, dense on a GPU. ``"dense"`` and ``"fourier"`` are
+    for good; a stride or groups are always carried out densely.
     """
 
     def __init__(self, backend: str, layer: Conv2d) -> None:
@@ -64,20 +65,24 @@ class Carrier:
             return False
         if self.backend == "fourier":
             return self.plan is not None and _fits_input(layer, x)
-        if torch.compiler.is_compiling() or x.device.type != "cpu" or self.copies < FEWEST_COPIES:
+        if torch.compiler.is_compiling():
             return False
-        work = math.prod(_output_size(layer, x)) * len(x) * self.per_pixel
-        if work < MEASURED_FROM or type(layer.weight) is not nn.Parameter or not tiles_available():
-            return False
-        if not _fits_input(layer, x):
-            return False
-        if torch.are_deterministic_algorithms_enabled():
-            chosen = by_rule(self.copies, layer.plan.taps, work)
-        else:
-            chosen = self._choose(layer, x)
+        chosen = self.choose(layer, x)
         if chosen == "fourier":
             self.prepare(layer)
         return chosen == "fourier"
+
+    def choose(self, layer: Conv2d, x: Tensor) -> Choice:
+        """The faster form for inputs like x, where that can be told."""
+        device = x.device.type
+        if self.copies < FEWEST_COPIES or type(layer.weight) is not nn.Parameter or not _has_kernels(device):
+            return "dense"
+        work = math.prod(_output_size(layer, x)) * len(x) * self.per_pixel
+        if work < MEASURED_FROM[device] or not _fits_input(layer, x):
+            return "dense"
+        if torch.are_deterministic_algorithms_enabled():
+            return by_rule(self.copies, layer.plan.taps, work) if device == "cpu" else "dense"
+        return self._choose(layer, x)
 
     def _choose(self, layer: Conv2d, x: Tensor) -> Choice:
         recorded = torch.is_grad_enabled()
@@ -121,22 +126,25 @@ class Carrier:
             top, left = padding
             x, padding = nn.functional.pad(x, (left, left, top, top), mode=layer.padding_mode), (0, 0)
         with torch.autocast(device, enabled=False):
-            blocks, bias = self._blocks(layer, inner)
-            y = fourier_conv(x.to(inner), blocks, bias, layer.weight.to(inner), self.plan, padding, layer.dilation)
+            blocks, bias = self._expanded(layer, inner)
+            # A GPU makes half-precision blocks from the parameters themselves.
+            weight = layer.weight if inner in (torch.bfloat16, torch.float16) else layer.weight.to(inner)
+            y = fourier_conv(x.to(inner), weight, bias, self.plan, padding, layer.dilation, blocks)
         return y.to(dtype)
 
-    def _blocks(self, layer: Conv2d, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
-        """Blocks and bias, or in evaluation what they were last time; see ``FilterBankModule.filters``."""
-        if self.plan is None:
-            raise RuntimeError("the Fourier form of a layer is prepared before it runs")
+    def _expanded(self, layer: Conv2d, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
+        """Blocks and bias; blocks only where evaluation keeps them, see ``FilterBankModule.filters``."""
         state = layer._keep_key()
         if state is not None and self._kept is not None and self._kept[0] == (state, dtype):
             _, snapshot, blocks, bias = self._kept
             if torch.equal(snapshot, layer._snapshot()):
                 return blocks, bias
-        blocks = fourier_blocks(layer.weight, self.plan).to(dtype)
         bias = None if layer.bias is None else layer.invariants.expand(layer.bias, layer.bias_directions).to(dtype)
-        self._kept = None if state is None else ((state, dtype), layer._snapshot(), blocks, bias)
+        self._kept = None
+        if state is None or self.plan is None:
+            return None, bias
+        blocks = self.plan.forward.expand(layer.weight.detach()).to(dtype)
+        self._kept = ((state, dtype), layer._snapshot(), blocks, bias)
         return blocks, bias
 
 
@@ -156,6 +164,10 @@ def _fits_input(layer: Conv2d, x: Tensor) -> bool:
         torch.is_autocast_enabled(x.device.type) and torch.float64 not in (x.dtype, layer.weight.dtype)
     )
     return same and x.is_floating_point() and x.device == layer.weight.device and min(_output_size(layer, x)) > 0
+
+
+def _has_kernels(device: str) -> bool:
+    return tiles_available() if device == "cpu" else device == "cuda" and HAS_TRITON
 
 
 def _output_size(layer: Conv2d, x: Tensor) -> tuple[int, int]:
@@ -192,4 +204,5 @@ def _measure(layer: Conv2d, x: Tensor) -> Choice:
         if x.device.type == "cuda":
             torch.cuda.synchronize(x.device)
 
-    return measured(lambda: step("dense"), lambda: step("fourier"), synchronise)
+    in_a_row = 8 if x.device.type == "cuda" else 1
+    return measured(lambda: step("dense"), lambda: step("fourier"), synchronise, in_a_row)

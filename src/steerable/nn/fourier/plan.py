@@ -7,15 +7,11 @@ from collections.abc import Callable
 from functools import cached_property
 from weakref import WeakValueDictionary
 
-import torch
-from torch import Tensor
-
 from steerable.fields import FieldType
 from steerable.nn.expansion import BankPlan
 from steerable.nn.fourier.blocks import BlockPlan
-from steerable.nn.fourier.tiles import TiledConvolution, tiles_available
+from steerable.nn.fourier.tiles import TiledConvolution
 from steerable.nn.fourier.whole import WholeConvolution
-from steerable.nn.kernels import HAS_TRITON
 
 __all__ = ["FourierPlan", "fourier_plan", "plan_by_key"]
 
@@ -51,14 +47,6 @@ class FourierPlan:
     @cached_property
     def whole_adjoint(self) -> WholeConvolution:
         return WholeConvolution(self.adjoint)
-
-    def compiled(self, x: Tensor, *, adjoint: bool = False) -> TiledConvolution | WholeConvolution | None:
-        """What runs a tensor like x in kernels of our own: tiles by numba, or Triton; None where neither can."""
-        if x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and tiles_available():
-            return self.tiled_adjoint if adjoint else self.tiled
-        if x.device.type == "cuda" and HAS_TRITON:
-            return self.whole_adjoint if adjoint else self.whole
-        return None
 
     def __deepcopy__(self, memo: object) -> FourierPlan:
         return self  # a constant

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from steerable.nn.fourier.blocks import BlockPlan, Direction
 
-__all__ = ["block_gradient_reference", "fourier_conv_reference"]
+__all__ = ["adjoint_window", "block_gradient_reference", "fourier_conv_reference"]
 
 
 def fourier_conv_reference(
@@ -45,6 +45,18 @@ def block_gradient_reference(
             matrix = torch.einsum("bnl,bml->nm", outer.flatten(1, 2), spectrum.flatten(1, 2))
         parts.append(plan.from_matrix(matrix.T if plan.adjoint else matrix, block))
     return torch.cat(parts) if parts else x.new_zeros(0)
+
+
+def adjoint_window(
+    gradient: Tensor, direction: Direction, padding: tuple[int, int], dilation: tuple[int, int]
+) -> tuple[Tensor, tuple[int, int]]:
+    """The output's gradient and the padding with which it is convolved: d(k-1) - p, cut off where that is negative."""
+    top, left = (d * (k - 1) - p for p, d, k in zip(padding, dilation, direction.kernel_size, strict=True))
+    if top < 0:
+        gradient = gradient.narrow(2, -top, gradient.shape[2] + 2 * top)
+    if left < 0:
+        gradient = gradient.narrow(3, -left, gradient.shape[3] + 2 * left)
+    return gradient, (max(top, 0), max(left, 0))
 
 
 def _spectra(x: Tensor, direction: Direction, padding: tuple[int, int], dilation: tuple[int, int]) -> list[Tensor]:

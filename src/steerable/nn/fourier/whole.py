@@ -2,160 +2,162 @@
 
     x ──A⁻¹──▶ x̂ ──stencils, Clebsch–Gordan──▶ spectrum ──W_k──▶ ŷ ──A──▶ y
 
-The spectrum is taps times as large as x. It is not kept for the backward pass, which computes it anew.
+The spectrum is taps times as large as x. It is not kept for the backward pass. There the spectrum of the output's
+gradient g serves both gradients: the input gradient Ψᵀ(Θ)g is a convolution of the same kind, and the weight gradient
+is that of ⟨x, Ψᵀ(Θ)g⟩.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-import numpy as np
 import torch
-from numpy.typing import NDArray
+import torch.nn.functional as F
 from torch import Tensor
 
 from steerable.nn.fourier.blocks import BlockPlan
+from steerable.nn.fourier.device_tables import DeviceTables
 from steerable.nn.fourier.products import block_pairs, equal_blocks, stacked_matrices
-from steerable.nn.fourier.tables import FibreTable, IntoBlocksTable, InverseTable, SpectrumTable
 
 __all__ = ["WholeConvolution"]
 
 Pair = tuple[int, int]
-Tables = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+Size = tuple[int, int, int]
+Scale = Tensor | None
 
 
 class WholeConvolution:
     """One direction of a layer; see the module's docstring."""
 
     def __init__(self, plan: BlockPlan) -> None:
-        self.plan, self.direction = plan, plan.direction
-        self.fibre = FibreTable(self.direction)
-        self.spectrum = SpectrumTable(self.direction, self.fibre.starts)
-        self.inverse = InverseTable(self.direction)
-        self.gradient = IntoBlocksTable.of_gradient(self.direction)
+        self.plan, self.direction, self.tables = plan, plan.direction, DeviceTables(plan)
         self.groups = list(equal_blocks(self.direction.blocks))
-        self.most_copies = max(*self.direction.in_copies, *self.direction.out_copies)
-        self._on_device = lru_cache(maxsize=64)(self._make_tables)
+        self.spectrum_width = sum(block.dim * block.m for block in self.direction.blocks)
+        self.product_width = sum(block.dim * block.n for block in self.direction.blocks)
 
-    def forward(self, x: Tensor, blocks: Tensor, bias: Tensor | None, padding: Pair, dilation: Pair) -> Tensor:
-        """(batch, in, h, w) → (batch, out, h', w'), in channels_last."""
-        from steerable.nn.kernels.fourier import gather_sum
+    def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair, dilation: Pair) -> Tensor:
+        """(batch, in, h, w) and the layer's parameters → (batch, out, h', w'), in channels_last."""
+        size = self._size(x, padding, dilation)
+        spectrum, scale = self._spectrum(x, size, padding, dilation)
+        return self._output(spectrum, scale, weight, bias, size, x.dtype)
 
-        size = (len(x), *self.direction.output_size(x.shape, padding, dilation))
-        y = torch.empty(size[0], *size[1:], self.direction.out_channels, dtype=x.dtype, device=x.device)
-        if y.numel():
-            spectrum = self._spectrum(x, size, padding, dilation)
-            pixels = size[0] * size[1] * size[2]
-            product = torch.empty(pixels * self.inverse.layout.width, dtype=x.dtype, device=x.device)
+    def gradients(
+        self, gradient: Tensor, x: Tensor, weight: Tensor, padding: Pair, dilation: Pair, wanted: tuple[bool, bool]
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Of the input x and of the parameters, where this is the adjoint direction, from the output's gradient."""
+        size = self._size(gradient, padding, dilation)
+        spectrum, scale = self._spectrum(gradient, size, padding, dilation)
+        for_x = self._output(spectrum, scale, weight, None, size, x.dtype) if wanted[0] else None
+        return for_x, self._weight_gradient(spectrum, scale, x, size).to(weight.dtype) if wanted[1] else None
+
+    def _spectrum(self, x: Tensor, size: Size, padding: Pair, dilation: Pair) -> tuple[Tensor, Scale]:
+        """The spectrum of all patches, in the layout of :class:`BlockLayout`, and the scale it was divided by."""
+        from steerable.nn.kernels.fourier import couple
+
+        pixels = _pixels(size)
+        spectrum = torch.empty(pixels * self.spectrum_width, dtype=_inner(x.dtype), device=x.device)
+        if self.direction.taps == 1:
+            top, left = padding
+            x = F.pad(x, (left, left, top, top)) if any(padding) else x
+            return spectrum, self._rows(x, spectrum, "single tap")
+        irreps = torch.empty(x.numel(), dtype=spectrum.dtype, device=x.device)
+        scale = self._rows(x, irreps, "irreps")
+        if pixels:
+            for tables, arrays in self.tables.coupling(pixels, padding, dilation, x.device, _wide(x.dtype)):
+                couple(irreps, spectrum, tables, arrays, size, (x.shape[2], x.shape[3]), self.direction.in_channels)
+        return spectrum, scale
+
+    def _output(
+        self, spectrum: Tensor, scale: Scale, weight: Tensor, bias: Tensor | None, size: Size, dtype: torch.dtype
+    ) -> Tensor:
+        """The products with all blocks, brought back to channels."""
+        from steerable.nn.kernels.fourier import from_rows
+
+        pixels, wide = _pixels(size), _wide(dtype)
+        y = torch.empty(*size, self.direction.out_channels, dtype=dtype, device=spectrum.device)
+        if pixels:
+            blocks, weight_scale = self._blocks(weight, spectrum.dtype)
+            product = torch.empty(pixels * self.product_width, dtype=wide, device=spectrum.device)
             matrices = stacked_matrices(self.plan, self.groups, blocks)
-            pairs = block_pairs(self.direction.blocks, self.groups, spectrum, product, pixels)
-            for (at, to), matrix in zip(pairs, matrices, strict=True):
-                torch.bmm(at, matrix, out=to)
-            tables = self._on_device("inverse", pixels, (0, 0), (1, 1), x.device, _wide(x.dtype))
-            gather_sum(product, y, tables, size, size[1:], self.most_copies, bias)
+            for (at, to), matrix in zip(self._pairs(spectrum, product, pixels), matrices, strict=True):
+                _multiply(at, matrix, to)
+            tables, arrays = self.tables.rows("products", pixels, spectrum.device, wide)
+            from_rows(product, y.flatten(0, 2), tables, arrays, bias, _both(scale, weight_scale))
         return y.permute(0, 3, 1, 2)
 
-    def block_gradient(self, x: Tensor, gradient: Tensor, padding: Pair, dilation: Pair) -> Tensor:
-        """(parameters,): the gradient of all blocks, from the input and the gradient of the output."""
-        from steerable.nn.kernels.fourier import gather_sum
-
-        total = torch.zeros(self.plan.parameters, dtype=_wide(x.dtype), device=x.device)
-        size = (len(x), *self.direction.output_size(x.shape, padding, dilation))
-        pixels = size[0] * size[1] * size[2]
+    def _weight_gradient(self, spectrum: Tensor, scale: Scale, x: Tensor, size: Size) -> Tensor:
+        """(parameters,) in float32 or float64: of ⟨x, the convolution⟩."""
+        pixels, wide = _pixels(size), _wide(spectrum.dtype)
+        total = torch.zeros(self.plan.parameters, dtype=wide, device=spectrum.device)
         if not pixels:
-            return total.to(x.dtype)
-        spectrum = self._spectrum(x, size, padding, dilation)
-        outer = gradient.permute(0, 2, 3, 1).contiguous()
-        product = torch.empty(pixels * self.gradient.layout.width, dtype=x.dtype, device=x.device)
-        tables = self._on_device("gradient", pixels, (0, 0), (1, 1), x.device, _wide(x.dtype))
-        gather_sum(outer, product, tables, size, size[1:], self.most_copies)
-        for (start, stop), (at, by) in zip(
-            self.groups, block_pairs(self.direction.blocks, self.groups, spectrum, product, pixels), strict=True
-        ):
-            whole = torch.bmm(by.transpose(1, 2), at).to(total.dtype)
-            for block, one in zip(self.direction.blocks[start:stop], whole, strict=True):
-                one = one.T if self.plan.adjoint else one
-                total[block.start : block.start + block.size] = self.plan.from_matrix(one, block)
-        return total.to(x.dtype)
+            return total
+        rows = torch.empty(pixels * self.product_width, dtype=spectrum.dtype, device=spectrum.device)
+        x_scale = self._rows(x, rows, "products")
+        for (start, stop), (at, by) in zip(self.groups, self._pairs(spectrum, rows, pixels), strict=True):
+            left, right = (at, by) if self.plan.adjoint else (by, at)
+            part = self.direction.blocks[start:stop]
+            target = total[part[0].start : part[-1].start + part[-1].size]
+            shape = (len(part), left.shape[2], right.shape[2])
+            if len(part[0].algebra) == 1:
+                _multiply(left.transpose(1, 2), right, target.view(shape))
+            else:
+                whole = torch.empty(shape, dtype=wide, device=total.device)
+                _multiply(left.transpose(1, 2), right, whole)
+                target.copy_(self.plan.from_matrix(whole[0], part[0]))
+        if wide == torch.float64:
+            return self.plan.collect(total)
+        from steerable.nn.kernels.blocks import collect
 
-    def _spectrum(self, x: Tensor, size: tuple[int, int, int], padding: Pair, dilation: Pair) -> Tensor:
-        from steerable.nn.kernels.fourier import gather_sum
+        return collect(total, self.tables.blocks(total.device), _both(scale, x_scale))
 
-        batch, _, height, width = x.shape
-        flat = x.permute(0, 2, 3, 1).contiguous()
-        irreps = torch.empty(flat.numel(), dtype=x.dtype, device=x.device)
-        fibre = self._on_device("fibre", batch * height * width, (0, 0), (1, 1), x.device, _wide(x.dtype))
-        gather_sum(flat, irreps, fibre, (batch, height, width), (height, width), self.most_copies)
-        pixels = size[0] * size[1] * size[2]
-        spectrum = torch.empty(pixels * self.spectrum.layout.width, dtype=x.dtype, device=x.device)
-        tables = self._on_device("spectrum", pixels, padding, dilation, x.device, _wide(x.dtype))
-        gather_sum(irreps, spectrum, tables, size, (height, width), self.most_copies)
-        return spectrum
+    def _rows(self, x: Tensor, out: Tensor, name: str) -> Scale:
+        """Write the rows of a field, and return the scale that they were divided by."""
+        from steerable.nn.kernels.fourier import largest, to_rows
 
-    # ---------------------------------------------------------------- tables
+        flat = x.permute(0, 2, 3, 1).contiguous().flatten(0, 2)
+        scale = largest(flat) if out.dtype == torch.float16 else None
+        if len(flat):
+            tables, arrays = self.tables.rows(name, len(flat), x.device, _wide(x.dtype))
+            to_rows(flat, out, tables, arrays, scale)
+        return scale
 
-    def _make_tables(
-        self, name: str, pixels: int, padding: Pair, dilation: Pair, device: torch.device, dtype: torch.dtype
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        runs, terms, factors = {
-            "fibre": self._fibre_tables,
-            "spectrum": self._spectrum_tables,
-            "inverse": self._inverse_tables,
-            "gradient": self._gradient_tables,
-        }[name](pixels, padding, dilation)
-        return (
-            torch.tensor(runs, device=device),
-            torch.tensor(terms, device=device),
-            torch.tensor(factors, dtype=dtype, device=device),
-        )
+    def _blocks(self, weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Scale]:
+        """All blocks in ``dtype``, and the scale that they were divided by."""
+        if dtype == torch.float64:
+            return self.plan.expand(weight), None
+        from steerable.nn.kernels.blocks import expand
+        from steerable.nn.kernels.fourier import largest
 
-    def _fibre_tables(self, pixels: int, padding: Pair, dilation: Pair) -> Tables:
-        runs = self.fibre.runs.astype(np.int64)
-        table = np.stack([runs[:, 0], runs[:, 1], _ones(runs), runs[:, 2], runs[:, 3], runs[:, 4], 0 * runs[:, 0]], 1)
-        terms = _channel_terms(self.fibre.kinds, runs[:, 3:5], self.fibre.terms, self.direction.in_channels)
-        return table, terms, self.fibre.factors
+        weight = weight.float().contiguous()
+        scale = largest(weight) if dtype == torch.float16 else None
+        return expand(weight, self.tables.blocks(weight.device), dtype, scale), scale
 
-    def _spectrum_tables(self, pixels: int, padding: Pair, dilation: Pair) -> Tables:
-        runs = self.spectrum.runs.in_tile(self.spectrum.layout, pixels).astype(np.int64)
-        shifts = self.spectrum.terms[:, :2] * np.array(dilation) - np.array(padding)
-        steps = np.broadcast_to([self.direction.in_channels, 1], (len(shifts), 2))
-        return _block_runs(runs), np.concatenate([shifts, self.spectrum.terms[:, 2:], steps], 1), self.spectrum.factors
+    def _pairs(self, spectrum: Tensor, product: Tensor, pixels: int) -> list[tuple[Tensor, Tensor]]:
+        return list(block_pairs(self.direction.blocks, self.groups, spectrum, product, pixels))
 
-    def _inverse_tables(self, pixels: int, padding: Pair, dilation: Pair) -> Tables:
-        sources = self.inverse.sources.in_tile(self.inverse.layout, pixels).astype(np.int64)
-        zeros, ones = 0 * sources[:, :2], _ones(sources)[:, None]
-        terms = np.concatenate([zeros, sources[:, :2], ones], 1)
-        rows = []
-        for channel, _, dim, first, last in self.inverse.kinds.astype(np.int64):
-            for e, run in enumerate(self.inverse.runs[first:last].astype(np.int64)):
-                rows.append((channel + e, self.direction.out_channels, dim, *run[2:], channel + e))
-        return np.array(rows, dtype=np.int64), terms, self.inverse.factors
-
-    def _gradient_tables(self, pixels: int, padding: Pair, dilation: Pair) -> Tables:
-        runs = self.gradient.runs.in_tile(self.gradient.layout, pixels).astype(np.int64)
-        terms = _channel_terms(self.gradient.kinds, runs[:, 3:5], self.gradient.terms, self.direction.out_channels)
-        return _block_runs(runs), terms, self.gradient.factors
+    def _size(self, x: Tensor, padding: Pair, dilation: Pair) -> Size:
+        return (len(x), *self.direction.output_size(x.shape, padding, dilation))
 
 
-def _block_runs(runs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(begin, step, copy step 1, copies, first, last, no bias) from runs in a block layout."""
-    return np.stack([runs[:, 0], runs[:, 1], _ones(runs), *runs[:, 2:5].T, 0 * runs[:, 0]], 1)
+def _multiply(a: Tensor, b: Tensor, out: Tensor) -> None:
+    """out = a @ b; a and b may be of lower precision."""
+    if a.dtype == out.dtype:
+        torch.bmm(a, b, out=out)
+    elif a.device.type == "cuda":
+        torch.bmm(a, b, out.dtype, out=out)
+    else:
+        torch.bmm(a.to(out.dtype), b.to(out.dtype), out=out)
 
 
-def _channel_terms(
-    kinds: NDArray[np.uint64], ranges: NDArray[np.int64], terms: NDArray[np.uint64], channels: int
-) -> NDArray[np.int64]:
-    """Terms that read a pixel's channels as they lie, (copy, component), where the tables count (component, copy)."""
-    table = np.zeros((len(terms), 5), dtype=np.int64)
-    for channel, copies, dim, first_run, last_run in kinds.astype(np.int64):
-        for first, last in ranges[first_run:last_run]:
-            component = terms[first:last, 0].astype(np.int64) // copies
-            table[first:last, 2:] = np.stack([channel + component, 0 * component + channels, 0 * component + dim], 1)
-    return table
+def _both(first: Scale, second: Scale) -> tuple[Tensor, Tensor] | None:
+    return None if first is None or second is None else (first, second)
 
 
-def _ones(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.ones(len(rows), dtype=np.int64)
+def _pixels(size: Size) -> int:
+    return size[0] * size[1] * size[2]
+
+
+def _inner(dtype: torch.dtype) -> torch.dtype:
+    """In which rows and blocks are kept; see :mod:`steerable.nn.kernels.fourier`."""
+    return torch.float16 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

@@ -1,0 +1,232 @@
+"""What the passes of the Fourier convolution over a whole batch need to know of a direction, for kernels on a GPU.
+
+A *row* is the run of one irrep component over all copies of a capsule kind, at every pixel: row r of pixel p begins at
+begin[r] + p · step[r]. A *slice* is a stretch of copies, the share of one program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steerable.nn.fourier.blocks import Direction
+from steerable.nn.fourier.tables import NEGLIGIBLE, BlockLayout
+
+__all__ = ["CouplingTables", "RowTables", "coupling_tables", "irrep_rows", "product_rows", "single_tap_rows"]
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Places = list[tuple[int, int]]
+_WIDTHS = (16, 32, 64)  # copies in a slice
+
+
+@dataclass(frozen=True)
+class RowTables:
+    """Between the channels of a field, (copy, component), and rows: row = matrix · capsule, and the transpose.
+
+    Attributes:
+        slices: (slices, 6): first channel, dim, copies, first row, last row, first copy.
+        rows: (rows, 2): begin, step.
+        matrix: (rows, components), padded with zeros.
+        width: the most copies in a slice.
+        dims: the dimensions that occur, each with the next power of two.
+        channel_align, row_align: what all addresses of channels and of rows are multiples of.
+    """
+
+    slices: Integers
+    rows: Integers
+    matrix: Floats
+    width: int
+    dims: tuple[tuple[int, int], ...]
+    channel_align: int
+    row_align: int
+
+
+@dataclass(frozen=True)
+class CouplingTables:
+    """From the irreps of a fibre at each tap to rows of the spectrum, for irreps i with the same factors.
+
+    Attributes:
+        slices: (slices, 4): copies, first row, begin of the first component, step to the next component.
+        rows: (rows, 2): begin, step; those of a slice follow each other.
+        taps: (taps, 2): the shift of each in pixels.
+        coupling: (rows of one slice, taps · dim): the same for all slices.
+        dim: of irrep i.
+        width: the most copies in a slice.
+        align: what all addresses are multiples of.
+    """
+
+    slices: Integers
+    rows: Integers
+    taps: Integers
+    coupling: tuple[tuple[float, ...], ...]
+    dim: int
+    width: int
+    align: int
+
+    def terms(self) -> tuple[Integers, Integers, Floats]:
+        """The coupling as sparse rows: first term of each row, terms (tap, component), factors."""
+        row, entry = np.nonzero(np.array(self.coupling))
+        counts = np.bincount(row, minlength=len(self.coupling))
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        return starts, np.stack(np.divmod(entry, self.dim), 1), np.array(self.coupling)[row, entry]
+
+
+def irrep_rows(direction: Direction) -> RowTables:
+    """x → x̂ = A⁻¹x, with x̂ of each pixel in the order (kind, component, copy)."""
+    places, channel = [], 0
+    for basis, n in zip(direction.in_bases, direction.in_copies, strict=True):
+        places.append([(channel + r * n, direction.in_channels) for r in range(len(basis.fibre))])
+        channel += n * len(basis.fibre)
+    return _row_tables([basis.fibre for basis in direction.in_bases], direction.in_copies, places)
+
+
+def single_tap_rows(direction: Direction, pixels: int) -> RowTables:
+    """x → the spectrum of patches of one tap."""
+    layout = BlockLayout(direction.blocks, [block.m for block in direction.blocks])
+    matrices, places, before = [], [], [0] * len(direction.blocks)
+    for basis, n in zip(direction.in_bases, direction.in_copies, strict=True):
+        kind: Places = []
+        rows: list[int] = []
+        for number, block in enumerate(direction.blocks):
+            for _ in range(basis.multiplicity[block.irrep]):
+                kind += [_shifted(layout.place(number, c, pixels), before[number]) for c in range(block.dim)]
+                before[number] += n
+            first = basis.first_row(block.irrep)
+            rows += range(first, first + basis.multiplicity[block.irrep] * block.dim)
+        matrices.append(basis.transform[np.array(rows, dtype=np.int64), :, 0])
+        places.append(kind)
+    return _row_tables(matrices, direction.in_copies, places)
+
+
+def product_rows(direction: Direction, pixels: int) -> RowTables:
+    """A of the output: from the products to channels, y = Aŷ, and for gradients back, Aᵀ."""
+    layout = BlockLayout(direction.blocks, [block.n for block in direction.blocks])
+    matrices, before = [], [0] * len(direction.blocks)
+    places: list[Places] = []
+    for kind, (basis, n) in enumerate(zip(direction.out_bases, direction.out_copies, strict=True)):
+        matrices.append(direction.used_columns(kind).T)
+        places.append([])
+        for number, block in enumerate(direction.blocks):
+            for _ in range(basis.multiplicity[block.irrep]):
+                places[-1] += [_shifted(layout.place(number, c, pixels), before[number]) for c in range(block.dim)]
+                before[number] += n
+    return _row_tables(matrices, direction.out_copies, places)
+
+
+def coupling_tables(
+    direction: Direction, pixels: int, padding: tuple[int, int], dilation: tuple[int, int]
+) -> list[CouplingTables]:
+    """Stencils and Clebsch–Gordan coefficients, x̂ → spectrum; one table per pattern of factors."""
+    layout = BlockLayout(direction.blocks, [block.m for block in direction.blocks])
+    found: dict[tuple[tuple[float, ...], ...], list[tuple[int, int, list[tuple[int, int]]]]] = {}
+    before, channel = [0] * len(direction.blocks), 0
+    for basis, n in zip(direction.in_bases, direction.in_copies, strict=True):
+        parts: dict[tuple[int, ...], list[tuple[tuple[int, int], Floats]]] = {}
+        for number, block in enumerate(direction.blocks):
+            for mu in range(basis.multiplicity[block.irrep]):
+                first = basis.first_row(block.irrep) + mu * block.dim
+                coupling = basis.coupling[first : first + block.dim]  # (dim, taps, D)
+                components = tuple(np.flatnonzero((np.abs(coupling) > NEGLIGIBLE).any((0, 1))).tolist())
+                for c in range(block.dim):
+                    place = _shifted(layout.place(number, c, pixels), before[number])
+                    parts.setdefault(components, []).append((place, coupling[c][:, components]))
+                before[number] += n
+        for components, rows in parts.items():
+            ordered = sorted((_clean(coupling), place) for place, coupling in rows)  # so that irreps share a pattern
+            pattern = tuple(coupling for coupling, _ in ordered)
+            found.setdefault(pattern, []).append((channel + components[0] * n, n, [place for _, place in ordered]))
+        channel += n * len(basis.fibre)
+    height, width = direction.kernel_size
+    taps = np.array([(y, x) for y in range(height) for x in range(width)]) * dilation - np.array(padding)
+    return [_coupling_tables(pattern, kinds, taps, direction.in_channels) for pattern, kinds in found.items()]
+
+
+def _coupling_tables(
+    pattern: tuple[tuple[float, ...], ...],
+    kinds: Sequence[tuple[int, int, Sequence[tuple[int, int]]]],
+    taps: Integers,
+    channels: int,
+) -> CouplingTables:
+    slices = []
+    rows: Places = []
+    width = _slice_width([n for _, n, _ in kinds])
+    for begin, n, places in kinds:
+        for first, copies in _stretches(n, width):
+            slices.append((copies, len(rows), begin + first, n))
+            rows += [_shifted(place, first) for place in places]
+    addresses = [channels, *(value for row in rows for value in row)]
+    addresses += [value for copies, _, *begin in slices for value in (copies, *begin)]
+    return CouplingTables(
+        np.array(slices, dtype=np.int64),
+        np.array(rows, dtype=np.int64),
+        np.asarray(taps, dtype=np.int64),
+        pattern,
+        len(pattern[0]) // len(taps),
+        width,
+        _alignment(addresses),
+    )
+
+
+def _row_tables(
+    matrices: Sequence[Floats], copies: Sequence[int], places: Sequence[Sequence[tuple[int, int]]]
+) -> RowTables:
+    """For each kind its matrix (rows, D), its copies, and the place of each row."""
+    width, dims = _slice_width(copies), sorted({matrix.shape[1] for matrix in matrices})
+    columns = _power_of_two(dims[-1])
+    slices, padded, channel = [], [np.zeros((0, columns))], 0
+    rows: Places = []
+    for matrix, n, kind in zip(matrices, copies, places, strict=True):
+        components = matrix.shape[1]
+        for first, share in _stretches(n, width):
+            begin = channel + first * components
+            slices.append((begin, components, share, len(rows), len(rows) + len(matrix), first))
+        rows += kind
+        padded.append(np.pad(matrix, ((0, 0), (0, columns - components))))
+        channel += n * components
+    return RowTables(
+        np.array(slices, dtype=np.int64),
+        np.array(rows, dtype=np.int64).reshape(-1, 2),
+        np.concatenate(padded),
+        width,
+        tuple((dim, _power_of_two(dim)) for dim in dims),
+        _alignment([channel, *(row[0] for row in slices)]),
+        _alignment(
+            [*(value for row in rows for value in row), *(value for row in slices for value in (row[2], row[5]))]
+        ),
+    )
+
+
+def _stretches(copies: int, width: int) -> Iterator[tuple[int, int]]:
+    """(first, how many) of each stretch of copies."""
+    for first in range(0, copies, width):
+        yield first, min(width, copies - first)
+
+
+def _slice_width(copies: Sequence[int]) -> int:
+    """The widest slice that wastes little: lanes beyond a kind's copies idle."""
+    waste = {width: sum(-n % width for n in copies) / sum(copies) for width in _WIDTHS}
+    return max((width for width in _WIDTHS if waste[width] <= min(waste.values()) + 0.1), default=_WIDTHS[0])
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << (number - 1).bit_length()
+
+
+def _alignment(addresses: Sequence[int]) -> int:
+    """The largest power of two, up to 16, that divides all of them."""
+    common = math.gcd(16, *addresses)
+    return common & -common
+
+
+def _shifted(place: tuple[int, int], by: int) -> tuple[int, int]:
+    return place[0] + by, place[1]
+
+
+def _clean(coupling: Floats) -> tuple[float, ...]:
+    """Rounded, so that equal patterns are found to be equal."""
+    return tuple(round(float(v), 15) if abs(v) > NEGLIGIBLE else 0.0 for v in coupling.ravel())

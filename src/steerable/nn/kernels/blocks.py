@@ -1,0 +1,149 @@
+"""The blocks of a Fourier convolution straight from the parameters, and their gradient, in one kernel each.
+
+    block[place(r) + a · step(r) + c] = Σ_h matrix[r, h] · Θ[a, c, h]
+
+for every pair of capsule kinds, with copies a and c; :mod:`steerable.nn.fourier.block_tables` has the tables.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from steerable.nn.fourier.block_tables import COPIES_PER_PROGRAM, ROWS_PER_PROGRAM
+from steerable.nn.kernels.fourier import unit_above
+
+__all__ = ["collect", "expand"]
+
+_STEP = 32  # of the sums
+
+
+@triton.jit
+def _expand_kernel(
+    weight,
+    blocks,
+    largest_value,
+    programs,
+    pairs,
+    rows,
+    matrix,
+    SCALED: tl.constexpr,
+    COPIES: tl.constexpr,
+    ROWS: tl.constexpr,
+    STEP: tl.constexpr,
+):
+    program = programs + 3 * tl.program_id(0)
+    pair = pairs + 6 * tl.load(program)
+    start, copies, copies_in = tl.load(pair), tl.load(pair + 1), tl.load(pair + 2)
+    count, first_row, first_entry = tl.load(pair + 3), tl.load(pair + 4), tl.load(pair + 5)
+    total_rows = tl.load(pair + 6 + 4) - first_row
+    q = tl.load(program + 1) + tl.arange(0, COPIES)
+    r = tl.load(program + 2) + tl.arange(0, ROWS)
+    total = tl.zeros([COPIES, ROWS], dtype=tl.float32)
+    for h0 in range(0, count, STEP):
+        h = h0 + tl.arange(0, STEP)
+        theta = tl.load(
+            weight + start + (q * count)[:, None] + h[None, :],
+            mask=(q < copies * copies_in)[:, None] & (h < count)[None, :],
+            other=0.0,
+        )
+        factor = tl.load(
+            matrix + first_entry + (r * count)[None, :] + h[:, None],
+            mask=(r < total_rows)[None, :] & (h < count)[:, None],
+            other=0.0,
+        )
+        total += tl.dot(theta, factor, input_precision="ieee")
+    if SCALED:
+        total *= 1.0 / unit_above(largest_value)
+    row = rows + 2 * (first_row + r)
+    valid = r < total_rows
+    begin, step = tl.load(row, mask=valid, other=0), tl.load(row + 1, mask=valid, other=0)
+    at = begin[None, :] + (q // copies_in)[:, None] * step[None, :] + (q % copies_in)[:, None]
+    tl.store(blocks + at, total, mask=(q < copies * copies_in)[:, None] & valid[None, :])
+
+
+@triton.jit
+def _collect_kernel(
+    blocks,
+    weight,
+    largest_value,
+    other_largest,
+    programs,
+    pairs,
+    rows,
+    matrix,
+    SCALED: tl.constexpr,
+    COPIES: tl.constexpr,
+    COUNT: tl.constexpr,
+    STEP: tl.constexpr,
+):
+    program = programs + 3 * tl.program_id(0)
+    pair = pairs + 6 * tl.load(program)
+    start, copies, copies_in = tl.load(pair), tl.load(pair + 1), tl.load(pair + 2)
+    count, first_row, first_entry = tl.load(pair + 3), tl.load(pair + 4), tl.load(pair + 5)
+    total_rows = tl.load(pair + 6 + 4) - first_row
+    q = tl.load(program + 1) + tl.arange(0, COPIES)
+    h = tl.load(program + 2) + tl.arange(0, COUNT)
+    total = tl.zeros([COPIES, COUNT], dtype=tl.float32)
+    for r0 in range(0, total_rows, STEP):
+        r = r0 + tl.arange(0, STEP)
+        valid = r < total_rows
+        row = rows + 2 * (first_row + r)
+        begin, step = tl.load(row, mask=valid, other=0), tl.load(row + 1, mask=valid, other=0)
+        at = begin[None, :] + (q // copies_in)[:, None] * step[None, :] + (q % copies_in)[:, None]
+        value = tl.load(blocks + at, mask=(q < copies * copies_in)[:, None] & valid[None, :], other=0.0)
+        factor = tl.load(
+            matrix + first_entry + (r * count)[:, None] + h[None, :],
+            mask=valid[:, None] & (h < count)[None, :],
+            other=0.0,
+        )
+        total += tl.dot(value, factor, input_precision="ieee")
+    if SCALED:
+        total *= unit_above(largest_value) * unit_above(other_largest)
+    at = start + (q * count)[:, None] + h[None, :]
+    tl.store(weight + at, total, mask=(q < copies * copies_in)[:, None] & (h < count)[None, :])
+
+
+Arrays = tuple[Tensor, ...]
+
+
+def expand(weight: Tensor, arrays: Arrays, dtype: torch.dtype, scale: Tensor | None) -> Tensor:
+    """All blocks, (parameters,), in ``dtype``, divided by the power of two above ``scale``; weight in float32."""
+    programs, _, pairs, rows, matrix = arrays
+    blocks = torch.empty(weight.numel(), dtype=dtype, device=weight.device)
+    _expand_kernel[(len(programs),)](
+        weight,
+        blocks,
+        weight if scale is None else scale,
+        programs,
+        pairs,
+        rows,
+        matrix,
+        SCALED=scale is not None,
+        COPIES=COPIES_PER_PROGRAM,
+        ROWS=ROWS_PER_PROGRAM,
+        STEP=_STEP,
+    )
+    return blocks
+
+
+def collect(blocks: Tensor, arrays: Arrays, scales: tuple[Tensor, Tensor] | None) -> Tensor:
+    """The transpose, (parameters,) in float32, multiplied by the powers of two above the ``scales``."""
+    _, programs, pairs, rows, matrix = arrays
+    weight = torch.empty(blocks.numel(), dtype=torch.float32, device=blocks.device)
+    _collect_kernel[(len(programs),)](
+        blocks,
+        weight,
+        *((blocks, blocks) if scales is None else scales),
+        programs,
+        pairs,
+        rows,
+        matrix,
+        SCALED=scales is not None,
+        COPIES=COPIES_PER_PROGRAM,
+        COUNT=ROWS_PER_PROGRAM,
+        STEP=_STEP,
+    )
+    return weight

@@ -1,0 +1,112 @@
+"""The equations of steerable.nn.kernels.fourier and .blocks, written out in torch: what their kernels must compute."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from steerable.nn.fourier.device_tables import Arrays
+from steerable.nn.fourier.pass_tables import CouplingTables, RowTables
+
+__all__ = ["collect", "couple", "expand", "from_rows", "largest", "to_rows"]
+
+
+def largest(x: Tensor) -> Tensor:
+    return x.abs().amax().float().reshape(1) if x.numel() else torch.zeros(1)
+
+
+def unit_above(value: Tensor) -> Tensor:
+    return torch.exp2(torch.ceil(torch.log2(value)))
+
+
+def to_rows(x: Tensor, out: Tensor, tables: RowTables, arrays: Arrays, scale: Tensor | None) -> None:
+    slices, rows, matrix = arrays
+    p = torch.arange(len(x))[:, None]
+    wide = matrix.dtype
+    for channel, dim, copies, first, last, first_copy in slices.tolist():
+        field = x[:, channel : channel + copies * dim].unflatten(1, (copies, dim)).to(wide)
+        for r in range(first, last):
+            value = field @ matrix[r, :dim]
+            begin, step = rows[r].tolist()
+            value = value if scale is None else value / unit_above(scale)
+            out[begin + first_copy + p * step + torch.arange(copies)] = value.to(out.dtype)
+
+
+def from_rows(
+    source: Tensor,
+    y: Tensor,
+    tables: RowTables,
+    arrays: Arrays,
+    bias: Tensor | None,
+    scales: tuple[Tensor, Tensor] | None,
+) -> None:
+    slices, rows, matrix = arrays
+    p = torch.arange(len(y))[:, None]
+    for channel, dim, copies, first, last, first_copy in slices.tolist():
+        total = torch.zeros(len(y), copies, dim, dtype=matrix.dtype)
+        for r in range(first, last):
+            begin, step = rows[r].tolist()
+            total += source[begin + first_copy + p * step + torch.arange(copies)][..., None] * matrix[r, :dim]
+        total = total.flatten(1)
+        if scales is not None:
+            total *= unit_above(scales[0]) * unit_above(scales[1])
+        end = channel + copies * dim
+        y[:, channel:end] = (total if bias is None else total + bias[channel:end]).to(y.dtype)
+
+
+def couple(
+    source: Tensor,
+    out: Tensor,
+    tables: CouplingTables,
+    arrays: Arrays,
+    size: tuple[int, int, int],
+    in_size: tuple[int, int],
+    channels: int,
+) -> None:
+    slices, rows, taps, row_terms, terms, factors = arrays
+    batch, y, x = (axis.flatten() for axis in torch.meshgrid(*[torch.arange(n) for n in size], indexing="ij"))
+    p = torch.arange(len(batch))[:, None]
+    for copies, first, begin, next_component in slices.tolist():
+        i = torch.arange(copies)
+        for r in range(len(tables.coupling)):
+            total = torch.zeros(len(p), copies, dtype=factors.dtype)
+            for t in range(int(row_terms[r]), int(row_terms[r + 1])):
+                tap, component = terms[t].tolist()
+                above, beside = y + taps[tap, 0], x + taps[tap, 1]
+                exists = (above >= 0) & (above < in_size[0]) & (beside >= 0) & (beside < in_size[1])
+                at = ((batch * in_size[0] + above) * in_size[1] + beside) * channels + begin
+                at = torch.where(exists, at + component * next_component, 0)[:, None] + i
+                total += factors[t] * torch.where(exists[:, None], source[at].to(factors.dtype), 0)
+                if abs(tables.coupling[r][tap * tables.dim + component] - float(factors[t])) > 1e-6:
+                    raise AssertionError("the terms are those of the coupling")
+            to, step = rows[first + r].tolist()
+            out[to + p * step + i] = total.to(out.dtype)
+
+
+def expand(weight: Tensor, arrays: Arrays, dtype: torch.dtype, scale: Tensor | None) -> Tensor:
+    blocks = torch.full((weight.numel(),), torch.nan)
+    for theta, matrix, at in _pairs(weight, arrays):
+        blocks[at] = matrix @ theta.T
+    return (blocks if scale is None else blocks / unit_above(scale)).to(dtype)
+
+
+def collect(blocks: Tensor, arrays: Arrays, scales: tuple[Tensor, Tensor] | None) -> Tensor:
+    weight = torch.full_like(blocks, torch.nan)
+    for theta, matrix, at in _pairs(weight, arrays):
+        theta.copy_(blocks[at].T @ matrix)
+    return weight if scales is None else weight * unit_above(scales[0]) * unit_above(scales[1])
+
+
+def _pairs(weight: Tensor, arrays: Arrays) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Of each pair of kinds (copies · copies', count) of the parameters, its matrix, and where its numbers go."""
+    _, _, pairs, rows, matrix = arrays
+    found = []
+    for (start, copies, copies_in, count, first_row, first_entry), (*_, end, _) in zip(
+        pairs[:-1].tolist(), pairs[1:].tolist(), strict=True
+    ):
+        theta = weight[start : start + copies * copies_in * count].view(-1, count)
+        factors = matrix[first_entry : first_entry + (end - first_row) * count].view(-1, count)
+        q = torch.arange(copies * copies_in)
+        begin, step = rows[first_row:end].T
+        found.append((theta, factors, begin[:, None] + (q // copies_in) * step[:, None] + q % copies_in))
+    return found
