@@ -33,6 +33,10 @@ class FieldType:
             (multiplicity, capsule) pairs.
         capsules: capsules of your own that the text may name beside the group's catalogue.
 
+    Attributes:
+        blocks: each kind of capsule with its number of copies, in the order of their channels.
+        channels: how many channels a field of this type has.
+
     >>> from steerable import dihedral
     >>> stream = FieldType(dihedral(4), "2*(regular + qm + qmr2 + qmr3)")
     >>> stream.channels, str(stream)
@@ -61,6 +65,7 @@ class FieldType:
         _own_capsules(group, counts)  # two different ones of one name could not be told apart in text
         self.group = group
         self.blocks: tuple[tuple[Capsule, int], ...] = tuple(counts.items())
+        self.channels: int = sum(capsule.dim * copies for capsule, copies in self.blocks)
 
     # ---------------------------------------------------------------- what it is made of
 
@@ -68,10 +73,6 @@ class FieldType:
     def capsules(self) -> tuple[Capsule, ...]:
         """Every capsule, copies written out, in the order of their channels."""
         return tuple(itertools.chain.from_iterable([capsule] * copies for capsule, copies in self.blocks))
-
-    @property
-    def channels(self) -> int:
-        return sum(capsule.dim * copies for capsule, copies in self.blocks)
 
     @property
     def slices(self) -> tuple[slice, ...]:

@@ -162,17 +162,25 @@ class InvariantPlan:
             support = np.count_nonzero(np.abs(directions) > 1e-12, axis=1, keepdims=True)
             self.kinds.append((copies, directions * np.sqrt(support)))
         self.parameters = sum(copies * len(directions) for copies, directions in self.kinds)
-        self.directions: NDArray[np.float64] = np.concatenate([d.ravel() for _, d in self.kinds] or [np.zeros(0)])
+        self.most = max((len(directions) for _, directions in self.kinds), default=0)
 
-    def expand(self, coefficients: Tensor, directions: Tensor) -> Tensor:
-        """(channels,): the invariant vector with these coefficients."""
-        parts, at, direction_at = [], 0, 0
-        for copies, matrix in self.kinds:
-            count, dim = matrix.shape
-            vectors = directions.narrow(0, direction_at, count * dim).view(count, dim)
-            parts.append((coefficients.narrow(0, at, copies * count).view(copies, count) @ vectors).reshape(-1))
-            at, direction_at = at + copies * count, direction_at + count * dim
-        return torch.cat(parts)
+    def lookup(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """(index, factor), each (channels, ``most``): which coefficients make a channel; filled up with factors 0."""
+        index, factor, first = [np.zeros((0, self.most))], [np.zeros((0, self.most))], 0
+        for copies, directions in self.kinds:
+            count, dim = directions.shape
+            missing = ((0, 0), (0, self.most - count))
+            numbers = first + np.arange(copies * count).reshape(copies, 1, count)
+            index.append(np.pad(np.broadcast_to(numbers, (copies, dim, count)).reshape(copies * dim, count), missing))
+            factor.append(np.pad(np.tile(directions.T, (copies, 1)), missing))
+            first += copies * count
+        return np.concatenate(index).astype(np.int64), np.concatenate(factor)
+
+    def expand(self, coefficients: Tensor, index: Tensor, factor: Tensor) -> Tensor:
+        """(channels,): the invariant vector with these coefficients; ``index`` and ``factor`` are the lookup's."""
+        if self.most == 1:
+            return coefficients.index_select(0, index.flatten()) * factor.flatten()
+        return (coefficients.index_select(0, index.flatten()).view_as(factor) * factor).sum(1)
 
 
 def _share(field_type: FieldType, groups: int, role: str) -> Sequence[tuple[Capsule, int]]:

@@ -35,7 +35,8 @@ class FilterBankModule(EquivariantModule):
     lookup_factor: Tensor
     bank_index: Tensor | None
     bank_factor: Tensor | None
-    bias_directions: Tensor
+    bias_entry: Tensor
+    bias_factor: Tensor
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class FilterBankModule(EquivariantModule):
         super().__init__(in_type, out_type)
         self.upsampling = upsampling  # how many output pixels there are per input pixel: each sees so many taps fewer
         self.plan = BankPlan(in_type, out_type, kernel_size, groups)
+        self.bank_shape = (out_type.channels, in_type.channels // groups, *kernel_size)
         self.register_constant("basis", self.plan.basis)
         small = self.plan.parameters > 0 and self.plan.weights <= _LOOKUP_LIMIT
         self.looks_up = small and self.plan.one_parameter_per_weight
@@ -62,7 +64,9 @@ class FilterBankModule(EquivariantModule):
         self.invariants = InvariantPlan(out_type)
         self.bias: nn.Parameter | None = None
         if bias and self.invariants.parameters:
-            self.register_constant("bias_directions", self.invariants.directions)
+            entry, factor = self.invariants.lookup()
+            self.register_index("bias_entry", entry)
+            self.register_constant("bias_factor", factor)
             self.bias = nn.Parameter(torch.zeros(self.invariants.parameters))
         # Last, because torch.export counts buffers that are None.
         self.register_buffer("bank_index", None, persistent=False)
@@ -108,11 +112,15 @@ class FilterBankModule(EquivariantModule):
                 bank = self._bank_by_kernel(dtype)
             elif self.looks_up:
                 bank = self.weight.index_select(0, self.lookup_index) * self.lookup_factor
-                bank = bank.view(self.out_type.channels, -1, *self.plan.kernel_size)
+                bank = bank.view(self.bank_shape)
             else:
                 bank = self.plan.expand(self.weight, self.basis)
-            bias = None if self.bias is None else self.invariants.expand(self.bias, self.bias_directions)
+            bias = self.expanded_bias()
         return bank, bias
+
+    def expanded_bias(self) -> Tensor | None:
+        """(out channels,), or None where there is no bias."""
+        return None if self.bias is None else self.invariants.expand(self.bias, self.bias_entry, self.bias_factor)
 
     def _bank_by_kernel(self, dtype: torch.dtype) -> Tensor:
         """The bank in one kernel, in channels_last, already in the dtype in which the convolution runs."""
@@ -121,8 +129,8 @@ class FilterBankModule(EquivariantModule):
         if self.bank_index is None or self.bank_factor is None:
             raise RuntimeError("this layer has no tables for the kernel")
         bank: Tensor = expand(self.weight, (self.bank_index, self.bank_factor, self._table_sizes), dtype)
-        height, width = self.plan.kernel_size
-        return bank.view(-1, height, width, self.in_type.channels).permute(0, 3, 1, 2)
+        outputs, inputs, height, width = self.bank_shape
+        return bank.view(outputs, height, width, inputs).permute(0, 3, 1, 2)
 
     def filters(self) -> tuple[Tensor, Tensor | None]:
         """``expand()``, or in evaluation on the CPU what it gave last time, if no parameter has changed since.

@@ -29,7 +29,8 @@ class CapsuleNorm(EquivariantModule):
     ``weight`` has one entry per capsule, ``bias`` one per invariant direction; both are None without ``affine``.
     """
 
-    bias_directions: Tensor
+    bias_entry: Tensor
+    bias_factor: Tensor
 
     def __init__(self, field_type: FieldType, eps: float, affine: bool) -> None:
         require(type(self).__name__, field_type, "norm")
@@ -37,7 +38,9 @@ class CapsuleNorm(EquivariantModule):
         self.eps, self.affine = eps, affine
         self.segments = Segments(field_type)
         self.invariants = InvariantPlan(field_type)
-        self.register_constant("bias_directions", self.invariants.directions)
+        entry, factor = self.invariants.lookup()
+        self.register_index("bias_entry", entry)
+        self.register_constant("bias_factor", factor)
         self.weight = nn.Parameter(torch.ones(len(field_type))) if affine else None
         has_bias = affine and self.invariants.parameters > 0
         self.bias = nn.Parameter(torch.zeros(self.invariants.parameters)) if has_bias else None
@@ -49,7 +52,7 @@ class CapsuleNorm(EquivariantModule):
             nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        with without_autocast(self.bias_directions.device):
+        with without_autocast(self.bias_factor.device):
             return self.normalise(x)
 
     def normalise(self, x: Tensor) -> Tensor:
@@ -73,8 +76,12 @@ class CapsuleNorm(EquivariantModule):
         scale = self.segments.spread(inverse)
         shift = -centre * scale
         if bias is not None:
-            shift = shift + self.invariants.expand(bias, self.bias_directions)
+            shift = shift + self.expanded(bias)
         return scale, shift
+
+    def expanded(self, bias: Tensor) -> Tensor:
+        """(channels,): the invariant vector that a bias stands for."""
+        return self.invariants.expand(bias, self.bias_entry, self.bias_factor)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, eps={self.eps}, affine={self.affine}"
@@ -155,7 +162,7 @@ class LayerNorm(CapsuleNorm):
         if self.weight is not None:
             y = scale_channels(y, self.segments.spread(self.weight.unsqueeze(0)).squeeze(0))
         if self.bias is not None:
-            y = shift_channels(y, self.invariants.expand(self.bias, self.bias_directions))
+            y = shift_channels(y, self.expanded(self.bias))
         return y.to(x.dtype)
 
 

@@ -86,7 +86,7 @@ class _StatisticsNorm(CapsuleNorm):
         if self.running_mean is None or self.running_var is None:
             raise RuntimeError("only a norm with running statistics can use them")
         weight = None if self.weight is None else self.segments.spread(self.weight.unsqueeze(0)).squeeze(0)
-        bias = None if self.bias is None else self.invariants.expand(self.bias, self.bias_directions)
+        bias = None if self.bias is None else self.expanded(self.bias)
         variance = self.segments.spread(self.running_var.unsqueeze(0)).squeeze(0)
         return F.batch_norm(x, self.running_mean, variance, weight, bias, False, 0.0, self.eps)
 
@@ -294,7 +294,7 @@ class BatchNorm2d(_StatisticsNorm):
         if self.weight is not None:
             norm.weight.copy_(self.segments.spread(self.weight.unsqueeze(0)).squeeze(0))
         if self.bias is not None:
-            norm.bias.copy_(self.invariants.expand(self.bias, self.bias_directions))
+            norm.bias.copy_(self.expanded(self.bias))
         return norm.eval()
 
 

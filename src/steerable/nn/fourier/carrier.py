@@ -139,7 +139,8 @@ class Carrier:
             _, snapshot, blocks, bias = self._kept
             if torch.equal(snapshot, layer._snapshot()):
                 return blocks, bias
-        bias = None if layer.bias is None else layer.invariants.expand(layer.bias, layer.bias_directions).to(dtype)
+        bias = layer.expanded_bias()
+        bias = None if bias is None else bias.to(dtype)
         self._kept = None
         if state is None or self.plan is None:
             return None, bias
