@@ -30,9 +30,9 @@ class Carrier:
 
     The two compute the same function of the same parameters. ``"auto"`` measures both once per shape of the input and
     takes the faster. Where nothing can or may be measured it takes the dense one: under torch.compile and torch.func,
-    in exported graphs, in narrow layers and on small inputs, without numba or Triton. Under
-    ``torch.use_deterministic_algorithms`` it goes by a fixed rule, dense on a GPU. ``"dense"`` and ``"fourier"`` are
-    for good; a stride or groups are always carried out densely.
+    in exported graphs, in narrow layers and on small inputs, without numba, on a GPU. Under
+    ``torch.use_deterministic_algorithms`` it goes by a fixed rule. ``"dense"`` and ``"fourier"`` are for good; a stride
+    or groups are always carried out densely.
     """
 
     def __init__(self, backend: str, layer: Conv2d) -> None:
@@ -75,7 +75,9 @@ class Carrier:
     def choose(self, layer: Conv2d, x: Tensor) -> Choice:
         """The faster form for inputs like x, where that can be told."""
         device = x.device.type
-        if self.copies < FEWEST_COPIES or type(layer.weight) is not nn.Parameter or not _has_kernels(device):
+        if device not in MEASURED_FROM or not _has_kernels(device):
+            return "dense"
+        if self.copies < FEWEST_COPIES or type(layer.weight) is not nn.Parameter:
             return "dense"
         work = math.prod(_output_size(layer, x)) * len(x) * self.per_pixel
         if work < MEASURED_FROM[device] or not _fits_input(layer, x):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,11 @@ class CouplingTables:
     dim: int
     width: int
     align: int
+
+    @cached_property
+    def constants(self) -> tuple[float, ...]:
+        """The coupling, flat."""
+        return tuple(factor for row in self.coupling for factor in row)
 
     def terms(self) -> tuple[Integers, Integers, Floats]:
         """The coupling as sparse rows: first term of each row, terms (tap, component), factors."""

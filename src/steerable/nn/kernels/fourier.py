@@ -409,9 +409,17 @@ def couple(
         "ACCUMULATE": _accumulator(out),
     }
     if len(tables.coupling[0]) <= _INPUTS_IN_REGISTERS:
-        coupling = tuple(factor for row in tables.coupling for factor in row)
         _couple_kernel[grid](
-            source, out, slices, rows, taps, *shape, COUPLING=coupling, TAPS=len(taps), DIM=tables.dim, **constants
+            source,
+            out,
+            slices,
+            rows,
+            taps,
+            *shape,
+            COUPLING=tables.constants,
+            TAPS=len(taps),
+            DIM=tables.dim,
+            **constants,
         )
     else:
         _couple_by_terms_kernel[grid](source, out, slices, rows, taps, row_terms, terms, factors, *shape, **constants)
