@@ -3,6 +3,9 @@
     python experiments/sweep.py experiments/cifar10_2k --data-dir DATA --runs RUNS --workers 5
 
 It can be stopped and started again: finished runs are kept, and an interrupted one is resumed from its checkpoint.
+
+An experiment that says ``evaluate = "validation"`` is for choosing settings. Its runs hold out ``validation`` of their
+training images, are measured on these, and never look at a test image.
 """
 
 from __future__ import annotations
@@ -17,13 +20,30 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from steerable.errors import did_you_mean
 from steerable.training.config import RunConfig
 from steerable.training.recipes import load_recipe
 from steerable.training.run import environment, train
 
+# A setting that is misspelt or misplaced must not go unnoticed: without its `evaluate`, tuning would see test images.
+_RUN_OR_ALL = {"labels", "validation", "recipe"}
+_ALL = _RUN_OR_ALL | {"dataset", "precision", "compile", "channels_last"}
+_RUN = _RUN_OR_ALL | {"name", "paper", "model", "seeds"}
+
+
+def check_keys(experiment: dict[str, Any]) -> None:
+    """Refuse settings that no part of an experiment.toml has."""
+    parts = [("the top", experiment, {"claim", "evaluate", "common", "runs"}), ("[common]", experiment["common"], _ALL)]
+    for place, given, known in [*parts, *(("[[runs]]", run, _RUN) for run in experiment["runs"])]:
+        for key in given.keys() - known:
+            raise ValueError(
+                f"{place} of an experiment.toml has no setting `{key}`. {did_you_mean(key, sorted(known))}"
+            )
+
 
 def configurations(experiment: dict[str, Any], data_dir: str | None) -> list[tuple[str, RunConfig]]:
     """(name, config) of every run and seed, seed by seed, so that a sweep cut short has all runs once."""
+    check_keys(experiment)
     common = experiment["common"]
     recipe = common.get("recipe", {})
     found = []
@@ -42,6 +62,7 @@ def configurations(experiment: dict[str, Any], data_dir: str | None) -> list[tup
                         recipe=load_recipe(settings.pop("name", "modern"), **settings),
                         labels=options.get("labels"),
                         validation=options.get("validation", 0.0),
+                        evaluate=experiment.get("evaluate", "test"),
                         seed=run["seeds"][k],
                         data_dir=data_dir,
                         precision=options.get("precision", "32-true"),
@@ -54,17 +75,23 @@ def configurations(experiment: dict[str, Any], data_dir: str | None) -> list[tup
     return found
 
 
+def error_kind(experiment: dict[str, Any]) -> str:
+    """Under which name results have the error that the experiment is about."""
+    return "validation_error" if experiment.get("evaluate") == "validation" else "test_error"
+
+
 def summary(experiment: dict[str, Any], finished: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Mean and spread of the test error of each run over its seeds, beside the paper's figure."""
+    """Mean and spread of the error of each run over its seeds, beside the paper's figure."""
     rows = []
+    kind = error_kind(experiment)
     for run in experiment["runs"]:
-        errors = [100 * r["test_error"] for r in finished if r["name"] == run["name"]]
+        errors = [100 * r[kind] for r in finished if r["name"] == run["name"]]
         if errors:
             rows.append(
                 {
                     "name": run["name"],
                     "paper": run.get("paper"),
-                    "test_error_percent": round(statistics.mean(errors), 2),
+                    f"{kind}_percent": round(statistics.mean(errors), 2),
                     "standard_deviation": round(statistics.stdev(errors), 2) if len(errors) > 1 else None,
                     "seeds": len(errors),
                 }
@@ -76,7 +103,8 @@ def run_one(name: str, config: RunConfig, folder: Path) -> dict[str, Any]:
     """One line of results.json."""
     outcome = train(config, folder)
     poses = outcome.pop("poses")
-    return {"name": name, **outcome, "all_poses_error": 1 - poses["all_poses"]}
+    row = {"name": name, **outcome}
+    return row if poses is None else {**row, "all_poses_error": 1 - poses["all_poses"]}
 
 
 def main() -> None:
@@ -112,8 +140,9 @@ def main() -> None:
                 results["summary"] = summary(experiment, results["runs"])
                 results["environment"] = environment()
                 target.write_text(json.dumps(results, indent=2) + "\n")
-                error, minutes = 100 * row["test_error"], row["training_minutes"]
-                print(f"{row['name']}, seed {row['seed']}: {error:.2f} % error, {minutes:.2f} min", flush=True)
+                kind, minutes = error_kind(experiment), row["training_minutes"]
+                found = f"{100 * row[kind]:.2f} % {kind.replace('_', ' ')}"
+                print(f"{row['name']}, seed {row['seed']}: {found}, {minutes:.2f} min", flush=True)
 
 
 if __name__ == "__main__":

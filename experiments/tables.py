@@ -17,26 +17,60 @@ HERE = Path(__file__).parent
 
 
 def table(experiment: Path) -> str:
-    """A Markdown table: every run of the experiment, its seeds, and the paper's figure beside it."""
+    """A Markdown table: every run of the experiment, its seeds, and the paper's figure beside it.
+
+    An experiment that tunes has errors on validation images; they are nothing to compare with the paper's.
+    """
     planned = tomllib.loads((experiment / "experiment.toml").read_text())
-    results = json.loads((experiment / "results.json").read_text())
-    head = "| network | paper: test error, % | here: test error, % | seeds | all poses, % | parameters | epochs |"
-    lines = [head, "|" + "---|" * 7]
+    path = experiment / "results.json"
+    results = json.loads(path.read_text()) if path.is_file() else {"runs": []}
+    tuning = planned.get("evaluate") == "validation"
+    if tuning:
+        heads = ["network", "validation error, %", "seeds", "parameters", "epochs"]
+    else:
+        heads = [
+            "network",
+            "paper: test error, %",
+            "here: test error, %",
+            "seeds",
+            "all poses, %",
+            "parameters",
+            "epochs",
+        ]
+    lines = [_row(heads), "|" + "---|" * len(heads)]
     for run in planned["runs"]:
         found = [r for r in results["runs"] if r["name"] == run["name"]]
-        if not found:
-            lines.append(f"| {run['name']} | {run.get('paper', '–')} | not run yet | – | – | – | – |")
-            continue
-        seeds = ", ".join(f"{r['seed']}: {100 * r['test_error']:.2f}" for r in found)
-        poses = statistics.mean(100 * r["all_poses_error"] for r in found)
-        first: dict[str, Any] = found[0]
-        lines.append(
-            f"| {run['name']} | {run.get('paper', '–')} | {statistics.mean(100 * r['test_error'] for r in found):.2f} "
-            f"| {seeds} | {poses:.1f} | {first['parameters']:,} | {first['epochs']} |"
-        )
-    environment = results["environment"]
-    where = f"{environment['gpu'] or environment['cpu']}, torch {environment['versions']['torch']}"
-    return "\n".join([*lines, "", f"Measured on: {where}."])
+        cells = _tuning_cells(found) if tuning else [run.get("paper", "–"), *_test_cells(found)]
+        lines.append(_row([run["name"], *cells]))
+    if environment := results.get("environment"):
+        where = f"{environment['gpu'] or environment['cpu']}, torch {environment['versions']['torch']}"
+        lines += ["", f"Measured on: {where}."]
+    if tuning:
+        lines += ["", "Settings are compared on images held out of the training images; no test image was looked at."]
+    return "\n".join(lines)
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _test_cells(found: list[dict[str, Any]]) -> list[str]:
+    if not found:
+        return ["not run yet", "–", "–", "–", "–"]
+    poses = statistics.mean(100 * r["all_poses_error"] for r in found)
+    error, seeds, parameters, epochs = _cells(found, "test_error")
+    return [error, seeds, f"{poses:.1f}", parameters, epochs]
+
+
+def _tuning_cells(found: list[dict[str, Any]]) -> list[str]:
+    return _cells(found, "validation_error") if found else ["not run yet", "–", "–", "–"]
+
+
+def _cells(found: list[dict[str, Any]], kind: str) -> list[str]:
+    """The mean error, that of each seed, parameters and epochs."""
+    mean = statistics.mean(100 * r[kind] for r in found)
+    seeds = ", ".join(f"{r['seed']}: {100 * r[kind]:.2f}" for r in found)
+    return [f"{mean:.2f}", seeds, f"{found[0]['parameters']:,}", str(found[0]["epochs"])]
 
 
 def updated(text: str) -> str:

@@ -1,5 +1,6 @@
 """Normalisation and augmentation: their statistics, symmetries and reproducibility."""
 
+import dataclasses
 import itertools
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 
 from steerable.training import Augmentation, Normalisation, augment
+from steerable.training.config import RunConfig
+from steerable.training.preparing import make_classifier, prepare_data
+from steerable.training.recipes import Recipe
 
 
 def images(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -189,3 +193,17 @@ def test_wrong_augmentations() -> None:
         augment(images(1, 1, 4, 8), torch.Generator())
     with pytest.raises(ValueError, match="quarter turns need square images, got 5×8"):
         augment(images(1, 1, 5, 8), torch.Generator(), dihedral=True)
+
+
+@pytest.mark.parametrize("of_all", [False, True])
+def test_statistics_come_from_the_images_in_use_or_from_all(of_all: bool) -> None:
+    recipe = Recipe(epochs=1, statistics_of_all=of_all)
+    config = RunConfig(dataset="digits", model={"name": "resnet", "depth": 8, "copies": 1}, recipe=recipe, labels=50)
+    data = prepare_data(config)
+    everything = prepare_data(dataclasses.replace(config, labels=None)).train.images
+    used = everything if of_all else data.train.images
+    assert len(data.train) == 50
+    assert torch.equal(data.all_images, everything)
+    expected = Normalisation.fit(used).state_dict()
+    for name, value in make_classifier(config, data).normalisation.state_dict().items():
+        assert torch.equal(value, expected[name])

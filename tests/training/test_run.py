@@ -185,8 +185,8 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def test_a_run_killed_again_and_again_ends_with_the_same_weights(tmp_path: Path) -> None:
-    """kill -9 while it trains; bit for bit the run that was left alone."""
-    more = ("--epochs", "5", "--labels", "400", "--augment", "--checkpoint-seconds", "0")
+    """kill -9 while it trains; bit for bit the run that was left alone. Rates by sharing, for these are resumed too."""
+    more = ("--epochs", "5", "--labels", "400", "--augment", "--rates-by-sharing", "--checkpoint-seconds", "0")
     subprocess.run(command(tmp_path / "whole", *more), check=True, capture_output=True)
     checkpoint = tmp_path / "killed" / "checkpoints" / "last.ckpt"
     kills = 0

@@ -68,6 +68,10 @@ def train(
     batch_size: Annotated[int | None, typer.Option(help="Images per step, over all devices.", min=1)] = None,
     learning_rate: Annotated[float | None, typer.Option(help="In place of the recipe's.")] = None,
     weight_decay: Annotated[float | None, typer.Option(help="In place of the recipe's.")] = None,
+    rates_by_sharing: Annotated[
+        bool | None,
+        typer.Option(help="Scale the learning rate of each filter bank by its weights per parameter, μ; decay by 1/μ."),
+    ] = None,
     augment: Annotated[bool | None, typer.Option(help="Shifts and mirror images, the '+' of the paper.")] = None,
     labels: Annotated[int | None, typer.Option(help="Use so many labelled images, balanced.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Of everything that is random.", min=0)] = 0,
@@ -97,6 +101,7 @@ def train(
             "batch_size": batch_size,
             "learning_rate": learning_rate,
             "weight_decay": weight_decay,
+            "rates_by_sharing": rates_by_sharing,
             "augment": augment,
         },
         parameters=params,

@@ -16,6 +16,7 @@ from steerable.training.recipes import Recipe
 __all__ = ["RunConfig"]
 
 Fit = Literal["stretch", "shorten", "shrink"]
+Evaluation = Literal["test", "validation"]
 PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
 ACCELERATORS = ("auto", "cpu", "gpu")
 BACKENDS = ("auto", "dense", "fourier")
@@ -49,6 +50,8 @@ class RunConfig:
         minutes: fit the run to this time.
         fit: what that may change. ``"stretch"``: the number of epochs, up or down. ``"shorten"``: only down.
             ``"shrink"``: down, and the network's parameters too where few epochs would be left.
+        evaluate: which images the results are about. ``"validation"`` is for choosing settings: the test images are not
+            looked at, and the results have a ``validation_error`` in place of a ``test_error``.
         patience: stop after so many epochs without a lower validation loss, and keep the weights of the best epoch;
             0 trains to the end and keeps the last ones.
         precision: Lightning's, ``"32-true"`` or ``"bf16-mixed"``.
@@ -72,6 +75,7 @@ class RunConfig:
     parameters: int | None = None
     minutes: float | None = None
     fit: Fit = "stretch"
+    evaluate: Evaluation = "test"
     patience: int = 0
     precision: str = "32-true"
     compile: bool = False
@@ -102,7 +106,13 @@ class RunConfig:
                     f"{name} comes from the images and is no option of a run's model; got {name}="
                     f"{self.model[name]!r}. Leave it out."
                 )
-        choices = {"fit": get_args(Fit), "precision": PRECISIONS, "accelerator": ACCELERATORS, "backend": BACKENDS}
+        choices = {
+            "fit": get_args(Fit),
+            "evaluate": get_args(Evaluation),
+            "precision": PRECISIONS,
+            "accelerator": ACCELERATORS,
+            "backend": BACKENDS,
+        }
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} is one of {', '.join(known)}; got {getattr(self, name)!r}.")
@@ -110,6 +120,10 @@ class RunConfig:
             raise ValueError(
                 f"patience {self.patience} watches the loss on validation images, and none are held out. Hold some out "
                 "with validation=0.15."
+            )
+        if self.evaluate == "validation" and not self.validation:
+            raise ValueError(
+                "evaluate is `validation`, and no images are held out for it. Hold some out with validation=0.25."
             )
         if self.parameters is not None and (given := [key for key in ("copies", "width") if key in self.model]):
             raise ValueError(

@@ -14,15 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torchmetrics.classification import MulticlassAccuracy
 
-from steerable import nn as snn
+from steerable.training.optimiser import make_optimiser, set_learning_rate
 from steerable.training.preprocessing import Normalisation
 from steerable.training.recipes import Recipe
 
 __all__ = ["Classifier"]
 
 Batch = tuple[Tensor, Tensor]
-
-_NORMS = (nn.BatchNorm2d, snn.BatchNorm2d, snn.InstanceNorm2d, snn.GroupNorm, snn.LayerNorm)
 
 
 class Classifier(pl.LightningModule):
@@ -101,8 +99,7 @@ class Classifier(pl.LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_index: int) -> None:
         rate = self.recipe.learning_rate_at(self.global_step / self.steps_per_epoch)
-        for group in self.optimizers().param_groups:  # type: ignore[union-attr]
-            group["lr"] = rate
+        set_learning_rate(self.optimizers(), rate)  # type: ignore[arg-type]
 
     @torch.no_grad()
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_index: int) -> None:
@@ -134,19 +131,4 @@ class Classifier(pl.LightningModule):
         self.log(f"{stage}_loss", loss, on_epoch=True, on_step=False, batch_size=len(labels), sync_dist=together)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        decayed: list[nn.Parameter] = []
-        others: list[nn.Parameter] = []
-        for module in self.model.modules():
-            for name, parameter in module.named_parameters(recurse=False):
-                plain = isinstance(module, _NORMS) or name == "bias"
-                (others if plain else decayed).append(parameter)
-        groups = [
-            {"params": decayed, "weight_decay": self.recipe.weight_decay},
-            {"params": others, "weight_decay": 0.0},
-        ]
-        return torch.optim.SGD(
-            [group for group in groups if group["params"]],
-            lr=self.recipe.learning_rate,
-            momentum=self.recipe.momentum,
-            nesterov=self.recipe.nesterov,
-        )
+        return make_optimiser(self.model, self.recipe)

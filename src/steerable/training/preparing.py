@@ -24,12 +24,14 @@ __all__ = ["TrainingData", "make_classifier", "prepare_data"]
 class TrainingData:
     """What a run trains, validates and tests on; ``validation`` is None where nothing was held out.
 
-    ``skipped`` and ``notes`` say what was left out and what looked odd.
+    ``all_images`` are the data set's training images, also those that the run does not train on. ``skipped`` and
+    ``notes`` say what was left out and what looked odd.
     """
 
     train: LabelledImages
     validation: LabelledImages | None
     test: LabelledImages
+    all_images: torch.Tensor
     name: str = ""
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
@@ -57,14 +59,14 @@ def prepare_data(config: RunConfig, progress: Progress | None = None) -> Trainin
         train = train.balanced_subset(config.labels, seed=config.seed)
     if config.validation and splits.validation is not None:
         validation = splits.validation
-    elif config.validation and config.patience and max(train.counts) == 1:
+    elif config.validation and config.patience and config.evaluate == "test" and max(train.counts) == 1:
         # Early stopping is a default for people's own images, and no reason to refuse a handful of them.
         note = "each class has one training image: nothing is held out for validation, and the last weights are kept."
         warnings.warn(note, stacklevel=2)
         notes = (*notes, note)
     elif config.validation:
         train, validation = train.split(config.validation, seed=config.seed)
-    return TrainingData(train, validation, splits.test, splits.name, splits.skipped, notes)
+    return TrainingData(train, validation, splits.test, splits.train.images, splits.name, splits.skipped, notes)
 
 
 def make_classifier(config: RunConfig, data: TrainingData) -> Classifier:
@@ -80,7 +82,9 @@ def make_classifier(config: RunConfig, data: TrainingData) -> Classifier:
             layer.sync = True
     return Classifier(
         model,
-        Normalisation.fit(data.train.images, config.recipe.normalisation),
+        Normalisation.fit(
+            data.all_images if config.recipe.statistics_of_all else data.train.images, config.recipe.normalisation
+        ),
         config.recipe,
         num_classes=classes,
         train_size=len(data.train),

@@ -21,8 +21,15 @@ class Recipe:
     ``schedule`` is ``"steps"`` (the learning rate is multiplied by ``decay`` at each of ``milestones``, in epochs) or
     ``"cosine"`` (a linear warm-up over ``warmup_epochs``, then a half cosine to zero). ``ema_decay`` is the share that
     an averaged copy of the weights keeps at each step, 0 for none. ``augment`` is the "+" of the paper's tables: shifts
-    of up to ``shift`` pixels and mirror images. A ``shift`` below 1 is a share of the
-    image's side.
+    of up to ``shift`` pixels and mirror images. A ``shift`` below 1 is a share of the image's side.
+
+    ``normalisation`` takes its statistics from the images that are trained on, or with ``statistics_of_all`` from all
+    training images of the data set, also from those whose labels are not used.
+
+    ``rates_by_sharing`` trains every filter bank as if it stored each of its shared weights once. A bank with
+    μ = weights / coefficients, about |G|, then learns at the rate μ · ``learning_rate`` and decays by
+    ``weight_decay`` / μ; norms, biases and ordinary layers keep their own. See
+    :func:`~steerable.training.optimiser.make_optimiser`.
     """
 
     learning_rate: float = 0.05
@@ -40,6 +47,8 @@ class Recipe:
     augment: bool = False
     shift: float = 4
     normalisation: Literal["channels", "zca"] = "channels"
+    statistics_of_all: bool = False
+    rates_by_sharing: bool = False
 
     def __post_init__(self) -> None:
         checks = {
@@ -55,6 +64,8 @@ class Recipe:
             "ema_decay": 0 <= self.ema_decay < 1,
             "shift": self.shift >= 0 and (self.shift < 1 or self.shift == int(self.shift)),
             "normalisation": self.normalisation in ("channels", "zca"),
+            "statistics_of_all": isinstance(self.statistics_of_all, bool),
+            "rates_by_sharing": isinstance(self.rates_by_sharing, bool),
             "nesterov": not self.nesterov or self.momentum > 0,
         }
         for name, holds in checks.items():

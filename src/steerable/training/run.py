@@ -10,6 +10,9 @@ A run folder has
 - ``model/``: the trained network, safetensors and its config, class names and image size
 - ``mistakes.json``: the test images that were most surely taken for something else
 - ``results.json``: the final figures
+
+A run with ``evaluate="validation"`` does not look at test images: it has no ``mistakes.json``, and its figures are
+those of the validation images.
 """
 
 from __future__ import annotations
@@ -106,13 +109,16 @@ def train(
         if keeper is not None:
             keeper.restore(module)
             measured = {**keeper.metrics, "best_epoch": keeper.epoch}
-        measured.update(trainer.test(module, batches, verbose=False)[0])
+        tested = config.evaluate == "test"
+        measure = trainer.test if tested else trainer.validate
+        measured.update(measure(module, batches, verbose=False)[0])
     if keeper is not None:
         config = config.shortened(keeper.epochs_done)
     results = _results(config, module, trainer, data, measured, minutes)
     if trainer.is_global_zero:
         save_model(module, folder / "model", data, config.model)
-        write_json(folder / "mistakes.json", worst_mistakes(module, data.test, device=trainer.strategy.root_device))
+        if tested:
+            write_json(folder / "mistakes.json", worst_mistakes(module, data.test, device=trainer.strategy.root_device))
         write_json(folder / "environment.json", environment())
         write_json(folder / "results.json", results)
     return results
@@ -217,7 +223,8 @@ def _results(
 ) -> dict[str, Any]:
     device = trainer.strategy.root_device
     module = module.to(device).eval()
-    poses = pose_report(module, data.test, device=device) if trainer.is_global_zero else None
+    tested = config.evaluate == "test"
+    poses = pose_report(module, data.test, device=device) if tested and trainer.is_global_zero else None
     return {
         "dataset": data.name,
         "labels": len(data.train),
@@ -227,7 +234,7 @@ def _results(
         "seed": config.seed,
         "parameters": sum(p.numel() for p in module.model.parameters()),
         "epochs": config.recipe.epochs,
-        "test_error": 1 - measured["test_accuracy"],
+        f"{config.evaluate}_error": 1 - measured["test_accuracy" if tested else "val_accuracy"],
         **measured,
         "poses": poses.to_dict() if poses is not None else None,
         "training_minutes": minutes,

@@ -136,6 +136,8 @@ def _read_run(folder: Path, name: str) -> RunRecord:
     if not record.finished:
         planned = "" if record.epochs is None else f" of {record.epochs}"
         notes.insert(0, f"no results yet: {record.epochs_done}{planned} epochs are done; it runs or was interrupted.")
+    if isinstance(wrong := record.results.get("validation_error"), float):
+        notes.append(f"{wrong:.2%} error on its validation images; test images were not looked at.")
     if not curves:
         notes.append("no learning curves: metrics/csv/metrics.csv is missing or empty.")
     noticed = record.resolved.get("notes")

@@ -1,0 +1,134 @@
+"""Tuning: runs that are measured on validation images, and experiments that never look at a test image."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from steerable.training import run
+from steerable.training.config import RunConfig
+from steerable.training.recipes import load_recipe
+from steerable.training.report import write_report
+from steerable.training.run import train
+from steerable.training.trained import TrainedModel
+from steerable.training.trainer import RunBatches
+
+EXPERIMENTS = Path(__file__).parent.parent.parent / "experiments"
+MODEL = {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"}
+TUNING = {
+    "claim": "something to choose",
+    "evaluate": "validation",
+    "common": {"dataset": "digits", "labels": 60, "validation": 20, "recipe": {"name": "demo", "epochs": 1}},
+    "runs": [
+        {"name": "slow", "model": MODEL, "recipe": {"learning_rate": 0.01}, "seeds": [0]},
+        {"name": "fast", "model": MODEL, "recipe": {"rates_by_sharing": True}, "seeds": [0, 1]},
+    ],
+}
+
+pytestmark = [
+    # Lightning 2.6 with torch 2.13: its own use of torch's tree utilities.
+    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
+    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
+]
+
+
+@pytest.fixture(autouse=True)
+def test_images_are_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever evaluates a network on test images, fails."""
+
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("test images were looked at")
+
+    monkeypatch.setattr(RunBatches, "test_dataloader", forbidden)
+    monkeypatch.setattr(run, "pose_report", forbidden)
+    monkeypatch.setattr(run, "worst_mistakes", forbidden)
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+
+
+def config(**changes: object) -> RunConfig:
+    settings: dict[str, object] = {
+        "dataset": "digits",
+        "model": MODEL,
+        "recipe": load_recipe("demo", epochs=1),
+        "labels": 60,
+        "validation": 20,
+        "accelerator": "cpu",
+        "progress": False,
+    }
+    return RunConfig(**{**settings, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("patience", [0, 1])
+def test_a_run_for_tuning_has_a_validation_error_and_no_test_error(patience: int, tmp_path: Path) -> None:
+    results = train(config(evaluate="validation", patience=patience), tmp_path / "run")
+    assert results["validation_error"] == pytest.approx(1 - results["val_accuracy"])
+    assert (results["labels"], results["poses"]) == (40, None)
+    assert not [key for key in results if key.startswith("test")]
+    assert not (tmp_path / "run" / "mistakes.json").exists()
+    report = write_report([tmp_path / "run"], tmp_path / "report.html").read_text("utf-8")
+    assert f"{results['validation_error']:.2%} error on its validation images; test images were not looked at" in report
+    assert TrainedModel.load(tmp_path / "run").image_size == 8
+
+
+def test_other_runs_do_look(tmp_path: Path) -> None:
+    """The guard of this file is one."""
+    with pytest.raises(AssertionError, match="test images were looked at"):
+        train(config(), tmp_path / "run")
+
+
+def test_bad_evaluations_are_refused() -> None:
+    with pytest.raises(ValueError, match="evaluate is `validation`, and no images are held out for it"):
+        config(evaluate="validation", validation=0)
+    with pytest.raises(ValueError, match="evaluate is one of test, validation; got 'train'"):
+        config(evaluate="train")
+
+
+def test_a_sweep_that_tunes_writes_validation_errors_and_its_table_says_so(tmp_path: Path) -> None:
+    from sweep import configurations, run_one, summary
+    from tables import table
+
+    found = configurations(TUNING, None)
+    assert [(name, c.seed, c.evaluate, c.validation) for name, c in found] == [
+        ("slow", 0, "validation", 20),
+        ("fast", 0, "validation", 20),
+        ("fast", 1, "validation", 20),
+    ]
+    (folder := tmp_path / "tuning").mkdir()
+    text = 'evaluate = "validation"\n' + "".join(f'[[runs]]\nname = "{run["name"]}"\n' for run in TUNING["runs"])
+    (folder / "experiment.toml").write_text(text)
+    before = table(folder)
+    assert "| slow | not run yet | – | – | – |" in before
+    rows = [run_one(name, c, tmp_path / f"{name}-{c.seed}") for name, c in found[1:]]
+    errors = [100 * row["validation_error"] for row in rows]
+    (fast,) = summary(TUNING, rows)
+    assert fast["validation_error_percent"] == pytest.approx(sum(errors) / 2, abs=0.01)
+    assert not [key for row in [*rows, fast] for key in row if key.startswith(("test", "all_poses"))]
+    (folder / "results.json").write_text(json.dumps({"runs": rows}))
+    after = table(folder)
+    assert f"| fast | {sum(errors) / 2:.2f} | 0: {errors[0]:.2f}, 1: {errors[1]:.2f} |" in after
+    assert "validation error" in after
+    assert "no test image was looked at" in after
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"evalute": "validation"},
+            r"the top of an experiment.toml has no setting `evalute`\. Did you mean `evaluate`",
+        ),
+        ({"common": {**TUNING["common"], "evaluate": "validation"}}, r"\[common\] of an .* no setting `evaluate`"),
+    ],
+)
+def test_a_misspelt_or_misplaced_setting_is_refused(changes: dict[str, object], message: str) -> None:
+    """Else the experiment would be measured on test images."""
+    from sweep import configurations
+
+    with pytest.raises(ValueError, match=message):
+        configurations({**TUNING, **changes}, None)
