@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torchmetrics.classification import MulticlassAccuracy
 
+from steerable import nn as snn
 from steerable.training.optimiser import make_optimiser, set_learning_rate
 from steerable.training.preprocessing import Normalisation
 from steerable.training.recipes import Recipe
@@ -60,6 +61,7 @@ class Classifier(pl.LightningModule):
             {stage: MulticlassAccuracy(num_classes, average="micro") for stage in ("val", "test")}
         )
         self.compile_model = compile_model
+        self._backends_chosen = not compile_model
 
     @cached_property
     def network(self) -> Callable[[Tensor], Tensor]:
@@ -87,7 +89,11 @@ class Classifier(pl.LightningModule):
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         images, labels = batch
-        scores = self.network(self.prepare(images))
+        x = self.prepare(images)
+        if not self._backends_chosen:  # a compiled network can measure nothing
+            snn.choose_backends(self.model, x)
+            self._backends_chosen = True
+        scores = self.network(x)
         loss = F.cross_entropy(scores.float(), labels, label_smoothing=self.recipe.label_smoothing)
         if self.trainer.world_size > 1:
             # Processes average their gradients; the last batch of an epoch may be shared unevenly.
@@ -108,10 +114,12 @@ class Classifier(pl.LightningModule):
         # A short memory at first, when the weights still move fast.
         step = self.global_step
         keep = min(self.recipe.ema_decay, (1 + step) / (10 + step))
-        for kept, now in zip(self.averaged.state_dict().values(), self.model.state_dict().values(), strict=True):
-            if kept.is_floating_point():
-                kept.lerp_(now, 1 - keep)
-            else:
+        pairs = list(zip(self.averaged.state_dict().values(), self.model.state_dict().values(), strict=True))
+        floating = [pair for pair in pairs if pair[0].is_floating_point()]
+        # All at once: they are many and small.
+        torch._foreach_lerp_([kept for kept, _ in floating], [now for _, now in floating], 1 - keep)
+        for kept, now in pairs:
+            if not kept.is_floating_point():
                 kept.copy_(now)
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
