@@ -1,4 +1,4 @@
-"""The equations of steerable.nn.kernels.fourier and .blocks, written out in torch: what their kernels must compute."""
+"""The equations of the Fourier kernels in steerable.nn.kernels, written out in torch: what they must compute."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from torch import Tensor
 
 from steerable.nn.fourier.device_tables import Arrays
 from steerable.nn.fourier.pass_tables import CouplingTables, RowTables
+from steerable.nn.fourier.scales import Scale
 
 __all__ = ["collect", "couple", "expand", "from_rows", "largest", "to_rows"]
 
@@ -15,11 +16,11 @@ def largest(x: Tensor) -> Tensor:
     return x.abs().amax().float().reshape(1) if x.numel() else torch.zeros(1)
 
 
-def unit_above(value: Tensor) -> Tensor:
-    return torch.exp2(torch.ceil(torch.log2(value)))
+def unit_of(scale: Scale) -> Tensor:
+    return torch.exp2(torch.ceil(torch.log2(scale.largest))) / scale.room
 
 
-def to_rows(x: Tensor, out: Tensor, tables: RowTables, arrays: Arrays, scale: Tensor | None) -> None:
+def to_rows(x: Tensor, out: Tensor, tables: RowTables, arrays: Arrays, scale: Scale | None) -> None:
     slices, rows, matrix = arrays
     p = torch.arange(len(x))[:, None]
     wide = matrix.dtype
@@ -28,7 +29,7 @@ def to_rows(x: Tensor, out: Tensor, tables: RowTables, arrays: Arrays, scale: Te
         for r in range(first, last):
             value = field @ matrix[r, :dim]
             begin, step = rows[r].tolist()
-            value = value if scale is None else value / unit_above(scale)
+            value = value if scale is None else value / unit_of(scale)
             out[begin + first_copy + p * step + torch.arange(copies)] = value.to(out.dtype)
 
 
@@ -38,7 +39,7 @@ def from_rows(
     tables: RowTables,
     arrays: Arrays,
     bias: Tensor | None,
-    scales: tuple[Tensor, Tensor] | None,
+    scales: tuple[Scale, Scale] | None,
 ) -> None:
     slices, rows, matrix = arrays
     p = torch.arange(len(y))[:, None]
@@ -49,7 +50,7 @@ def from_rows(
             total += source[begin + first_copy + p * step + torch.arange(copies)][..., None] * matrix[r, :dim]
         total = total.flatten(1)
         if scales is not None:
-            total *= unit_above(scales[0]) * unit_above(scales[1])
+            total *= unit_of(scales[0]) * unit_of(scales[1])
         end = channel + copies * dim
         y[:, channel:end] = (total if bias is None else total + bias[channel:end]).to(y.dtype)
 
@@ -83,18 +84,18 @@ def couple(
             out[to + p * step + i] = total.to(out.dtype)
 
 
-def expand(weight: Tensor, arrays: Arrays, dtype: torch.dtype, scale: Tensor | None) -> Tensor:
+def expand(weight: Tensor, arrays: Arrays, dtype: torch.dtype, scale: Scale | None) -> Tensor:
     blocks = torch.full((weight.numel(),), torch.nan)
     for theta, matrix, at in _pairs(weight, arrays):
         blocks[at] = matrix @ theta.T
-    return (blocks if scale is None else blocks / unit_above(scale)).to(dtype)
+    return (blocks if scale is None else blocks / unit_of(scale)).to(dtype)
 
 
-def collect(blocks: Tensor, arrays: Arrays, scales: tuple[Tensor, Tensor] | None) -> Tensor:
+def collect(blocks: Tensor, arrays: Arrays, scales: tuple[Scale, Scale] | None) -> Tensor:
     weight = torch.full_like(blocks, torch.nan)
     for theta, matrix, at in _pairs(weight, arrays):
         theta.copy_(blocks[at].T @ matrix)
-    return weight if scales is None else weight * unit_above(scales[0]) * unit_above(scales[1])
+    return weight if scales is None else weight * unit_of(scales[0]) * unit_of(scales[1])
 
 
 def _pairs(weight: Tensor, arrays: Arrays) -> list[tuple[Tensor, Tensor, Tensor]]:

@@ -171,7 +171,7 @@ def test_half_precision_spans_the_range_of_bfloat16(scale: float):
         assert relative_error(b.float(), a.float()) < 1e-2
 
 
-def test_backends_are_settled_before_compilation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_backends_are_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
     monkeypatch.setitem(carrier.MEASURED_FROM, "cuda", 20_000_000_000)
     types = st.FieldType(D4, "80*regular"), st.FieldType(D4, "80*regular")

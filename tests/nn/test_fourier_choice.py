@@ -233,6 +233,25 @@ def test_backends_are_settled_for_all_inputs_of_a_layer(slower_at: int | None, m
     torch.testing.assert_close(network(x), settled)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # dynamo's own
+def test_backends_are_settled_however_a_layer_is_called(measurements: list[str]) -> None:
+    class Called(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.named, self.compiled, self.unused = layer(), torch.compile(layer(), backend="eager"), layer()
+
+        def forward(self, x: Tensor, *, twice: bool) -> Tensor:
+            y: Tensor = self.named(x=x)
+            return self.compiled(y) if twice else y  # type: ignore[no-any-return]
+
+    network, x = Called(), field()
+    network(x, twice=True)
+    found = snn.choose_backends(network, x, twice=True)
+    assert found == {"named": "fourier", "compiled._orig_mod": "fourier", "unused": "auto"}
+    with pytest.raises(ValueError, match="rank 3"):
+        snn.choose_backends(layer(), x[0])
+
+
 def test_without_numba_it_is_dense(measurements: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(carrier, "tiles_available", lambda: False)
     assert chosen(layer(), field()) == "dense"

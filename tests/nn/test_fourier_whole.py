@@ -40,7 +40,7 @@ TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-3, t
 
 @pytest.fixture(autouse=True)
 def _kernels_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in () if INTERPRETED else ("fourier", "blocks"):
+    for name in () if INTERPRETED else ("rows", "coupling", "scales", "blocks"):
         monkeypatch.setitem(sys.modules, f"steerable.nn.kernels.{name}", fourier_kernels)
     monkeypatch.setattr(execution, "_on_gpu", lambda x: True)
 
@@ -98,6 +98,33 @@ def test_bfloat16_is_no_less_accurate_than_the_dense_convolution() -> None:
         dense = F.conv2d(x.float(), filters.bfloat16().float(), padding=1).bfloat16()
         y = execution.convolve(plan, x, weight, None, (1, 1), (1, 1))
         assert relative(y, expected) < relative(dense, expected)
+
+
+@pytest.mark.parametrize("outlier", [1e2, 1e4, 1e6])
+def test_one_large_number_does_not_spoil_the_others(outlier: float) -> None:
+    """One scale serves a whole tensor; float16 has room for numbers that are far below the largest."""
+    regular = st.FieldType(st.dihedral(4), "4*regular")
+    plan = fourier_plan(regular, regular, (3, 3))
+    torch.manual_seed(0)
+    weight, x = torch.randn(plan.bank.parameters), torch.randn(2, 32, 8, 8)
+    x[0, 0, 0, 0] = outlier
+    x = x.bfloat16()
+    expected = F.conv2d(x.double(), plan.bank.expand(weight.double(), torch.tensor(plan.bank.basis)), padding=1)
+    y = execution.convolve(plan, x, weight, None, (1, 1), (1, 1))
+    assert relative(y[1], expected[1]) < TOLERANCES[torch.bfloat16]
+
+
+def test_nothing_overflows_where_all_numbers_are_equally_large() -> None:
+    group = st.dihedral(4)
+    types = st.FieldType(group, "2*regular + qm"), st.FieldType(group, "regular")
+    plan = fourier_plan(*types, (3, 3))
+    weight = torch.full((plan.bank.parameters,), 3e4)
+    x = torch.full((1, types[0].channels, 6, 6), 6e4).bfloat16()
+    y = execution.convolve(plan, x, weight, None, (1, 1), (1, 1))
+    gradients = execution.gradients(plan, y.clamp(max=6e4), x, weight, (1, 1), (1, 1), (True, True))
+    for found in (y, *gradients):
+        assert found is not None
+        assert torch.isfinite(found).all()
 
 
 @pytest.mark.parametrize("wanted", [(True, False), (False, True), (False, False)])

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from steerable.nn.conv import Conv2d
 
 __all__ = ["choose_backends"]
 
 
-def choose_backends(network: nn.Module, *example: Any) -> dict[str, str]:
-    """Give every convolution with ``backend="auto"`` the faster backend for the inputs that an example brings it.
+def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[str, str]:
+    """Give each convolution with ``backend="auto"`` the faster one for what ``network(*inputs, **options)`` brings it.
 
-    ``torch.compile`` can measure nothing, and carries out ``"auto"`` densely; so call this first. The example should be
-    as in use: its shape, device, autocast. Where gradients are recorded whole steps are compared, else forward passes.
-    Layers that several inputs of different shapes reach take the Fourier form only where it is faster for all of them.
+    ``torch.compile`` can measure nothing, and carries out ``"auto"`` densely; so call this first. The inputs should be
+    as in use: their shape, device, autocast. Where gradients are recorded whole steps are compared, else forward
+    passes. A layer that inputs of different shapes reach takes the Fourier form only where it is faster for all of
+    them; one that none reaches stays as it is. On a GPU all of them are dense so far.
 
     Returns:
         The backend of each layer that had none, by its name.
 
-    >>> import torch
     >>> from steerable import FieldType, dihedral
     >>> layer = Conv2d(FieldType(dihedral(4), "regular"), FieldType(dihedral(4), "regular"), 3)
     >>> choose_backends(nn.Sequential(layer), torch.zeros(1, 8, 5, 5)), layer.backend
@@ -30,20 +32,29 @@ def choose_backends(network: nn.Module, *example: Any) -> dict[str, str]:
     waiting = {name: m for name, m in network.named_modules() if isinstance(m, Conv2d) and m.backend == "auto"}
     found: dict[Conv2d, set[str]] = {layer: set() for layer in waiting.values()}
 
-    def choose(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
-        if isinstance(layer, Conv2d) and layer.carrier.possible:
-            found[layer].add(layer.carrier.choose(layer, inputs[0]))
+    def choose(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        x = args[0] if args else kwargs.get("x")
+        if isinstance(layer, Conv2d) and isinstance(x, Tensor) and x.ndim == 4:
+            found[layer].add(layer.carrier.choose(layer, x) if layer.carrier.possible else "dense")
 
     modes = {module: module.training for module in network.modules()}
-    hooks = [layer.register_forward_pre_hook(choose) for layer in found]
+    hooks = [layer.register_forward_pre_hook(choose, with_kwargs=True) for layer in found]
     try:
         network.eval()  # running statistics stay as they are
-        network(*example)
+        with _not_compiled():
+            network(*inputs, **options)
     finally:
         for hook in hooks:
             hook.remove()
         for module, mode in modes.items():
             module.training = mode
     for layer, choices in found.items():
-        layer.backend = "fourier" if choices == {"fourier"} else "dense"
+        if choices:
+            layer.backend = "fourier" if choices == {"fourier"} else "dense"
     return {name: layer.backend for name, layer in waiting.items()}
+
+
+def _not_compiled() -> AbstractContextManager[object]:
+    """Where a part of the network is compiled already, its graph would pass by the hooks."""
+    stance = getattr(torch.compiler, "set_stance", None)  # since torch 2.6
+    return nullcontext() if stance is None else stance("force_eager")

@@ -61,7 +61,8 @@ def fused_norm(
 
     ``kernel`` does the same as ``affine`` on a GPU, and finds its gradients.
     """
-    y, centre, total = _FusedNorm.apply(x, weight, bias, affine, kernel)
+    with torch.cuda.device_of(x):  # kernels run on the current device
+        y, centre, total = _FusedNorm.apply(x, weight, bias, affine, kernel)
     return y, centre, total
 
 

@@ -183,12 +183,19 @@ class BlockPlan:
                 )
             )
         self._tensors: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+        self._algebras: dict[tuple[int, torch.device, torch.dtype], Tensor] = {}
 
     def _matrices(self, like: Tensor) -> list[Tensor]:
         key = (like.device, like.dtype)
         if key not in self._tensors:
             self._tensors[key] = [torch.tensor(p.matrix, dtype=like.dtype, device=like.device) for p in self.pairs]
         return self._tensors[key]
+
+    def _algebra(self, block: IrrepBlock, like: Tensor) -> Tensor:
+        key = (block.irrep, like.device, like.dtype)
+        if key not in self._algebras:
+            self._algebras[key] = torch.tensor(block.algebra, dtype=like.dtype, device=like.device)
+        return self._algebras[key]
 
     def expand(self, weight: Tensor) -> Tensor:
         """(parameters,) → (parameters,): all blocks, one after the other."""
@@ -252,7 +259,7 @@ class BlockPlan:
         whole = blocks.narrow(0, block.start, block.size).view(len(block.algebra), rows, columns)
         if len(block.algebra) == 1:
             return whole[0]
-        algebra = torch.tensor(block.algebra, dtype=blocks.dtype, device=blocks.device)
+        algebra = self._algebra(block, blocks)
         algebra = algebra.transpose(1, 2) if self.adjoint else algebra
         wide = torch.einsum("bxy,bnm->xnym", algebra, whole)
         return wide.reshape(block.dim * rows, block.dim * columns)
@@ -261,7 +268,7 @@ class BlockPlan:
         """The transpose of ``matrix``: (s·n·m,)."""
         if len(block.algebra) == 1:
             return gradient.reshape(-1)
-        algebra = torch.tensor(block.algebra, dtype=gradient.dtype, device=gradient.device)
+        algebra = self._algebra(block, gradient)
         rows, columns = (block.m, block.n) if self.adjoint else (block.n, block.m)
         algebra = algebra.transpose(1, 2) if self.adjoint else algebra
         wide = gradient.view(block.dim, rows, block.dim, columns)

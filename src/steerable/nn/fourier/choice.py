@@ -165,7 +165,7 @@ def store_key(device: torch.device, parts: tuple[Any, ...]) -> str:
 @lru_cache(maxsize=16)
 def _environment(device: torch.device) -> tuple[str, ...]:
     hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
-    return (hardware, str(os.cpu_count()), *(_version(name) for name in ("steerable", "torch", "numba")))
+    return (hardware, str(os.cpu_count()), *(_version(name) for name in ("steerable", "torch", "numba", "triton")))
 
 
 def _version(package: str) -> str:

@@ -16,12 +16,12 @@ from torch import Tensor
 from steerable.nn.fourier.blocks import BlockPlan
 from steerable.nn.fourier.device_tables import DeviceTables
 from steerable.nn.fourier.products import block_pairs, equal_blocks, stacked_matrices
+from steerable.nn.fourier.scales import Scale, room_for
 
 __all__ = ["WholeConvolution"]
 
 Pair = tuple[int, int]
 Size = tuple[int, int, int]
-Scale = Tensor | None
 
 
 class WholeConvolution:
@@ -32,25 +32,37 @@ class WholeConvolution:
         self.groups = list(equal_blocks(self.direction.blocks))
         self.spectrum_width = sum(block.dim * block.m for block in self.direction.blocks)
         self.product_width = sum(block.dim * block.n for block in self.direction.blocks)
+        bases = self.direction.in_bases
+        self.spectrum_room = room_for(
+            [*(b.fibre for b in bases), *(b.transform.reshape(len(b.coupling), -1) for b in bases)]
+        )
+        self.product_room = room_for(self.direction.used_columns(k).T for k in range(len(self.direction.out_copies)))
+        self.block_room = room_for(pair.matrix for pair in plan.pairs)
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair, dilation: Pair) -> Tensor:
         """(batch, in, h, w) and the layer's parameters → (batch, out, h', w'), in channels_last."""
         size = self._size(x, padding, dilation)
-        spectrum, scale = self._spectrum(x, size, padding, dilation)
-        return self._output(spectrum, scale, weight, bias, size, x.dtype)
+        with torch.cuda.device_of(x):
+            spectrum, scale = self._spectrum(x, size, padding, dilation)
+            return self._output(spectrum, scale, weight, bias, size, x.dtype)
 
     def gradients(
         self, gradient: Tensor, x: Tensor, weight: Tensor, padding: Pair, dilation: Pair, wanted: tuple[bool, bool]
     ) -> tuple[Tensor | None, Tensor | None]:
         """Of the input x and of the parameters, where this is the adjoint direction, from the output's gradient."""
         size = self._size(gradient, padding, dilation)
-        spectrum, scale = self._spectrum(gradient, size, padding, dilation)
-        for_x = self._output(spectrum, scale, weight, None, size, x.dtype) if wanted[0] else None
-        return for_x, self._weight_gradient(spectrum, scale, x, size).to(weight.dtype) if wanted[1] else None
+        for_x = for_weight = None
+        with torch.cuda.device_of(x):
+            spectrum, scale = self._spectrum(gradient, size, padding, dilation)
+            if wanted[0]:
+                for_x = self._output(spectrum, scale, weight, None, size, x.dtype)
+            if wanted[1]:
+                for_weight = self._weight_gradient(spectrum, scale, x, size).to(weight.dtype)
+        return for_x, for_weight
 
-    def _spectrum(self, x: Tensor, size: Size, padding: Pair, dilation: Pair) -> tuple[Tensor, Scale]:
+    def _spectrum(self, x: Tensor, size: Size, padding: Pair, dilation: Pair) -> tuple[Tensor, Scale | None]:
         """The spectrum of all patches, in the layout of :class:`BlockLayout`, and the scale it was divided by."""
-        from steerable.nn.kernels.fourier import couple
+        from steerable.nn.kernels.coupling import couple
 
         pixels = _pixels(size)
         spectrum = torch.empty(pixels * self.spectrum_width, dtype=_inner(x.dtype), device=x.device)
@@ -66,10 +78,10 @@ class WholeConvolution:
         return spectrum, scale
 
     def _output(
-        self, spectrum: Tensor, scale: Scale, weight: Tensor, bias: Tensor | None, size: Size, dtype: torch.dtype
+        self, spectrum: Tensor, scale: Scale | None, weight: Tensor, bias: Tensor | None, size: Size, dtype: torch.dtype
     ) -> Tensor:
         """The products with all blocks, brought back to channels."""
-        from steerable.nn.kernels.fourier import from_rows
+        from steerable.nn.kernels.rows import from_rows
 
         pixels, wide = _pixels(size), _wide(dtype)
         y = torch.empty(*size, self.direction.out_channels, dtype=dtype, device=spectrum.device)
@@ -80,10 +92,11 @@ class WholeConvolution:
             for (at, to), matrix in zip(self._pairs(spectrum, product, pixels), matrices, strict=True):
                 _multiply(at, matrix, to)
             tables, arrays = self.tables.rows("products", pixels, spectrum.device, wide)
+            bias = None if bias is None else bias.contiguous()
             from_rows(product, y.flatten(0, 2), tables, arrays, bias, _both(scale, weight_scale))
         return y.permute(0, 3, 1, 2)
 
-    def _weight_gradient(self, spectrum: Tensor, scale: Scale, x: Tensor, size: Size) -> Tensor:
+    def _weight_gradient(self, spectrum: Tensor, scale: Scale | None, x: Tensor, size: Size) -> Tensor:
         """(parameters,) in float32 or float64: of ⟨x, the convolution⟩."""
         pixels, wide = _pixels(size), _wide(spectrum.dtype)
         total = torch.zeros(self.plan.parameters, dtype=wide, device=spectrum.device)
@@ -108,26 +121,28 @@ class WholeConvolution:
 
         return collect(total, self.tables.blocks(total.device), _both(scale, x_scale))
 
-    def _rows(self, x: Tensor, out: Tensor, name: str) -> Scale:
+    def _rows(self, x: Tensor, out: Tensor, name: str) -> Scale | None:
         """Write the rows of a field, and return the scale that they were divided by."""
-        from steerable.nn.kernels.fourier import largest, to_rows
+        from steerable.nn.kernels.rows import to_rows
+        from steerable.nn.kernels.scales import largest
 
         flat = x.permute(0, 2, 3, 1).contiguous().flatten(0, 2)
-        scale = largest(flat) if out.dtype == torch.float16 else None
+        room = self.product_room if name == "products" else self.spectrum_room
+        scale = Scale(largest(flat), room) if out.dtype == torch.float16 else None
         if len(flat):
             tables, arrays = self.tables.rows(name, len(flat), x.device, _wide(x.dtype))
             to_rows(flat, out, tables, arrays, scale)
         return scale
 
-    def _blocks(self, weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Scale]:
+    def _blocks(self, weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Scale | None]:
         """All blocks in ``dtype``, and the scale that they were divided by."""
         if dtype == torch.float64:
             return self.plan.expand(weight), None
         from steerable.nn.kernels.blocks import expand
-        from steerable.nn.kernels.fourier import largest
+        from steerable.nn.kernels.scales import largest
 
         weight = weight.float().contiguous()
-        scale = largest(weight) if dtype == torch.float16 else None
+        scale = Scale(largest(weight), self.block_room) if dtype == torch.float16 else None
         return expand(weight, self.tables.blocks(weight.device), dtype, scale), scale
 
     def _pairs(self, spectrum: Tensor, product: Tensor, pixels: int) -> list[tuple[Tensor, Tensor]]:
@@ -141,13 +156,13 @@ def _multiply(a: Tensor, b: Tensor, out: Tensor) -> None:
     """out = a @ b; a and b may be of lower precision."""
     if a.dtype == out.dtype:
         torch.bmm(a, b, out=out)
-    elif a.device.type == "cuda":
+    elif a.device.type == "cuda" and hasattr(torch.ops.aten.bmm, "dtype_out"):  # since torch 2.8
         torch.bmm(a, b, out.dtype, out=out)
     else:
         torch.bmm(a.to(out.dtype), b.to(out.dtype), out=out)
 
 
-def _both(first: Scale, second: Scale) -> tuple[Tensor, Tensor] | None:
+def _both(first: Scale | None, second: Scale | None) -> tuple[Scale, Scale] | None:
     return None if first is None or second is None else (first, second)
 
 
@@ -156,7 +171,7 @@ def _pixels(size: Size) -> int:
 
 
 def _inner(dtype: torch.dtype) -> torch.dtype:
-    """In which rows and blocks are kept; see :mod:`steerable.nn.kernels.fourier`."""
+    """In which rows and blocks are kept; see :mod:`steerable.nn.fourier.scales`."""
     return torch.float16 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 

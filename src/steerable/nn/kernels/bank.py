@@ -107,7 +107,8 @@ def expand(weight: Tensor, tables: PackedTables, dtype: torch.dtype) -> Tensor:
     index, factor, sizes = tables
     if torch.compiler.is_compiling():
         return _expand(weight, index, factor, sizes, dtype)
-    return _Expand.apply(weight, tables, dtype)
+    with torch.cuda.device_of(weight):  # kernels run on the current device
+        return _Expand.apply(weight, tables, dtype)
 
 
 def project(bank: Tensor, tables: PackedTables, parameters: int, dtype: torch.dtype) -> Tensor:
@@ -115,7 +116,8 @@ def project(bank: Tensor, tables: PackedTables, parameters: int, dtype: torch.dt
     index, factor, sizes = tables
     if torch.compiler.is_compiling():
         return _project(bank, index, factor, sizes, parameters, dtype)
-    return _Project.apply(bank, tables, parameters, dtype)
+    with torch.cuda.device_of(bank):
+        return _Project.apply(bank, tables, parameters, dtype)
 
 
 # ---------------------------------------------------------------- operators, as compiled graphs hold them

@@ -13,7 +13,8 @@ import triton.language as tl
 from torch import Tensor
 
 from steerable.nn.fourier.block_tables import COPIES_PER_PROGRAM, ROWS_PER_PROGRAM
-from steerable.nn.kernels.fourier import unit_above
+from steerable.nn.fourier.scales import Scale
+from steerable.nn.kernels.scales import unit_of
 
 __all__ = ["collect", "expand"]
 
@@ -25,6 +26,7 @@ def _expand_kernel(
     weight,
     blocks,
     largest_value,
+    room,
     programs,
     pairs,
     rows,
@@ -56,7 +58,7 @@ def _expand_kernel(
         )
         total += tl.dot(theta, factor, input_precision="ieee")
     if SCALED:
-        total *= 1.0 / unit_above(largest_value)
+        total *= 1.0 / unit_of(largest_value, room)
     row = rows + 2 * (first_row + r)
     valid = r < total_rows
     begin, step = tl.load(row, mask=valid, other=0), tl.load(row + 1, mask=valid, other=0)
@@ -69,7 +71,9 @@ def _collect_kernel(
     blocks,
     weight,
     largest_value,
+    room,
     other_largest,
+    other_room,
     programs,
     pairs,
     rows,
@@ -101,7 +105,7 @@ def _collect_kernel(
         )
         total += tl.dot(value, factor, input_precision="ieee")
     if SCALED:
-        total *= unit_above(largest_value) * unit_above(other_largest)
+        total *= unit_of(largest_value, room) * unit_of(other_largest, other_room)
     at = start + (q * count)[:, None] + h[None, :]
     tl.store(weight + at, total, mask=(q < copies * copies_in)[:, None] & (h < count)[None, :])
 
@@ -109,14 +113,14 @@ def _collect_kernel(
 Arrays = tuple[Tensor, ...]
 
 
-def expand(weight: Tensor, arrays: Arrays, dtype: torch.dtype, scale: Tensor | None) -> Tensor:
-    """All blocks, (parameters,), in ``dtype``, divided by the power of two above ``scale``; weight in float32."""
+def expand(weight: Tensor, arrays: Arrays, dtype: torch.dtype, scale: Scale | None) -> Tensor:
+    """All blocks, (parameters,), in ``dtype``, divided by their scale; weight in float32."""
     programs, _, pairs, rows, matrix = arrays
     blocks = torch.empty(weight.numel(), dtype=dtype, device=weight.device)
     _expand_kernel[(len(programs),)](
         weight,
         blocks,
-        weight if scale is None else scale,
+        *((weight, 1.0) if scale is None else scale),
         programs,
         pairs,
         rows,
@@ -129,14 +133,14 @@ def expand(weight: Tensor, arrays: Arrays, dtype: torch.dtype, scale: Tensor | N
     return blocks
 
 
-def collect(blocks: Tensor, arrays: Arrays, scales: tuple[Tensor, Tensor] | None) -> Tensor:
-    """The transpose, (parameters,) in float32, multiplied by the powers of two above the ``scales``."""
+def collect(blocks: Tensor, arrays: Arrays, scales: tuple[Scale, Scale] | None) -> Tensor:
+    """The transpose, (parameters,) in float32, multiplied by both scales."""
     _, programs, pairs, rows, matrix = arrays
     weight = torch.empty(blocks.numel(), dtype=torch.float32, device=blocks.device)
     _collect_kernel[(len(programs),)](
         blocks,
         weight,
-        *((blocks, blocks) if scales is None else scales),
+        *((blocks, 1.0, blocks, 1.0) if scales is None else (*scales[0], *scales[1])),
         programs,
         pairs,
         rows,
