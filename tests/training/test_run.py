@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from steerable.training.config import RunConfig
+from steerable.training.lock import locked
 from steerable.training.recipes import Recipe, load_recipe, recipe_names
 from steerable.training.run import fitted_to_minutes, prepare_data, train
 from steerable.training.trained import TrainedModel
@@ -111,6 +112,16 @@ def test_a_trained_model_is_loaded_evaluated_and_predicts(finished: Path, tmp_pa
         expected = model(data.images[:3]).argmax(1)
     assert [p.label for p in predictions] == [data.classes[int(k)] for k in expected]
     assert [Path(file).name for file, _ in skipped] == ["broken.png"]
+
+
+def test_two_processes_do_not_share_a_run_folder(tmp_path: Path) -> None:
+    started = config()
+    started.save(tmp_path / "config.json")
+    with locked(tmp_path), pytest.raises(ValueError, match="another process is training in"):
+        train(started, tmp_path)
+    assert not list(tmp_path.glob("checkpoints/*"))
+    assert not (tmp_path / "results.json").exists()
+    assert train(started, tmp_path)["epochs"] == started.recipe.epochs  # it was let go
 
 
 def test_an_unfinished_run_is_no_model(tmp_path: Path) -> None:

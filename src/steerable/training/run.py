@@ -21,6 +21,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from steerable.training.config import RunConfig
 from steerable.training.environment import environment
 from steerable.training.fitting import fitted_to_minutes, with_sized_model
 from steerable.training.images import Progress
+from steerable.training.lock import locked
 from steerable.training.mistakes import worst_mistakes
 from steerable.training.module import Classifier
 from steerable.training.poses import pose_report
@@ -93,11 +95,24 @@ def train(
         _warn_of_size(sum(p.numel() for p in module.model.parameters()), wanted, config.model["name"])
     keeper = KeepBest(config.patience) if config.patience and data.validation is not None else None
     trainer = make_trainer(config, folder, keeper)
+    with locked(folder) if trainer.is_global_zero else nullcontext():
+        if trainer.is_global_zero and tell is not None:
+            tell(_announcement(config, module, data))
+        return _carry_out(config, folder, data, module, trainer, keeper)
+
+
+def _carry_out(
+    config: RunConfig,
+    folder: Path,
+    data: TrainingData,
+    module: Classifier,
+    trainer: pl.Trainer,
+    keeper: KeepBest | None,
+) -> dict[str, Any]:
+    """The training itself, from the last checkpoint on, and what is written when it ends."""
     if trainer.is_global_zero:
         _keep_curves(folder)
-        write_json(folder / "resolved.json", {**summary, "model": config.model})
-        if tell is not None:
-            tell(_announcement(config, module, data))
+        write_json(folder / "resolved.json", {**data.summary(), "model": config.model})
     batches = RunBatches(data, config)
     checkpoint = latest_checkpoint(folder / "checkpoints")
     started = time.perf_counter()
