@@ -55,14 +55,14 @@ def fused_norm(
     weight: Tensor | None,
     bias: Tensor | None,
     affine: Affine,
-    kernel: tuple[Affine, AffineGradients] | None = None,
+    with_gradients: tuple[Affine, AffineGradients] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``moments_norm`` of x (batch, channels, height, width), where :func:`can_fuse` allows it.
 
-    ``kernel`` does the same as ``affine`` on a GPU, and finds its gradients.
+    ``with_gradients`` computes the same as ``affine``, and its gradients; without it autograd finds them.
     """
     with torch.cuda.device_of(x):  # kernels run on the current device
-        y, centre, total = _FusedNorm.apply(x, weight, bias, affine, kernel)
+        y, centre, total = _FusedNorm.apply(x, weight, bias, affine, with_gradients)
     return y, centre, total
 
 
@@ -74,12 +74,12 @@ class _FusedNorm(torch.autograd.Function):
         weight: Tensor | None,
         bias: Tensor | None,
         affine: Affine,
-        kernel: tuple[Affine, AffineGradients] | None,
+        with_gradients: tuple[Affine, AffineGradients] | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         dense = _dense(x)
         mean, variance = _moments(dense)
-        if kernel is not None:
-            scale, shift, centre, total = kernel[0](mean, variance, weight, bias)
+        if with_gradients is not None:
+            scale, shift, centre, total = with_gradients[0](mean, variance, weight, bias)
             ctx.moments, ctx.scale = (mean, centre, total), scale
         else:
             leaves = [None if t is None else t.detach().requires_grad_() for t in (mean, variance, weight, bias)]
@@ -90,7 +90,7 @@ class _FusedNorm(torch.autograd.Function):
             ctx.moments, ctx.scale = (mean, centre, total), scale
         y = _scale_shift(dense, scale, shift)
         ctx.save_for_backward(x, weight, bias)
-        ctx.affine, ctx.kernel = affine, kernel
+        ctx.affine, ctx.with_gradients = affine, with_gradients
         ctx.mark_non_differentiable(centre, total)
         return y, centre, total
 
@@ -105,8 +105,8 @@ class _FusedNorm(torch.autograd.Function):
         mean = ctx.moments[0]
         total, centred = _sums(grad, x, mean)
         small = (centred + total * mean, total)  # of scale and shift
-        if ctx.kernel is not None:
-            to_mean, to_variance, to_weight, to_bias = ctx.kernel[1](small, ctx.moments, weight, bias)
+        if ctx.with_gradients is not None:
+            to_mean, to_variance, to_weight, to_bias = ctx.with_gradients[1](small, ctx.moments, weight, bias)
         else:
             to_mean, to_variance, to_weight, to_bias = _gradients_by_graph(ctx.graph, small)
         count = x.numel() // x.shape[1]

@@ -192,6 +192,7 @@ class BatchNorm2d(_StatisticsNorm):
 
     first_channel: Tensor
     bias_index: Tensor
+    biased_capsules: Tensor
 
     def __init__(
         self,
@@ -210,6 +211,7 @@ class BatchNorm2d(_StatisticsNorm):
         self.register_index("first_channel", np.concatenate([[0], np.cumsum(dims)]))
         has_entry = directed > 0 if self.bias is not None else np.zeros(len(dims), dtype=bool)
         self.register_index("bias_index", np.where(has_entry, np.cumsum(directed) - 1, -1))
+        self.register_index("biased_capsules", np.flatnonzero(has_entry))
         self._kernel_width = 1 << (max(dims) - 1).bit_length()
 
     def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
@@ -218,8 +220,9 @@ class BatchNorm2d(_StatisticsNorm):
         count = self.values_per_channel(x)
         has_kernel = HAS_TRITON and self.one_direction and self.reference.is_cuda
         if can_fuse(x, has_kernel):
-            kernel = (self._affine_by_kernel, self._gradients_by_kernel) if has_kernel else None
-            y, centre, variance = fused_norm(x, self.weight, self.bias, self._affine, kernel)
+            by_hand = (self._affine, self._gradients) if self.one_direction else None
+            gradients = (self._affine_by_kernel, self._gradients_by_kernel) if has_kernel else by_hand
+            y, centre, variance = fused_norm(x, self.weight, self.bias, self._affine, gradients)
         else:
             affine = self._affine_by_kernel if has_kernel and torch.compiler.is_compiling() else self._affine
             y, centre, variance = moments_norm(x, self.weight, self.bias, affine)
@@ -231,6 +234,30 @@ class BatchNorm2d(_StatisticsNorm):
         centre, total = self.capsule_statistics(mean.unsqueeze(0), variance.unsqueeze(0))
         scale, shift = self.scale_and_shift(centre, total, weight, bias)
         return scale.squeeze(0), shift.squeeze(0), centre.squeeze(0), total.squeeze(0)
+
+    def _gradients(
+        self,
+        grads: tuple[Tensor, Tensor],
+        moments: tuple[Tensor, Tensor, Tensor],
+        weight: Tensor | None,
+        bias: Tensor | None,
+    ) -> tuple[Tensor | None, ...]:
+        """Those of ``_affine``, written out: of mean, variance, weight and bias from those of scale and shift.
+
+        With a = γ/σ and b = β - μa for each capsule, all sums run over its channels.
+        """
+        (to_scale, to_shift), (mean, centre, variance) = grads, moments
+        reference = self.reference.to(mean.dtype)
+        sums = self.segments.sum_statistics(torch.stack([to_scale - to_shift * centre, to_shift * reference]))
+        to_slope, along = sums[0], sums[1]
+        inverse = torch.rsqrt(variance + self.eps)
+        slope = inverse if weight is None else inverse * weight
+        to_variance = to_slope * slope * inverse.square() / (-2 * self.capsule_dims.to(mean.dtype))
+        to_centre = along * slope * self.inverse_square.to(mean.dtype)
+        spread = self.segments.spread(torch.stack([to_centre, to_variance]))
+        to_mean = 2 * spread[1] * (mean - centre) - spread[0] * reference
+        to_bias = None if bias is None else along.index_select(0, self.biased_capsules)
+        return to_mean, spread[1], None if weight is None else to_slope * inverse, to_bias
 
     def _affine_by_kernel(
         self, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None
