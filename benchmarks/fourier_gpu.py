@@ -52,7 +52,7 @@ def measure(copies: int, size: int, batch: int) -> list[dict[str, Any]]:
         x = x.contiguous(memory_format=torch.channels_last).requires_grad_()
         upstream = torch.randn(batch, conv.out_type.channels, size, size, device="cuda", dtype=torch.bfloat16)
         upstream = upstream.contiguous(memory_format=torch.channels_last)
-        row: dict[str, Any] = {"case": f"n={copies} {role}, {size}²", "spectrum_bytes": 2 * 9 * x.numel()}
+        row: dict[str, Any] = {"case": f"n={copies} {role}, {size}²"}
         for backend in ("dense", "fourier"):
             layer.backend = backend
 

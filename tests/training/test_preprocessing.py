@@ -203,7 +203,7 @@ def test_statistics_come_from_the_images_in_use_or_from_all(of_all: bool) -> Non
     everything = prepare_data(dataclasses.replace(config, labels=None)).train.images
     used = everything if of_all else data.train.images
     assert len(data.train) == 50
-    assert torch.equal(data.all_images, everything)
+    assert torch.equal(data.for_statistics, used)
     expected = Normalisation.fit(used).state_dict()
     for name, value in make_classifier(config, data).normalisation.state_dict().items():
         assert torch.equal(value, expected[name])

@@ -30,6 +30,8 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     ({'0': 'dense'}, 'dense')
     """
     waiting = {name: m for name, m in network.named_modules() if isinstance(m, Conv2d) and m.backend == "auto"}
+    if not waiting:
+        return {}
     found: dict[Conv2d, set[str]] = {layer: set() for layer in waiting.values()}
 
     def choose(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -19,10 +19,20 @@ def environment() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in packages},
-        "cpu": platform.processor() or platform.machine(),
+        "cpu": _processor(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "git": _revision(),
     }
+
+
+def _processor() -> str:
+    """What this machine calls its CPU; Linux tells Python the architecture only."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _version(package: str) -> str | None:

@@ -24,14 +24,14 @@ __all__ = ["TrainingData", "make_classifier", "prepare_data"]
 class TrainingData:
     """What a run trains, validates and tests on; ``validation`` is None where nothing was held out.
 
-    ``all_images`` are the data set's training images, also those that the run does not train on. ``skipped`` and
-    ``notes`` say what was left out and what looked odd.
+    ``for_statistics`` are the images that the normalisation is fitted on. ``skipped`` and ``notes`` say what was left
+    out and what looked odd.
     """
 
     train: LabelledImages
     validation: LabelledImages | None
     test: LabelledImages
-    all_images: torch.Tensor
+    for_statistics: torch.Tensor
     name: str = ""
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
@@ -66,7 +66,8 @@ def prepare_data(config: RunConfig, progress: Progress | None = None) -> Trainin
         notes = (*notes, note)
     elif config.validation:
         train, validation = train.split(config.validation, seed=config.seed)
-    return TrainingData(train, validation, splits.test, splits.train.images, splits.name, splits.skipped, notes)
+    for_statistics = splits.train.images if config.recipe.statistics_of_all else train.images
+    return TrainingData(train, validation, splits.test, for_statistics, splits.name, splits.skipped, notes)
 
 
 def make_classifier(config: RunConfig, data: TrainingData) -> Classifier:
@@ -82,9 +83,7 @@ def make_classifier(config: RunConfig, data: TrainingData) -> Classifier:
             layer.sync = True
     return Classifier(
         model,
-        Normalisation.fit(
-            data.all_images if config.recipe.statistics_of_all else data.train.images, config.recipe.normalisation
-        ),
+        Normalisation.fit(data.for_statistics, config.recipe.normalisation),
         config.recipe,
         num_classes=classes,
         train_size=len(data.train),

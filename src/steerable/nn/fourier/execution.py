@@ -10,7 +10,7 @@ from steerable.nn.fourier.reference import adjoint_window, block_gradient_refere
 from steerable.nn.fourier.tiles import tiles_available
 from steerable.nn.kernels import HAS_TRITON
 
-__all__ = ["convolve", "gradients"]
+__all__ = ["convolve", "gradients", "reference_gradients"]
 
 Pair = tuple[int, int]
 
@@ -47,18 +47,35 @@ def gradients(
     inner, outer = adjoint_window(gradient, plan.forward.direction, padding, dilation)
     if _on_gpu(x):
         return plan.whole_adjoint.gradients(inner, x, weight, outer, dilation, wanted)
+    if not _in_tiles(x):
+        return reference_gradients(plan, gradient, x, weight, padding, dilation, wanted)
     for_x = for_weight = None
     if wanted[0]:
         blocks = plan.adjoint.expand(weight).to(x.dtype)
-        if _in_tiles(x):
-            for_x = plan.tiled_adjoint.forward(inner, blocks, None, outer, dilation)
-        else:
-            for_x = fourier_conv_reference(inner, blocks, plan.adjoint, outer, dilation)
+        for_x = plan.tiled_adjoint.forward(inner, blocks, None, outer, dilation)
     if wanted[1]:
-        if _in_tiles(x):
-            of_blocks = plan.tiled.block_gradient(x, gradient, padding, dilation)
-        else:
-            of_blocks = block_gradient_reference(x, gradient, plan.forward, padding, dilation)
+        of_blocks = plan.tiled.block_gradient(x, gradient, padding, dilation)
+        for_weight = plan.forward.collect(of_blocks.to(weight.dtype))
+    return for_x, for_weight
+
+
+def reference_gradients(
+    plan: FourierPlan,
+    gradient: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    padding: Pair,
+    dilation: Pair,
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    """The same in plain torch, differentiable any number of times."""
+    for_x = for_weight = None
+    if wanted[0]:
+        inner, outer = adjoint_window(gradient, plan.forward.direction, padding, dilation)
+        blocks = plan.adjoint.expand(weight).to(x.dtype)
+        for_x = fourier_conv_reference(inner, blocks, plan.adjoint, outer, dilation)
+    if wanted[1]:
+        of_blocks = block_gradient_reference(x, gradient, plan.forward, padding, dilation)
         for_weight = plan.forward.collect(of_blocks.to(weight.dtype))
     return for_x, for_weight
 

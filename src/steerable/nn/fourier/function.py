@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steerable.nn.fourier.execution import convolve, gradients
+from steerable.nn.fourier.execution import convolve, gradients, reference_gradients
 from steerable.nn.fourier.plan import FourierPlan, plan_by_key
-from steerable.nn.fourier.reference import adjoint_window, block_gradient_reference, fourier_conv_reference
 
 __all__ = ["fourier_conv"]
 
@@ -122,14 +121,7 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     for_x = for_weight = for_bias = None
     if torch.is_grad_enabled():  # this pass will be differentiated itself
         plan, padding, dilation = plan_by_key(ctx.key), _pair(ctx.padding), _pair(ctx.dilation)
-        if wanted[0]:
-            inner, outer = adjoint_window(gradient, plan.forward.direction, padding, dilation)
-            for_x = fourier_conv_reference(
-                inner, plan.adjoint.expand(weight).to(x.dtype), plan.adjoint, outer, dilation
-            )
-        if wanted[1]:
-            blocks = block_gradient_reference(x, gradient, plan.forward, padding, dilation)
-            for_weight = plan.forward.collect(blocks.to(weight.dtype))
+        for_x, for_weight = reference_gradients(plan, gradient, x, weight, padding, dilation, wanted)
     elif any(wanted):
         of_x, of_weight = _gradients(gradient, x, weight, ctx.key, ctx.padding, ctx.dilation, wanted)
         for_x, for_weight = of_x if wanted[0] else None, of_weight if wanted[1] else None

@@ -216,7 +216,7 @@ def _stretches(copies: int, width: int) -> Iterator[tuple[int, int]]:
 def _slice_width(copies: Sequence[int]) -> int:
     """The widest slice that wastes little: lanes beyond a kind's copies idle."""
     waste = {width: sum(-n % width for n in copies) / sum(copies) for width in _WIDTHS}
-    return max((width for width in _WIDTHS if waste[width] <= min(waste.values()) + 0.1), default=_WIDTHS[0])
+    return max(width for width in _WIDTHS if waste[width] <= min(waste.values()) + 0.1)
 
 
 def _power_of_two(number: int) -> int:
