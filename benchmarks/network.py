@@ -3,8 +3,9 @@
     python benchmarks/network.py [--copies 20] [--compile] [--json out/benchmarks/network.json]
 
 Networks take turns in one process; figures are medians with quartiles. Steps are timed one by one, waiting for the
-device after each, and on a GPU also ten in a row without waiting, as in training. On a GPU everything is bfloat16
-(autocast) and channels_last, on a CPU float32. Each case is one run of this file: compiled code stays in memory.
+device after each, and on a GPU also ten in a row without waiting, as in training, and kernel by kernel. On a GPU
+everything is bfloat16 (autocast) and channels_last, on a CPU float32. Each case is one run of this file: compiled code
+stays in memory.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 import torch
 from convolution import processor
+from fourier_gpu import kernels
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -162,6 +164,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         if on_gpu:
             for name, times in interleaved(contestants, task, x, y, 10, 1, in_a_row=10).items():
                 result["networks"][name][f"{task}_in_a_row"] = summary(times)
+            for name, contestant in contestants.items():
+                found = kernels(partial(getattr(contestant, task), x, y))
+                longest = dict(list(found.items())[:25])
+                result["networks"][name][f"{task}_gpu_us"] = {"all": sum(found.values()), **longest}
     console.print(table(result))
     return result
 

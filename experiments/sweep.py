@@ -27,7 +27,7 @@ from steerable.training.run import environment, train
 
 # A setting that is misspelt or misplaced must not go unnoticed: without its `evaluate`, tuning would see test images.
 _RUN_OR_ALL = {"labels", "validation", "recipe"}
-_ALL = _RUN_OR_ALL | {"dataset", "precision", "compile", "channels_last"}
+_ALL = _RUN_OR_ALL | {"dataset", "precision", "compile", "cuda_graphs", "channels_last"}
 _RUN = _RUN_OR_ALL | {"name", "paper", "model", "seeds"}
 
 
@@ -67,6 +67,7 @@ def configurations(experiment: dict[str, Any], data_dir: str | None) -> list[tup
                         data_dir=data_dir,
                         precision=options.get("precision", "32-true"),
                         compile=options.get("compile", False),
+                        cuda_graphs=options.get("cuda_graphs", False),
                         channels_last=options.get("channels_last", False),
                         progress=False,
                     ),

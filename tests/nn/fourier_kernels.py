@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from steerable.nn.fourier.block_tables import BlockTables
 from steerable.nn.fourier.device_tables import Arrays
 from steerable.nn.fourier.pass_tables import CouplingTables, RowTables
 from steerable.nn.fourier.scales import Scale
@@ -64,34 +65,35 @@ def couple(
     in_size: tuple[int, int],
     channels: int,
 ) -> None:
-    slices, rows, taps, row_terms, terms, factors = arrays
+    slices, rows, taps, patterns, row_terms, terms, factors = arrays
     batch, y, x = (axis.flatten() for axis in torch.meshgrid(*[torch.arange(n) for n in size], indexing="ij"))
     p = torch.arange(len(batch))[:, None]
-    for copies, first, begin, next_component in slices.tolist():
-        i = torch.arange(copies)
-        for r in range(len(tables.coupling)):
+    for copies, first, begin, next_component, pattern in slices.tolist():
+        i, dim = torch.arange(copies), tables.shapes[pattern][0]
+        for r, coupling in enumerate(tables.patterns[pattern]):
             total = torch.zeros(len(p), copies, dtype=factors.dtype)
-            for t in range(int(row_terms[r]), int(row_terms[r + 1])):
+            row = int(patterns[pattern]) + r
+            for t in range(int(row_terms[row]), int(row_terms[row + 1])):
                 tap, component = terms[t].tolist()
                 above, beside = y + taps[tap, 0], x + taps[tap, 1]
                 exists = (above >= 0) & (above < in_size[0]) & (beside >= 0) & (beside < in_size[1])
                 at = ((batch * in_size[0] + above) * in_size[1] + beside) * channels + begin
                 at = torch.where(exists, at + component * next_component, 0)[:, None] + i
                 total += factors[t] * torch.where(exists[:, None], source[at].to(factors.dtype), 0)
-                if abs(tables.coupling[r][tap * tables.dim + component] - float(factors[t])) > 1e-6:
+                if abs(coupling[tap * dim + component] - float(factors[t])) > 1e-6:
                     raise AssertionError("the terms are those of the coupling")
             to, step = rows[first + r].tolist()
             out[to + p * step + i] = total.to(out.dtype)
 
 
-def expand(weight: Tensor, arrays: Arrays, dtype: torch.dtype, scale: Scale | None) -> Tensor:
+def expand(weight: Tensor, tables: BlockTables, arrays: Arrays, dtype: torch.dtype, scale: Scale | None) -> Tensor:
     blocks = torch.full((weight.numel(),), torch.nan)
     for theta, matrix, at in _pairs(weight, arrays):
         blocks[at] = matrix @ theta.T
     return (blocks if scale is None else blocks / unit_of(scale)).to(dtype)
 
 
-def collect(blocks: Tensor, arrays: Arrays, scales: tuple[Scale, Scale] | None) -> Tensor:
+def collect(blocks: Tensor, tables: BlockTables, arrays: Arrays, scales: tuple[Scale, Scale] | None) -> Tensor:
     weight = torch.full_like(blocks, torch.nan)
     for theta, matrix, at in _pairs(weight, arrays):
         theta.copy_(blocks[at].T @ matrix)

@@ -113,8 +113,10 @@ def test_a_network_is_one_compiled_graph(half: bool, training: bool):
             y = call(x)
         y.float().square().sum().backward()
         outputs.append((y, *[p.grad for p in call.parameters()]))
+    # A bias before a norm has no gradient but rounding.
+    scale = max(a.float().abs().max() for a in outputs[0])
     for a, b in zip(*outputs, strict=True):
-        assert relative_error(b.float(), a.float()) < (0.1 if half else 1e-3)
+        assert (b.float() - a.float()).abs().max() < (0.1 if half else 1e-3) * max(a.float().abs().max(), 1e-3 * scale)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,10 @@ def test_a_network_is_one_compiled_graph(half: bool, training: bool):
 def test_the_fourier_path_is_the_dense_one(
     in_text: str, out_text: str, kernel: int, dtype: torch.dtype, memory_format: torch.memory_format
 ):
-    """Within the precision that is asked for, which in half precision is better than the dense path's own."""
+    """Within the precision that is asked for, which in bfloat16 is better than the dense path's own.
+
+    In float16 it is less: the dense path rounds once to what the Fourier path keeps all its steps in.
+    """
     types = st.FieldType(D4, in_text), st.FieldType(D4, out_text)
     exact = snn.Conv2d(*types, kernel, padding=kernel // 2, backend="dense").double().cuda()
     x = torch.randn(3, types[0].channels, 8, 9, device="cuda").to(dtype)
@@ -151,7 +156,7 @@ def test_the_fourier_path_is_the_dense_one(
             upstream = upstream.to(x.dtype).to(y.dtype)
             found.append((y, *torch.autograd.grad(y, [field, *conv.parameters()], upstream)))
         errors[backend] = max(relative_error(b.double(), a) for a, b in zip(*found, strict=True))
-    limit = {torch.float64: 1e-12, torch.float32: 1e-5}.get(dtype, 1.1 * errors["dense"])
+    limit = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-3}.get(dtype, 1.1 * errors["dense"])
     assert errors["fourier"] < limit
 
 

@@ -173,11 +173,11 @@ def test_every_row_has_a_place_of_its_own(group: str, adjoint: bool) -> None:
             for i in range(copies)
         ]
         assert sorted(places) == list(range(pixels * width))
+    coupled = coupling_tables(plan.direction, pixels, (1, 1), (1, 1))
     places = [
         begin + p * step + i
-        for tables in coupling_tables(plan.direction, pixels, (1, 1), (1, 1))
-        for copies, first, *_ in tables.slices.tolist()
-        for begin, step in tables.rows[first : first + len(tables.coupling)].tolist()
+        for copies, first, _, _, pattern in coupled.slices.tolist()
+        for begin, step in coupled.rows[first : first + len(coupled.patterns[pattern])].tolist()
         for p in range(pixels)
         for i in range(copies)
     ]

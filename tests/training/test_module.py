@@ -27,6 +27,7 @@ def classifier(**options: object) -> Classifier:
 
 def test_averaged_weights_follow_with_a_short_memory_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
     module = classifier()
+    module.on_train_start()
     expected = copy.deepcopy(module.model.state_dict())
     for step in range(1, 40):
         monkeypatch.setattr(Classifier, "global_step", step)

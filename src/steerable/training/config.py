@@ -56,6 +56,7 @@ class RunConfig:
             0 trains to the end and keeps the last ones.
         precision: Lightning's, ``"32-true"`` or ``"bf16-mixed"``.
         compile: run the network through ``torch.compile``.
+        cuda_graphs: record the network's passes and replay them; small networks on a GPU train several times faster.
         channels_last: the memory format that GPUs prefer.
         backend: how convolutions are carried out, ``"dense"`` or ``"fourier"``. ``"auto"`` measures, and may choose
             differently in another process, so that a resumed run agrees to rounding only.
@@ -79,6 +80,7 @@ class RunConfig:
     patience: int = 0
     precision: str = "32-true"
     compile: bool = False
+    cuda_graphs: bool = False
     channels_last: bool = False
     backend: str = "dense"
     accelerator: str = "auto"
@@ -132,6 +134,10 @@ class RunConfig:
             )
         if self.devices < 1 or self.nodes < 1:
             raise ValueError(f"devices and nodes are at least 1; got {self.devices} and {self.nodes}.")
+        if self.cuda_graphs and self.compile:
+            raise ValueError("compile and cuda_graphs are two ways to run a network; choose one of them.")
+        if self.cuda_graphs and self.devices * self.nodes > 1:
+            raise ValueError(f"cuda_graphs are for one device; got {self.devices} devices on {self.nodes} nodes.")
         if self.recipe.batch_size < self.devices * self.nodes:
             raise ValueError(
                 f"the batch of {self.recipe.batch_size} images is shared by {self.devices * self.nodes} processes; "

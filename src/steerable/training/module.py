@@ -18,6 +18,7 @@ from steerable import nn as snn
 from steerable.training.optimiser import make_optimiser, set_learning_rate
 from steerable.training.preprocessing import Normalisation
 from steerable.training.recipes import Recipe
+from steerable.training.recording import RecordedNetwork
 
 __all__ = ["Classifier"]
 
@@ -35,6 +36,7 @@ class Classifier(pl.LightningModule):
         train_size: the number of training images; the schedule counts in epochs, the optimiser in steps.
         seed: seeds what is random in the model itself, epoch by epoch, so that a resumed run repeats it.
         compile_model: run the network through ``torch.compile``.
+        cuda_graphs: record its passes as CUDA graphs; see :class:`RecordedNetwork`.
         channels_last: keep images and weights in that memory format, which GPUs prefer.
     """
 
@@ -48,6 +50,7 @@ class Classifier(pl.LightningModule):
         train_size: int,
         seed: int = 0,
         compile_model: bool = False,
+        cuda_graphs: bool = False,
         channels_last: bool = False,
     ) -> None:
         super().__init__()
@@ -60,12 +63,15 @@ class Classifier(pl.LightningModule):
         self.accuracy = nn.ModuleDict(
             {stage: MulticlassAccuracy(num_classes, average="micro") for stage in ("val", "test")}
         )
-        self.compile_model = compile_model
-        self._backends_chosen = not compile_model
+        self.compile_model, self.cuda_graphs = compile_model, cuda_graphs
+        self._averaging: list[tuple[list[Tensor], list[Tensor]]] = []
+        self._backends_chosen = not (compile_model or cuda_graphs)
 
     @cached_property
     def network(self) -> Callable[[Tensor], Tensor]:
         """The model as it is run in training; outside the module tree, so that a checkpoint's keys stay the model's."""
+        if self.cuda_graphs:
+            return RecordedNetwork(self.model)
         network: Callable[[Tensor], Tensor] = torch.compile(self.model) if self.compile_model else self.model
         return network
 
@@ -90,7 +96,7 @@ class Classifier(pl.LightningModule):
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         images, labels = batch
         x = self.prepare(images)
-        if not self._backends_chosen:  # a compiled network can measure nothing
+        if not self._backends_chosen:  # a compiled or recorded network can measure nothing
             snn.choose_backends(self.model, x)
             self._backends_chosen = True
         scores = self.network(x)
@@ -103,6 +109,15 @@ class Classifier(pl.LightningModule):
         self.log("train_loss", loss.detach(), on_step=False, on_epoch=True, batch_size=len(labels), sync_dist=together)
         return loss
 
+    def on_train_start(self) -> None:
+        """Pair the averaged weights with their own, now that both are where they stay."""
+        if self.averaged is None:
+            return
+        pairs = list(zip(self.averaged.state_dict().values(), self.model.state_dict().values(), strict=True))
+        floating = [pair for pair in pairs if pair[0].is_floating_point()]
+        counts = [pair for pair in pairs if not pair[0].is_floating_point()]
+        self._averaging = [([kept for kept, _ in part], [now for _, now in part]) for part in (floating, counts)]
+
     def on_train_batch_start(self, batch: Batch, batch_index: int) -> None:
         rate = self.recipe.learning_rate_at(self.global_step / self.steps_per_epoch)
         set_learning_rate(self.optimizers(), rate)  # type: ignore[arg-type]
@@ -114,13 +129,11 @@ class Classifier(pl.LightningModule):
         # A short memory at first, when the weights still move fast.
         step = self.global_step
         keep = min(self.recipe.ema_decay, (1 + step) / (10 + step))
-        pairs = list(zip(self.averaged.state_dict().values(), self.model.state_dict().values(), strict=True))
-        floating = [pair for pair in pairs if pair[0].is_floating_point()]
         # All at once: they are many and small.
-        torch._foreach_lerp_([kept for kept, _ in floating], [now for _, now in floating], 1 - keep)
-        for kept, now in pairs:
-            if not kept.is_floating_point():
-                kept.copy_(now)
+        (kept, now), (kept_counts, counts) = self._averaging
+        torch._foreach_lerp_(kept, now, 1 - keep)
+        if counts:
+            torch._foreach_copy_(kept_counts, counts)
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
         self._score(batch, "val")

@@ -89,5 +89,6 @@ def make_classifier(config: RunConfig, data: TrainingData) -> Classifier:
         train_size=len(data.train),
         seed=config.seed,
         compile_model=config.compile,
+        cuda_graphs=config.cuda_graphs,
         channels_last=config.channels_last,
     )

@@ -187,6 +187,8 @@ def _check_devices(config: RunConfig) -> None:
     """Refused before any image is read."""
     if config.accelerator == "gpu" and not torch.cuda.is_available():
         raise ValueError("accelerator is `gpu`, and torch finds no GPU on this machine. Use `auto` or `cpu`.")
+    if config.cuda_graphs and (config.accelerator == "cpu" or not torch.cuda.is_available()):
+        raise ValueError("cuda_graphs need an NVIDIA GPU, and this run has none. Leave them out.")
 
 
 def _check_same_data(now: Mapping[str, Any], folder: Path) -> None:

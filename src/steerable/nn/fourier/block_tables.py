@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steerable.nn.fourier.blocks import BlockPlan
+from steerable.nn.fourier.pass_tables import common_alignment
 
 __all__ = ["COPIES_PER_PROGRAM", "ROWS_PER_PROGRAM", "BlockTables", "block_tables"]
 
-COPIES_PER_PROGRAM = 64
-ROWS_PER_PROGRAM = 32
+COPIES_PER_PROGRAM = 128
+ROWS_PER_PROGRAM = 16
 
 Integers = NDArray[np.int64]
 
@@ -31,6 +32,7 @@ class BlockTables:
         pairs: (pairs + 1, 6): first parameter, copies, copies', count, first row, first entry of the matrix.
         rows: (rows, 2): begin, step.
         matrix: all matrices (rows, count), flat, one after the other.
+        align: what all places of rows, and copies', are multiples of.
     """
 
     expansion: Integers
@@ -38,6 +40,7 @@ class BlockTables:
     pairs: Integers
     rows: Integers
     matrix: NDArray[np.float64]
+    align: int
 
 
 def block_tables(plan: BlockPlan) -> BlockTables:
@@ -62,4 +65,5 @@ def block_tables(plan: BlockPlan) -> BlockTables:
         np.array(pairs, dtype=np.int64),
         np.array(rows, dtype=np.int64).reshape(-1, 2),
         np.concatenate(matrices),
+        common_alignment([*(value for row in rows for value in row), *(pair[2] for pair in pairs)]),
     )

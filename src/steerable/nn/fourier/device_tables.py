@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from steerable.nn.fourier.block_tables import block_tables
+from steerable.nn.fourier.block_tables import BlockTables, block_tables
 from steerable.nn.fourier.blocks import BlockPlan, Direction
 from steerable.nn.fourier.pass_tables import (
     CouplingTables,
@@ -48,15 +48,13 @@ class DeviceTables:
 
     def _coupling(
         self, pixels: int, padding: Pair, dilation: Pair, device: torch.device, dtype: torch.dtype
-    ) -> list[tuple[CouplingTables, Arrays]]:
-        return [
-            (tables, _placed(device, dtype, tables.slices, tables.rows, tables.taps, *tables.terms()))
-            for tables in coupling_tables(self._plan.direction, pixels, padding, dilation)
-        ]
+    ) -> tuple[CouplingTables, Arrays]:
+        tables = coupling_tables(self._plan.direction, pixels, padding, dilation)
+        return tables, _placed(device, dtype, tables.slices, tables.rows, tables.taps, *tables.terms())
 
-    def _blocks(self, device: torch.device) -> Arrays:
+    def _blocks(self, device: torch.device) -> tuple[BlockTables, Arrays]:
         tables = block_tables(self._plan)
-        return _placed(
+        return tables, _placed(
             device, torch.float32, tables.expansion, tables.collection, tables.pairs, tables.rows, tables.matrix
         )
 

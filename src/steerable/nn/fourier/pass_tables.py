@@ -17,11 +17,20 @@ from numpy.typing import NDArray
 from steerable.nn.fourier.blocks import Direction
 from steerable.nn.fourier.tables import NEGLIGIBLE, BlockLayout
 
-__all__ = ["CouplingTables", "RowTables", "coupling_tables", "irrep_rows", "product_rows", "single_tap_rows"]
+__all__ = [
+    "CouplingTables",
+    "RowTables",
+    "common_alignment",
+    "coupling_tables",
+    "irrep_rows",
+    "product_rows",
+    "single_tap_rows",
+]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Places = list[tuple[int, int]]
+Pattern = tuple[tuple[float, ...], ...]
 _WIDTHS = (16, 32, 64)  # copies in a slice
 
 
@@ -49,14 +58,15 @@ class RowTables:
 
 @dataclass(frozen=True)
 class CouplingTables:
-    """From the irreps of a fibre at each tap to rows of the spectrum, for irreps i with the same factors.
+    """From the irreps of a fibre at each tap to rows of the spectrum.
+
+    A *pattern* is the coupling of one irrep of the fibre with the patch, (rows, taps · dim); many irreps share one.
 
     Attributes:
-        slices: (slices, 4): copies, first row, begin of the first component, step to the next component.
+        slices: (slices, 5): copies, first row, begin of the first component, step to the next component, pattern.
         rows: (rows, 2): begin, step; those of a slice follow each other.
         taps: (taps, 2): the shift of each in pixels.
-        coupling: (rows of one slice, taps · dim): the same for all slices.
-        dim: of irrep i.
+        patterns: each with its factors.
         width: the most copies in a slice.
         align: what all addresses are multiples of.
     """
@@ -64,22 +74,31 @@ class CouplingTables:
     slices: Integers
     rows: Integers
     taps: Integers
-    coupling: tuple[tuple[float, ...], ...]
-    dim: int
+    patterns: tuple[Pattern, ...]
     width: int
     align: int
 
     @cached_property
-    def constants(self) -> tuple[float, ...]:
-        """The coupling, flat."""
-        return tuple(factor for row in self.coupling for factor in row)
+    def constants(self) -> tuple[tuple[float, ...], ...]:
+        """The factors of each pattern, flat."""
+        return tuple(tuple(factor for row in pattern for factor in row) for pattern in self.patterns)
 
-    def terms(self) -> tuple[Integers, Integers, Floats]:
-        """The coupling as sparse rows: first term of each row, terms (tap, component), factors."""
-        row, entry = np.nonzero(np.array(self.coupling))
-        counts = np.bincount(row, minlength=len(self.coupling))
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        return starts, np.stack(np.divmod(entry, self.dim), 1), np.array(self.coupling)[row, entry]
+    @cached_property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """(dim, rows) of each pattern."""
+        return tuple((len(pattern[0]) // len(self.taps), len(pattern)) for pattern in self.patterns)
+
+    def terms(self) -> tuple[Integers, Integers, Integers, Floats]:
+        """All patterns as sparse rows: first row of each pattern, first term of each row, (tap, component), factors."""
+        starts, counts, terms, factors = [0], [0], [], []
+        for pattern, (dim, rows) in zip(self.patterns, self.shapes, strict=True):
+            coupling = np.array(pattern)
+            row, entry = np.nonzero(coupling)
+            starts.append(starts[-1] + rows)
+            counts += np.bincount(row, minlength=rows).tolist()
+            terms.append(np.stack(np.divmod(entry, dim), 1))
+            factors.append(coupling[row, entry])
+        return np.array(starts), np.cumsum(counts), np.concatenate(terms), np.concatenate(factors)
 
 
 def irrep_rows(direction: Direction) -> RowTables:
@@ -126,10 +145,11 @@ def product_rows(direction: Direction, pixels: int) -> RowTables:
 
 def coupling_tables(
     direction: Direction, pixels: int, padding: tuple[int, int], dilation: tuple[int, int]
-) -> list[CouplingTables]:
-    """Stencils and Clebsch–Gordan coefficients, x̂ → spectrum; one table per pattern of factors."""
+) -> CouplingTables:
+    """Stencils and Clebsch–Gordan coefficients, x̂ → spectrum."""
     layout = BlockLayout(direction.blocks, [block.m for block in direction.blocks])
-    found: dict[tuple[tuple[float, ...], ...], list[tuple[int, int, list[tuple[int, int]]]]] = {}
+    patterns: dict[Pattern, int] = {}
+    irreps: list[tuple[int, int, Places, int]] = []  # of the fibre: begin, copies, places of its rows, pattern
     before, channel = [0] * len(direction.blocks), 0
     for basis, n in zip(direction.in_bases, direction.in_copies, strict=True):
         parts: dict[tuple[int, ...], list[tuple[tuple[int, int], Floats]]] = {}
@@ -142,39 +162,30 @@ def coupling_tables(
                     place = _shifted(layout.place(number, c, pixels), before[number])
                     parts.setdefault(components, []).append((place, coupling[c][:, components]))
                 before[number] += n
-        for components, rows in parts.items():
-            ordered = sorted((_clean(coupling), place) for place, coupling in rows)  # so that irreps share a pattern
+        for components, found in parts.items():
+            ordered = sorted((_clean(coupling), place) for place, coupling in found)  # so that irreps share a pattern
             pattern = tuple(coupling for coupling, _ in ordered)
-            found.setdefault(pattern, []).append((channel + components[0] * n, n, [place for _, place in ordered]))
+            places = [place for _, place in ordered]
+            irreps.append((channel + components[0] * n, n, places, patterns.setdefault(pattern, len(patterns))))
         channel += n * len(basis.fibre)
     height, width = direction.kernel_size
     taps = np.array([(y, x) for y in range(height) for x in range(width)]) * dilation - np.array(padding)
-    return [_coupling_tables(pattern, kinds, taps, direction.in_channels) for pattern, kinds in found.items()]
-
-
-def _coupling_tables(
-    pattern: tuple[tuple[float, ...], ...],
-    kinds: Sequence[tuple[int, int, Sequence[tuple[int, int]]]],
-    taps: Integers,
-    channels: int,
-) -> CouplingTables:
     slices = []
     rows: Places = []
-    width = _slice_width([n for _, n, _ in kinds])
-    for begin, n, places in kinds:
-        for first, copies in _stretches(n, width):
-            slices.append((copies, len(rows), begin + first, n))
+    copies_in_slice = _slice_width([n for _, n, _, _ in irreps])
+    for begin, n, places, number in irreps:
+        for first, copies in _stretches(n, copies_in_slice):
+            slices.append((copies, len(rows), begin + first, n, number))
             rows += [_shifted(place, first) for place in places]
-    addresses = [channels, *(value for row in rows for value in row)]
-    addresses += [value for copies, _, *begin in slices for value in (copies, *begin)]
+    addresses = [direction.in_channels, *(value for row in rows for value in row)]
+    addresses += [value for copies, _, begin, step, _ in slices for value in (copies, begin, step)]
     return CouplingTables(
         np.array(slices, dtype=np.int64),
         np.array(rows, dtype=np.int64),
         np.asarray(taps, dtype=np.int64),
-        pattern,
-        len(pattern[0]) // len(taps),
-        width,
-        _alignment(addresses),
+        tuple(patterns),
+        copies_in_slice,
+        common_alignment(addresses),
     )
 
 
@@ -200,8 +211,8 @@ def _row_tables(
         np.concatenate(padded),
         width,
         tuple((dim, _power_of_two(dim)) for dim in dims),
-        _alignment([channel, *(row[0] for row in slices)]),
-        _alignment(
+        common_alignment([channel, *(row[0] for row in slices)]),
+        common_alignment(
             [*(value for row in rows for value in row), *(value for row in slices for value in (row[2], row[5]))]
         ),
     )
@@ -223,7 +234,7 @@ def _power_of_two(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
-def _alignment(addresses: Sequence[int]) -> int:
+def common_alignment(addresses: Sequence[int]) -> int:
     """The largest power of two, up to 16, that divides all of them."""
     common = math.gcd(16, *addresses)
     return common & -common

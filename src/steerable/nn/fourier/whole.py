@@ -73,8 +73,8 @@ class WholeConvolution:
         irreps = torch.empty(x.numel(), dtype=spectrum.dtype, device=x.device)
         scale = self._rows(x, irreps, "irreps")
         if pixels:
-            for tables, arrays in self.tables.coupling(pixels, padding, dilation, x.device, _wide(x.dtype)):
-                couple(irreps, spectrum, tables, arrays, size, (x.shape[2], x.shape[3]), self.direction.in_channels)
+            tables, arrays = self.tables.coupling(pixels, padding, dilation, x.device, _wide(x.dtype))
+            couple(irreps, spectrum, tables, arrays, size, (x.shape[2], x.shape[3]), self.direction.in_channels)
         return spectrum, scale
 
     def _output(
@@ -119,7 +119,7 @@ class WholeConvolution:
             return self.plan.collect(total)
         from steerable.nn.kernels.blocks import collect
 
-        return collect(total, self.tables.blocks(total.device), _both(scale, x_scale))
+        return collect(total, *self.tables.blocks(total.device), _both(scale, x_scale))
 
     def _rows(self, x: Tensor, out: Tensor, name: str) -> Scale | None:
         """Write the rows of a field, and return the scale that they were divided by."""
@@ -143,7 +143,7 @@ class WholeConvolution:
 
         weight = weight.float().contiguous()
         scale = Scale(largest(weight), self.block_room) if dtype == torch.float16 else None
-        return expand(weight, self.tables.blocks(weight.device), dtype, scale), scale
+        return expand(weight, *self.tables.blocks(weight.device), dtype, scale), scale
 
     def _pairs(self, spectrum: Tensor, product: Tensor, pixels: int) -> list[tuple[Tensor, Tensor]]:
         return list(block_pairs(self.direction.blocks, self.groups, spectrum, product, pixels))

@@ -12,13 +12,22 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from steerable.nn.fourier.block_tables import COPIES_PER_PROGRAM, ROWS_PER_PROGRAM
+from steerable.nn.fourier.block_tables import COPIES_PER_PROGRAM, ROWS_PER_PROGRAM, BlockTables
 from steerable.nn.fourier.scales import Scale
 from steerable.nn.kernels.scales import unit_of
 
 __all__ = ["collect", "expand"]
 
-_STEP = 32  # of the sums
+_STEP = 16  # of the sums
+
+
+@triton.jit
+def _places(rows, first_row, r, total_rows, q, copies_in, ALIGN: tl.constexpr):
+    """Where the numbers of rows r and pairs of copies q stand in the blocks; those of one row follow each other."""
+    row = rows + 2 * (first_row + r)
+    begin = tl.multiple_of(tl.load(row, mask=r < total_rows, other=0), ALIGN)
+    step = tl.multiple_of(tl.load(row + 1, mask=r < total_rows, other=0), ALIGN)
+    return begin[:, None] + (q // copies_in)[None, :] * step[:, None] + (q % copies_in)[None, :]
 
 
 @triton.jit
@@ -35,35 +44,33 @@ def _expand_kernel(
     COPIES: tl.constexpr,
     ROWS: tl.constexpr,
     STEP: tl.constexpr,
+    ALIGN: tl.constexpr,
 ):
     program = programs + 3 * tl.program_id(0)
     pair = pairs + 6 * tl.load(program)
     start, copies, copies_in = tl.load(pair), tl.load(pair + 1), tl.load(pair + 2)
     count, first_row, first_entry = tl.load(pair + 3), tl.load(pair + 4), tl.load(pair + 5)
     total_rows = tl.load(pair + 6 + 4) - first_row
-    q = tl.load(program + 1) + tl.arange(0, COPIES)
+    copies_in = tl.multiple_of(copies_in.to(tl.int32), ALIGN)
+    q = tl.multiple_of(tl.load(program + 1).to(tl.int32), COPIES) + tl.arange(0, COPIES)
     r = tl.load(program + 2) + tl.arange(0, ROWS)
-    total = tl.zeros([COPIES, ROWS], dtype=tl.float32)
+    known = q < copies * copies_in
+    total = tl.zeros([ROWS, COPIES], dtype=tl.float32)
     for h0 in range(0, count, STEP):
         h = h0 + tl.arange(0, STEP)
         theta = tl.load(
-            weight + start + (q * count)[:, None] + h[None, :],
-            mask=(q < copies * copies_in)[:, None] & (h < count)[None, :],
-            other=0.0,
+            weight + start + (q * count)[:, None] + h[None, :], mask=known[:, None] & (h < count)[None, :], other=0.0
         )
         factor = tl.load(
-            matrix + first_entry + (r * count)[None, :] + h[:, None],
-            mask=(r < total_rows)[None, :] & (h < count)[:, None],
+            matrix + first_entry + (r * count)[:, None] + h[None, :],
+            mask=(r < total_rows)[:, None] & (h < count)[None, :],
             other=0.0,
         )
-        total += tl.dot(theta, factor, input_precision="ieee")
+        total += tl.dot(factor, tl.trans(theta), input_precision="ieee")
     if SCALED:
         total *= 1.0 / unit_of(largest_value, room)
-    row = rows + 2 * (first_row + r)
-    valid = r < total_rows
-    begin, step = tl.load(row, mask=valid, other=0), tl.load(row + 1, mask=valid, other=0)
-    at = begin[None, :] + (q // copies_in)[:, None] * step[None, :] + (q % copies_in)[:, None]
-    tl.store(blocks + at, total, mask=(q < copies * copies_in)[:, None] & valid[None, :])
+    at = _places(rows, first_row, r, total_rows, q, copies_in, ALIGN)
+    tl.store(blocks + at, total, mask=(r < total_rows)[:, None] & known[None, :])
 
 
 @triton.jit
@@ -82,38 +89,38 @@ def _collect_kernel(
     COPIES: tl.constexpr,
     COUNT: tl.constexpr,
     STEP: tl.constexpr,
+    ALIGN: tl.constexpr,
 ):
     program = programs + 3 * tl.program_id(0)
     pair = pairs + 6 * tl.load(program)
     start, copies, copies_in = tl.load(pair), tl.load(pair + 1), tl.load(pair + 2)
     count, first_row, first_entry = tl.load(pair + 3), tl.load(pair + 4), tl.load(pair + 5)
     total_rows = tl.load(pair + 6 + 4) - first_row
-    q = tl.load(program + 1) + tl.arange(0, COPIES)
+    copies_in = tl.multiple_of(copies_in.to(tl.int32), ALIGN)
+    q = tl.multiple_of(tl.load(program + 1).to(tl.int32), COPIES) + tl.arange(0, COPIES)
     h = tl.load(program + 2) + tl.arange(0, COUNT)
-    total = tl.zeros([COPIES, COUNT], dtype=tl.float32)
+    known = q < copies * copies_in
+    total = tl.zeros([COUNT, COPIES], dtype=tl.float32)
     for r0 in range(0, total_rows, STEP):
         r = r0 + tl.arange(0, STEP)
-        valid = r < total_rows
-        row = rows + 2 * (first_row + r)
-        begin, step = tl.load(row, mask=valid, other=0), tl.load(row + 1, mask=valid, other=0)
-        at = begin[None, :] + (q // copies_in)[:, None] * step[None, :] + (q % copies_in)[:, None]
-        value = tl.load(blocks + at, mask=(q < copies * copies_in)[:, None] & valid[None, :], other=0.0)
+        at = _places(rows, first_row, r, total_rows, q, copies_in, ALIGN)
+        value = tl.load(blocks + at, mask=(r < total_rows)[:, None] & known[None, :], other=0.0)
         factor = tl.load(
             matrix + first_entry + (r * count)[:, None] + h[None, :],
-            mask=valid[:, None] & (h < count)[None, :],
+            mask=(r < total_rows)[:, None] & (h < count)[None, :],
             other=0.0,
         )
-        total += tl.dot(value, factor, input_precision="ieee")
+        total += tl.dot(tl.trans(factor), value, input_precision="ieee")
     if SCALED:
         total *= unit_of(largest_value, room) * unit_of(other_largest, other_room)
     at = start + (q * count)[:, None] + h[None, :]
-    tl.store(weight + at, total, mask=(q < copies * copies_in)[:, None] & (h < count)[None, :])
+    tl.store(weight + at, tl.trans(total), mask=known[:, None] & (h < count)[None, :])
 
 
 Arrays = tuple[Tensor, ...]
 
 
-def expand(weight: Tensor, arrays: Arrays, dtype: torch.dtype, scale: Scale | None) -> Tensor:
+def expand(weight: Tensor, tables: BlockTables, arrays: Arrays, dtype: torch.dtype, scale: Scale | None) -> Tensor:
     """All blocks, (parameters,), in ``dtype``, divided by their scale; weight in float32."""
     programs, _, pairs, rows, matrix = arrays
     blocks = torch.empty(weight.numel(), dtype=dtype, device=weight.device)
@@ -129,11 +136,12 @@ def expand(weight: Tensor, arrays: Arrays, dtype: torch.dtype, scale: Scale | No
         COPIES=COPIES_PER_PROGRAM,
         ROWS=ROWS_PER_PROGRAM,
         STEP=_STEP,
+        ALIGN=tables.align,
     )
     return blocks
 
 
-def collect(blocks: Tensor, arrays: Arrays, scales: tuple[Scale, Scale] | None) -> Tensor:
+def collect(blocks: Tensor, tables: BlockTables, arrays: Arrays, scales: tuple[Scale, Scale] | None) -> Tensor:
     """The transpose, (parameters,) in float32, multiplied by both scales."""
     _, programs, pairs, rows, matrix = arrays
     weight = torch.empty(blocks.numel(), dtype=torch.float32, device=blocks.device)
@@ -149,5 +157,6 @@ def collect(blocks: Tensor, arrays: Arrays, scales: tuple[Scale, Scale] | None) 
         COPIES=COPIES_PER_PROGRAM,
         COUNT=ROWS_PER_PROGRAM,
         STEP=_STEP,
+        ALIGN=tables.align,
     )
     return weight

@@ -24,10 +24,11 @@ _INPUTS_IN_REGISTERS = 18  # taps · components; the 3×3 patch of a two-dimensi
 
 
 @triton.jit
-def _couple_kernel(
+def _couple_pattern(
     source,
     out,
-    slices,
+    share,
+    block,
     rows,
     taps,
     pixels,
@@ -36,20 +37,19 @@ def _couple_kernel(
     width,
     in_height,
     in_width,
-    COUPLING: tl.constexpr,
+    COUPLINGS: tl.constexpr,
+    PATTERN: tl.constexpr,
+    DIM: tl.constexpr,
     ROWS: tl.constexpr,
     TAPS: tl.constexpr,
-    DIM: tl.constexpr,
     PIXELS: tl.constexpr,
     WIDTH: tl.constexpr,
     ALIGN: tl.constexpr,
     ACCUMULATE: tl.constexpr,
 ):
-    """All inputs of a slice are held in registers, each read once per tap; factors are constants of the code."""
-    share = slices + 4 * tl.program_id(1)
     copies, first = tl.multiple_of(tl.load(share), ALIGN), tl.load(share + 1)
     begin, next_component = tl.multiple_of(tl.load(share + 2), ALIGN), tl.multiple_of(tl.load(share + 3), ALIGN)
-    p = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
+    p = block * PIXELS + tl.arange(0, PIXELS)
     i = tl.arange(0, WIDTH)
     batch, rest = p // (height * width), p % (height * width)
     y, x = rest // width, rest % width
@@ -67,11 +67,63 @@ def _couple_kernel(
     for r in tl.static_range(ROWS):
         total = tl.zeros([PIXELS, WIDTH], dtype=ACCUMULATE)
         for q in tl.static_range(TAPS * DIM):
-            if COUPLING[r * TAPS * DIM + q] != 0:
-                total += COUPLING[r * TAPS * DIM + q] * inputs[q]
+            if COUPLINGS[PATTERN][r * TAPS * DIM + q] != 0:
+                total += COUPLINGS[PATTERN][r * TAPS * DIM + q] * inputs[q]
         row = rows + 2 * (first + r)
         to = tl.multiple_of(tl.load(row), ALIGN) + (p * tl.multiple_of(tl.load(row + 1), ALIGN))[:, None] + i[None, :]
         tl.store(out + to, total, mask=inside)
+
+
+@triton.jit
+def _couple_kernel(
+    source,
+    out,
+    slices,
+    count,
+    rows,
+    taps,
+    pixels,
+    channels,
+    height,
+    width,
+    in_height,
+    in_width,
+    COUPLINGS: tl.constexpr,
+    SHAPES: tl.constexpr,
+    TAPS: tl.constexpr,
+    PIXELS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    ALIGN: tl.constexpr,
+    ACCUMULATE: tl.constexpr,
+):
+    """All inputs of a slice are held in registers, each read once per tap; factors are constants of the code."""
+    share = slices + 5 * (tl.program_id(0) % count)
+    pattern = tl.load(share + 4)
+    for k in tl.static_range(len(SHAPES)):
+        if pattern == k:
+            _couple_pattern(
+                source,
+                out,
+                share,
+                tl.program_id(0) // count,
+                rows,
+                taps,
+                pixels,
+                channels,
+                height,
+                width,
+                in_height,
+                in_width,
+                COUPLINGS,
+                k,
+                SHAPES[k][0],
+                SHAPES[k][1],
+                TAPS,
+                PIXELS,
+                WIDTH,
+                ALIGN,
+                ACCUMULATE,
+            )
 
 
 @triton.jit
@@ -79,8 +131,10 @@ def _couple_by_terms_kernel(
     source,
     out,
     slices,
+    count,
     rows,
     taps,
+    patterns,
     row_terms,
     terms,
     factors,
@@ -90,23 +144,24 @@ def _couple_by_terms_kernel(
     width,
     in_height,
     in_width,
-    ROWS: tl.constexpr,
     PIXELS: tl.constexpr,
     WIDTH: tl.constexpr,
     ALIGN: tl.constexpr,
     ACCUMULATE: tl.constexpr,
 ):
     """For larger patches: the terms of each row are read one by one, from the cache after the first row."""
-    share = slices + 4 * tl.program_id(1)
+    share = slices + 5 * (tl.program_id(0) % count)
     copies, first = tl.multiple_of(tl.load(share), ALIGN), tl.load(share + 1)
     begin, next_component = tl.multiple_of(tl.load(share + 2), ALIGN), tl.multiple_of(tl.load(share + 3), ALIGN)
-    p = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
+    pattern = patterns + tl.load(share + 4)
+    first_of_pattern, last_of_pattern = tl.load(pattern), tl.load(pattern + 1)
+    p = tl.program_id(0) // count * PIXELS + tl.arange(0, PIXELS)
     i = tl.arange(0, WIDTH)
     batch, rest = p // (height * width), p % (height * width)
     y, x = rest // width, rest % width
     p, batch = p.to(tl.int64), batch.to(tl.int64)
     inside = (p < pixels)[:, None] & (i < copies)[None, :]
-    for r in range(ROWS):
+    for r in range(first_of_pattern, last_of_pattern):
         total = tl.zeros([PIXELS, WIDTH], dtype=ACCUMULATE)
         for t in range(tl.load(row_terms + r), tl.load(row_terms + r + 1)):
             tap, component = tl.load(terms + 2 * t), tl.load(terms + 2 * t + 1)
@@ -115,7 +170,7 @@ def _couple_by_terms_kernel(
             at = ((batch * in_height + above) * in_width + beside) * channels + begin + component * next_component
             value = tl.load(source + at[:, None] + i[None, :], mask=inside & exists[:, None], other=0.0)
             total += tl.load(factors + t) * value.to(ACCUMULATE)
-        row = rows + 2 * (first + r)
+        row = rows + 2 * (first + r - first_of_pattern)
         to = tl.multiple_of(tl.load(row), ALIGN) + (p * tl.multiple_of(tl.load(row + 1), ALIGN))[:, None] + i[None, :]
         tl.store(out + to, total, mask=inside)
 
@@ -129,41 +184,43 @@ def couple(
     in_size: tuple[int, int],
     channels: int,
 ) -> None:
-    """Write the rows of one irrep's spectrum.
+    """Write the spectrum.
+
+    Neighbouring programs write all slices of the same pixels: their runs share cache lines, which reach memory whole.
 
     Args:
         source: x̂, flat.
         out: the spectrum, flat.
-        tables: of one irrep.
-        arrays: slices, rows, taps, first term of each row, terms (tap, component), factors.
+        tables: of a direction.
+        arrays: slices, rows, taps, first row of each pattern, first term of each row, terms (tap, component), factors.
         size: batch, height and width of the output.
         in_size: height and width of the input; beyond it are zeros.
         channels: of one pixel of x̂.
     """
-    slices, rows, taps, row_terms, terms, factors = arrays
+    slices, rows, taps, *by_terms = arrays
     pixels = size[0] * size[1] * size[2]
     per_program = _NUMBERS // tables.width
-    grid = (triton.cdiv(pixels, per_program), len(tables.slices))
+    grid = (triton.cdiv(pixels, per_program) * len(slices),)
     shape = (pixels, channels, *size[1:], *in_size)
     constants = {
-        "ROWS": len(tables.coupling),
         "PIXELS": per_program,
         "WIDTH": tables.width,
         "ALIGN": tables.align,
         "ACCUMULATE": tl.float64 if out.dtype == torch.float64 else tl.float32,
     }
-    if len(tables.coupling[0]) <= _INPUTS_IN_REGISTERS:
+    if max(len(pattern[0]) for pattern in tables.patterns) <= _INPUTS_IN_REGISTERS:
         _couple_kernel[grid](
             source,
             out,
             slices,
+            len(slices),
             rows,
             taps,
             *shape,
-            COUPLING=tables.constants,
+            COUPLINGS=tables.constants,
+            SHAPES=tables.shapes,
             TAPS=len(taps),
-            DIM=tables.dim,
             **constants,
         )
     else:
-        _couple_by_terms_kernel[grid](source, out, slices, rows, taps, row_terms, terms, factors, *shape, **constants)
+        _couple_by_terms_kernel[grid](source, out, slices, len(slices), rows, taps, *by_terms, *shape, **constants)

@@ -31,6 +31,7 @@ def _to_rows_of_dim(
     out,
     scale,
     share,
+    block,
     rows,
     matrix,
     pixels,
@@ -47,7 +48,7 @@ def _to_rows_of_dim(
     channel, copies = tl.multiple_of(tl.load(share), CHANNEL_ALIGN), tl.multiple_of(tl.load(share + 2), ROW_ALIGN)
     first, last = tl.load(share + 3), tl.load(share + 4)
     first_copy = tl.multiple_of(tl.load(share + 5), ROW_ALIGN)
-    p = tl.program_id(0).to(tl.int64) * PIXELS + tl.arange(0, PIXELS)
+    p = block.to(tl.int64) * PIXELS + tl.arange(0, PIXELS)
     i, e = tl.arange(0, WIDTH), tl.arange(0, PADDED)
     at = (p * channels)[:, None, None] + channel + (i * DIM)[None, :, None] + e[None, None, :]
     valid = (p < pixels)[:, None, None] & (i < copies)[None, :, None]
@@ -72,6 +73,7 @@ def _to_rows_kernel(
     slices,
     rows,
     matrix,
+    count,
     pixels,
     channels,
     SCALED: tl.constexpr,
@@ -83,7 +85,7 @@ def _to_rows_kernel(
     ROW_ALIGN: tl.constexpr,
     ACCUMULATE: tl.constexpr,
 ):
-    share = slices + 6 * tl.program_id(1)
+    share = slices + 6 * (tl.program_id(0) % count)
     dim = tl.load(share + 1)
     scale = 1.0 / unit_of(largest_value, room) if SCALED else 1.0
     for k in tl.static_range(len(DIMS)):
@@ -93,6 +95,7 @@ def _to_rows_kernel(
                 out,
                 scale,
                 share,
+                tl.program_id(0) // count,
                 rows,
                 matrix,
                 pixels,
@@ -115,6 +118,7 @@ def _from_rows_of_dim(
     bias,
     scale,
     share,
+    block,
     rows,
     matrix,
     pixels,
@@ -132,7 +136,7 @@ def _from_rows_of_dim(
     channel, copies = tl.multiple_of(tl.load(share), CHANNEL_ALIGN), tl.multiple_of(tl.load(share + 2), ROW_ALIGN)
     first, last = tl.load(share + 3), tl.load(share + 4)
     first_copy = tl.multiple_of(tl.load(share + 5), ROW_ALIGN)
-    p = tl.program_id(0).to(tl.int64) * PIXELS + tl.arange(0, PIXELS)
+    p = block.to(tl.int64) * PIXELS + tl.arange(0, PIXELS)
     i, e = tl.arange(0, WIDTH), tl.arange(0, PADDED)
     inside = (p < pixels)[:, None] & (i < copies)[None, :]
     total = tl.zeros([PIXELS, WIDTH, PADDED], dtype=ACCUMULATE)
@@ -165,6 +169,7 @@ def _from_rows_kernel(
     slices,
     rows,
     matrix,
+    count,
     pixels,
     channels,
     HAS_BIAS: tl.constexpr,
@@ -177,7 +182,7 @@ def _from_rows_kernel(
     ROW_ALIGN: tl.constexpr,
     ACCUMULATE: tl.constexpr,
 ):
-    share = slices + 6 * tl.program_id(1)
+    share = slices + 6 * (tl.program_id(0) % count)
     dim = tl.load(share + 1)
     scale = unit_of(largest_value, room) * unit_of(other_largest, other_room) if SCALED else 1.0
     for k in tl.static_range(len(DIMS)):
@@ -188,6 +193,7 @@ def _from_rows_kernel(
                 bias,
                 scale,
                 share,
+                tl.program_id(0) // count,
                 rows,
                 matrix,
                 pixels,
@@ -208,11 +214,12 @@ def to_rows(x: Tensor, out: Tensor, tables: RowTables, arrays: Arrays, scale: Sc
     """Write the rows of x, (pixels, channels), divided by its scale."""
     pixels, channels = x.shape
     per_program = _pixels_per_program(tables)
-    _to_rows_kernel[(triton.cdiv(pixels, per_program), len(tables.slices))](
+    _to_rows_kernel[(triton.cdiv(pixels, per_program) * len(tables.slices),)](
         x,
         out,
         *((x, 1.0) if scale is None else scale),
         *arrays,
+        len(tables.slices),
         pixels,
         channels,
         SCALED=scale is not None,
@@ -237,12 +244,13 @@ def from_rows(
     """Write y, (pixels, channels), from its rows, multiplied by both scales."""
     pixels, channels = y.shape
     per_program = _pixels_per_program(tables)
-    _from_rows_kernel[(triton.cdiv(pixels, per_program), len(tables.slices))](
+    _from_rows_kernel[(triton.cdiv(pixels, per_program) * len(tables.slices),)](
         source,
         y,
         y if bias is None else bias,
         *((y, 1.0, y, 1.0) if scales is None else (*scales[0], *scales[1])),
         *arrays,
+        len(tables.slices),
         pixels,
         channels,
         HAS_BIAS=bias is not None,

@@ -1,0 +1,59 @@
+"""A network's forward and backward pass recorded as CUDA graphs, and replayed for every batch.
+
+A small network on a GPU waits for Python, which starts its kernels one by one. A recorded pass is started as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["RecordedNetwork"]
+
+Network = Callable[[Tensor], Tensor]
+
+
+class RecordedNetwork:
+    """Runs a network in training like the network itself; each shape of a batch is recorded when it first comes.
+
+    What it returns is overwritten by the next call.
+
+    Args:
+        network: on a GPU, in training mode, without hooks; its parameters and buffers must stay where they are.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        self._network = network
+        self._recorded: dict[torch.Size, Network] = {}
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if x.shape not in self._recorded:
+            self._recorded[x.shape] = self._record(x)
+        return self._recorded[x.shape](x)
+
+    def _record(self, x: Tensor) -> Network:
+        """Passes that only warm up move running statistics; these are put back."""
+        buffers = list(self._network.buffers())
+        before = [buffer.clone() for buffer in buffers]
+        enabled, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
+        # Weights that autocast has cast and kept would be those of the moment of recording.
+        with torch.autocast("cuda", dtype, enabled=enabled, cache_enabled=False):
+            recorded = torch.cuda.make_graphed_callables(_Whole(self._network), (x.detach().clone(),))
+        for buffer, value in zip(buffers, before, strict=True):
+            buffer.copy_(value)
+        return cast(Network, recorded)
+
+
+class _Whole(nn.Module):
+    """Takes the place of a network whose own ``forward`` is to stay as it is."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.network(x)
+        return y
