@@ -3,13 +3,14 @@
     python benchmarks/fourier_gpu.py [--copies 80] [--batch 128] [--json out/benchmarks/fourier_gpu.json]
 
 Convolutions of the paper's network in bfloat16, channels_last: GPU time of each kernel of a training step, by torch's
-profiler, averaged over ten steps.
+profiler, averaged over ten steps, and the time that Python takes to start one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,20 @@ def kernels(run: Callable[[], None]) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
+def starting(run: Callable[[], None]) -> float:
+    """Microseconds that Python takes to start a step: the GPU is kept busy meanwhile, so that nothing waits for it."""
+    for _ in range(3):
+        run()
+    torch.cuda.synchronize()
+    torch.cuda._sleep(200_000_000)
+    start = time.perf_counter()
+    for _ in range(STEPS):
+        run()
+    taken = time.perf_counter() - start
+    torch.cuda.synchronize()
+    return 1e6 * taken / STEPS
+
+
 def measure(copies: int, size: int, batch: int) -> list[dict[str, Any]]:
     results = []
     block = resnet_plan(depth=14, copies=copies).blocks[1]
@@ -65,7 +80,7 @@ def measure(copies: int, size: int, batch: int) -> list[dict[str, Any]]:
                     y = layer(x)
                 torch.autograd.grad(y, [x, layer.weight], upstream)
 
-            row[backend] = {"forward": kernels(forward), "step": kernels(step)}
+            row[backend] = {"forward": kernels(forward), "step": kernels(step), "starting_us": starting(step)}
         results.append(row)
     return results
 
@@ -92,12 +107,15 @@ def main() -> None:
             table.add_column("kernel of the Fourier path")
             table.add_column("forward", justify="right")
             table.add_column("step", justify="right")
-            for name, time in row["fourier"]["step"].items():
-                table.add_row(name[:100], f"{row['fourier']['forward'].get(name, 0):.1f}", f"{time:.1f}")
+            for name, taken in row["fourier"]["step"].items():
+                table.add_row(name[:100], f"{row['fourier']['forward'].get(name, 0):.1f}", f"{taken:.1f}")
             table.caption = "; ".join(
                 f"{task}: Fourier {times['fourier']:.0f}, dense {times['dense']:.0f}, "
                 f"ratio {times['dense'] / times['fourier']:.2f}"
                 for task, times in totals.items()
+            )
+            table.caption += "; Python starts a step in " + ", ".join(
+                f"{row[backend]['starting_us']:.0f} ({backend})" for backend in ("fourier", "dense")
             )
             console.print(table)
     if arguments.json:

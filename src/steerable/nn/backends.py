@@ -1,4 +1,4 @@
-"""Which backend each convolution of a network takes, settled once, before it is compiled."""
+"""Which backend each convolution of a network takes, settled once, before it is compiled or recorded."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
 
     ``torch.compile`` can measure nothing, and carries out ``"auto"`` densely; so call this first. The inputs should be
     as in use: their shape, device, autocast. Where gradients are recorded whole steps are compared, else forward
-    passes. A layer that inputs of different shapes reach takes the Fourier form only where it is faster for all of
-    them; one that none reaches stays as it is. On a GPU all of them are dense so far.
+    passes; on a GPU its own time, for a compiled or recorded network runs ahead of it. A layer that inputs of different
+    shapes reach takes the Fourier form only where it is faster for all of them; one that none reaches stays as it is.
 
     Returns:
         The backend of each layer that had none, by its name.
@@ -37,7 +37,7 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     def choose(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         x = args[0] if args else kwargs.get("x")
         if isinstance(layer, Conv2d) and isinstance(x, Tensor) and x.ndim == 4:
-            found[layer].add(layer.carrier.choose(layer, x) if layer.carrier.possible else "dense")
+            found[layer].add(layer.carrier.choose(layer, x, ahead=True) if layer.carrier.possible else "dense")
 
     modes = {module: module.training for module in network.modules()}
     hooks = [layer.register_forward_pre_hook(choose, with_kwargs=True) for layer in found]

@@ -228,6 +228,19 @@ class BatchNorm2d(_StatisticsNorm):
             y, centre, variance = moments_norm(x, self.weight, self.bias, affine)
         return y, centre.unsqueeze(0), variance.unsqueeze(0), count
 
+    def _normalise_by_running_statistics(self, x: Tensor) -> Tensor:
+        has_kernel = HAS_TRITON and self.one_direction and self.reference.is_cuda
+        compiled = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+        if not (has_kernel and compiled) or self.running_mean is None or self.running_var is None:
+            return super()._normalise_by_running_statistics(x)
+        # A compiler would look up each capsule's numbers anew for every pixel. The kernel stands between.
+        variance = self.segments.spread(self.running_var.unsqueeze(0)).squeeze(0)
+        moments = widened(self.running_mean), widened(variance)
+        scale, shift, *_ = self._affine_by_kernel(*moments, self.weight, self.bias)
+        if not is_vector(x):
+            scale, shift = scale[:, None, None], shift[:, None, None]
+        return (widened(x) * scale + shift).to(x.dtype)
+
     def _affine(
         self, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
@@ -30,9 +32,9 @@ class Carrier:
 
     The two compute the same function of the same parameters. ``"auto"`` measures both once per shape of the input and
     takes the faster. Where nothing can or may be measured it takes the dense one: under torch.compile and torch.func,
-    in exported graphs, in narrow layers and on small inputs, without numba, on a GPU. Under
-    ``torch.use_deterministic_algorithms`` it goes by a fixed rule. ``"dense"`` and ``"fourier"`` are for good; a stride
-    or groups are always carried out densely.
+    in exported graphs, in narrow layers and on small inputs, without numba or Triton. Under
+    ``torch.use_deterministic_algorithms`` it goes by a fixed rule, on a GPU the dense one. ``"dense"`` and
+    ``"fourier"`` are for good; a stride or groups are always carried out densely.
     """
 
     def __init__(self, backend: str, layer: Conv2d) -> None:
@@ -72,8 +74,11 @@ class Carrier:
             self.prepare(layer)
         return chosen == "fourier"
 
-    def choose(self, layer: Conv2d, x: Tensor) -> Choice:
-        """The faster form for inputs like x, where that can be told."""
+    def choose(self, layer: Conv2d, x: Tensor, *, ahead: bool = False) -> Choice:
+        """The faster form for inputs like x, where that can be told.
+
+        ``ahead``: as it runs in a compiled or recorded network, where a GPU need not wait for Python.
+        """
         device = x.device.type
         if device not in MEASURED_FROM or not _has_kernels(device):
             return "dense"
@@ -84,9 +89,9 @@ class Carrier:
             return "dense"
         if torch.are_deterministic_algorithms_enabled():
             return by_rule(self.copies, layer.plan.taps, work) if device == "cpu" else "dense"
-        return self._choose(layer, x)
+        return self._choose(layer, x, ahead and device == "cuda")
 
-    def _choose(self, layer: Conv2d, x: Tensor) -> Choice:
+    def _choose(self, layer: Conv2d, x: Tensor, ahead: bool) -> Choice:
         recorded = torch.is_grad_enabled()
         key = (
             tuple(x.shape),
@@ -98,6 +103,7 @@ class Carrier:
             recorded and layer.weight.requires_grad,
             layer.padding,
             layer.dilation,
+            ahead,
         )
         if key not in self._choices:
             self.prepare(layer)
@@ -107,7 +113,7 @@ class Carrier:
             store = choice_store()
             found = store.get(name)
             if found is None:
-                found = _measure(layer, x)
+                found = _measure(layer, x, ahead)
                 store.put(name, found)
             self._choices[key] = found
         return self._choices[key]
@@ -181,7 +187,7 @@ def _output_size(layer: Conv2d, x: Tensor) -> tuple[int, int]:
     return height, width
 
 
-def _measure(layer: Conv2d, x: Tensor) -> Choice:
+def _measure(layer: Conv2d, x: Tensor, ahead: bool) -> Choice:
     """Time both forms on this very input, forward and backward, on a twin of the layer that shares its memory.
 
     The twin has no hooks and its parameters are leaves of their own, so that nothing of this is seen from outside.
@@ -207,5 +213,24 @@ def _measure(layer: Conv2d, x: Tensor) -> Choice:
         if x.device.type == "cuda":
             torch.cuda.synchronize(x.device)
 
+    dense: Callable[[], None] = partial(step, "dense")
+    fourier: Callable[[], None] = partial(step, "fourier")
     in_a_row = 8 if x.device.type == "cuda" else 1
-    return measured(lambda: step("dense"), lambda: step("fourier"), synchronise, in_a_row)
+    if ahead:
+        with torch.cuda.device_of(x):
+            return measured(_recorded(dense, in_a_row), _recorded(fourier, in_a_row), synchronise)
+    return measured(dense, fourier, synchronise, in_a_row)
+
+
+def _recorded(run: Callable[[], None], times: int) -> Callable[[], None]:
+    """So many runs as one CUDA graph; what is compiled or placed on the device at first is before it."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(times):
+            run()
+    return graph.replay

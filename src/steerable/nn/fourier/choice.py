@@ -34,8 +34,7 @@ __all__ = [
 
 Choice = Literal["dense", "fourier"]
 
-# Multiplications of the dense convolution; a smaller one is over before a choice pays. GPUs follow when their kernels,
-# so far run by Triton's interpreter only, have been run on one.
+# Multiplications of the dense convolution; a smaller one is over before a choice pays.
 MEASURED_FROM = {"cpu": 20_000_000, "cuda": 20_000_000_000}
 FEWEST_COPIES = 12  # of regular fields, in channels; a narrower layer has never been faster
 MARGIN = 0.97  # Fourier is chosen when it takes less than this share of the dense time
