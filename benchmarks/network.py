@@ -29,22 +29,24 @@ from torch import Tensor, nn
 
 from steerable import __version__, models
 from steerable import nn as snn
+from steerable.training.recording import RecordedNetwork
 
 
 class Contestant:
     """A network with what it takes to run a step of it."""
 
-    def __init__(self, net: nn.Module, device: torch.device, compiled: bool) -> None:
+    def __init__(self, net: nn.Module, device: torch.device, compiled: bool, recorded: bool = False) -> None:
         self.device, self.half = device, device.type == "cuda"
         self.net = net.to(device)
         if self.half:
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimiser = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
         self.call: Callable[[Tensor], Tensor] = torch.compile(self.net) if compiled else self.net
+        self.in_training = RecordedNetwork(self.net) if recorded else self.call
 
     def train_step(self, x: Tensor, y: Tensor) -> None:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
-            scores = self.call(x)
+            scores = self.in_training(x)
         nn.functional.cross_entropy(scores.float(), y).backward()
         self.optimiser.step()
         self.optimiser.zero_grad()
@@ -122,17 +124,19 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     x = torch.randn(arguments.batch, 3, arguments.size, arguments.size, device=device)
     x = x.contiguous(memory_format=torch.channels_last) if device.type == "cuda" else x
     y = torch.randint(10, (arguments.batch,), device=device)
-    if arguments.backend == "auto" and arguments.compile:
+    if arguments.backend == "auto" and (arguments.compile or arguments.record):
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             layout = torch.channels_last if device.type == "cuda" else torch.preserve_format
             snn.choose_backends(steerable.to(device).to(memory_format=layout), x)  # type: ignore[call-overload]
     contestants = {
-        "plain": Contestant(plain, device, arguments.compile),
-        "steerable": Contestant(steerable, device, arguments.compile),
+        "plain": Contestant(plain, device, arguments.compile, arguments.record),
+        "steerable": Contestant(steerable, device, arguments.compile, arguments.record),
     }
     console = Console(width=130)
     result: dict[str, Any] = {
-        "case": {k: getattr(arguments, k) for k in ("depth", "copies", "batch", "size", "compile", "backend")},
+        "case": {
+            k: getattr(arguments, k) for k in ("depth", "copies", "batch", "size", "compile", "record", "backend")
+        },
         "hardware": torch.cuda.get_device_name() if device.type == "cuda" else processor(),
         "threads": torch.get_num_threads(),
         "versions": {"torch": torch.__version__, "steerable": __version__, "python": platform.python_version()},
@@ -174,9 +178,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> Table:
     case = result["case"]
+    how = "compiled" if case["compile"] else "recorded" if case["record"] else "eager"
     lines = Table(
         title=f"{case['depth']} layers, ({20 * case['copies']}, {8 * case['copies']}), batch {case['batch']}, "
-        f"{case['size']}², {result['precision']}, {'compiled' if case['compile'] else 'eager'}, {result['hardware']}"
+        f"{case['size']}², {result['precision']}, {how}, {result['hardware']}"
     )
     for column in (
         "network",
@@ -212,10 +217,13 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=5, help="how often each network takes its turn on a CPU")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--record", action="store_true", help="training steps as CUDA graphs, in place of --compile")
     parser.add_argument("--backend", default="auto", choices=["auto", "dense", "fourier"], help="of the convolutions")
     parser.add_argument("--device")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if arguments.record and (arguments.compile or not torch.cuda.is_available()):
+        parser.error("--record is for a GPU, and without --compile")
     result = measure(arguments)
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)

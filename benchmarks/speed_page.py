@@ -43,7 +43,7 @@ def network_table(results: dict[str, Any]) -> list[str]:
         *lines,
         "",
         f"{case['depth']} layers, ({20 * case['copies']}, {8 * case['copies']}), batch {case['batch']}, images of "
-        f"{case['size']}², {results['precision']}, {'compiled' if case['compile'] else 'eager'}, "
+        f"{case['size']}², {results['precision']}, {_how(case)}, "
         f"backend {case.get('backend', 'dense')}; {_machine(results)}. "
         f"Built in {build['cold']:.2f} s, a second time in {build['warm']:.2f} s.",
     ]
@@ -71,6 +71,23 @@ def convolution_table(results: dict[str, Any]) -> list[str]:
     return [*lines, "", f"Milliseconds, batch {batch}, {results['dtype']}; {_machine(results)}."]
 
 
+def kernel_table(results: dict[str, Any]) -> list[str]:
+    """One row per convolution: GPU time of both backends, forward and with gradients."""
+    lines = ["| convolution | dense, forward | fourier, forward | ratio | dense, step | fourier, step | ratio |"]
+    lines.append("|---|" + "---:|" * 6)
+    for row in results["results"]:
+        cells = [row["case"]]
+        for task in ("forward", "step"):
+            dense, fourier = (sum(row[backend][task].values()) for backend in ("dense", "fourier"))
+            cells += [f"{dense:.0f}", f"{fourier:.0f}", f"{dense / fourier:.2f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, "", f"Microseconds of GPU time, batch 128, bfloat16; {_machine(results)}."]
+
+
+def _how(case: dict[str, Any]) -> str:
+    return "compiled" if case["compile"] else "recorded" if case.get("record") else "eager"
+
+
 def _machine(results: dict[str, Any]) -> str:
     threads = "" if "NVIDIA" in results["hardware"] else f", {results['threads']} threads"
     return f"{results['hardware']}{threads}, torch {results['versions']['torch']}"
@@ -79,7 +96,9 @@ def _machine(results: dict[str, Any]) -> str:
 def table(name: str) -> str:
     """The table of ``results/NAME.json``."""
     results = json.loads((RESULTS / f"{name}.json").read_text())
-    return "\n".join(network_table(results) if "networks" in results else convolution_table(results))
+    if "networks" in results:
+        return "\n".join(network_table(results))
+    return "\n".join(convolution_table(results) if "dtype" in results else kernel_table(results))
 
 
 def updated(text: str) -> str:

@@ -1,4 +1,6 @@
-"""Writes the tables of README.md from the results.json files; --check only compares.
+"""Writes the tables of experiments/README.md, and the summary in README.md, from the results.json files.
+
+With --check it only compares.
 
 python experiments/tables.py [--check]
 """
@@ -14,6 +16,23 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+
+# Experiment, labels, and its runs with what a reader who knows the paper would call them.
+SUMMARY = [
+    (
+        "cifar10_2k_plus",
+        "2,000",
+        {"mixed": "steerable, mixed capsules", "regular": "steerable, regular", "plain": "plain ResNet"},
+    ),
+    (
+        "cifar10_4k_plus",
+        "4,000",
+        {
+            "depth 14, (280, 112), +": "steerable, 14 layers, (280, 112)",
+            "depth 20, (160, 64), +": "steerable, 20 layers, (160, 64)",
+        },
+    ),
+]
 
 
 def table(experiment: Path) -> str:
@@ -73,25 +92,42 @@ def _cells(found: list[dict[str, Any]], kind: str) -> list[str]:
     return [f"{mean:.2f}", seeds, f"{found[0]['parameters']:,}", str(found[0]["epochs"])]
 
 
+def summary() -> str:
+    """A Markdown table of what the paper reports and what was found here."""
+    heads = ["labels", "network", "parameters", "paper: test error, %", "here", "seeds"]
+    lines = [_row(heads), "|---|---|---:|---:|---:|---:|"]
+    for folder, labels, names in SUMMARY:
+        planned = tomllib.loads((HERE / folder / "experiment.toml").read_text())
+        results = json.loads((HERE / folder / "results.json").read_text())["runs"]
+        papers = {run["name"]: run["paper"] for run in planned["runs"]}
+        for name, title in names.items():
+            found = [r for r in results if r["name"] == name]
+            error, _, parameters, _ = _cells(found, "test_error")
+            lines.append(_row([labels, title, parameters, papers[name], error, str(len(found))]))
+    return "\n".join(lines)
+
+
 def updated(text: str) -> str:
-    """README.md with every ``<!-- table NAME -->`` section filled from that experiment's results."""
+    """A page with every ``<!-- table NAME -->`` section filled from that experiment's results, and the summary."""
 
     def fill(match: re.Match[str]) -> str:
         return f"<!-- table {match[1]} -->\n{table(HERE / match[1])}\n<!-- end -->"
 
-    return re.sub(r"<!-- table (\w+) -->\n.*?<!-- end -->", fill, text, flags=re.DOTALL)
+    text = re.sub(r"<!-- table (\w+) -->\n.*?<!-- end -->", fill, text, flags=re.DOTALL)
+    whole = f"<!-- summary -->\n{summary()}\n<!-- end -->"
+    return re.sub(r"<!-- summary -->\n.*?<!-- end -->", lambda match: whole, text, flags=re.DOTALL)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="fail where README.md differs from the results")
+    parser.add_argument("--check", action="store_true", help="fail where a page differs from the results")
     arguments = parser.parse_args()
-    readme = HERE / "README.md"
-    text = updated(readme.read_text())
-    if not arguments.check:
-        readme.write_text(text)
-    elif text != readme.read_text():
-        raise SystemExit("experiments/README.md differs from the results: run python experiments/tables.py")
+    for page in (HERE / "README.md", HERE.parent / "README.md"):
+        text = updated(page.read_text())
+        if not arguments.check:
+            page.write_text(text)
+        elif text != page.read_text():
+            raise SystemExit(f"{page} differs from the results: run python experiments/tables.py")
 
 
 if __name__ == "__main__":
