@@ -104,7 +104,7 @@ def run_one(name: str, config: RunConfig, folder: Path) -> dict[str, Any]:
     """One line of results.json."""
     outcome = train(config, folder)
     poses = outcome.pop("poses")
-    row = {"name": name, **outcome}
+    row = {"name": name, **outcome, "recipe": config.recipe.to_dict()}
     return row if poses is None else {**row, "all_poses_error": 1 - poses["all_poses"]}
 
 

@@ -105,8 +105,13 @@ def test_batch_norm_agrees_with_the_cpu_to_all_derivatives(text: str, affine: bo
 @pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
 def test_a_network_is_one_compiled_graph(half: bool, training: bool):
     torch.compiler.reset()
-    net = small_net(D4).cuda().to(memory_format=torch.channels_last).train(training)
+    net = small_net(D4).cuda().to(memory_format=torch.channels_last)
     x = torch.randn(4, 3, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
+    net.train()(3 * x + 1)  # running statistics other than 0 and 1
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    net.train(training)
     outputs = []
     for call in (copy.deepcopy(net), torch.compile(copy.deepcopy(net), fullgraph=True)):
         with torch.autocast("cuda", torch.bfloat16, enabled=half):
@@ -176,14 +181,24 @@ def test_half_precision_spans_the_range_of_bfloat16(scale: float):
         assert relative_error(b.float(), a.float()) < 1e-2
 
 
-def test_backends_are_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+@pytest.mark.parametrize("gradients", [False, True])
+def test_backends_are_measured_as_recorded_graphs(gradients: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    runs: list[str] = []
+
+    def measured(dense, fourier, synchronise, in_a_row=1):
+        dense(), fourier(), synchronise()
+        runs.append("both")
+        return "fourier"
+
     monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setitem(carrier.MEASURED_FROM, "cuda", 20_000_000_000)
-    types = st.FieldType(D4, "80*regular"), st.FieldType(D4, "80*regular")
+    monkeypatch.setattr(carrier, "measured", measured)
+    types = st.FieldType(D4, "80*regular"), st.FieldType(D4, "40*regular")
     net = snn.Sequential(snn.Conv2d(*types, 3, padding=1), snn.ReLU(types[1]), snn.Conv2d(*types[::-1], 3, padding=1))
     net = net.cuda().to(memory_format=torch.channels_last)
     x = torch.randn(128, 640, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
-    with torch.autocast("cuda", torch.bfloat16):
+    with torch.set_grad_enabled(gradients), torch.autocast("cuda", torch.bfloat16):
         found = snn.choose_backends(net, x)
-    assert set(found.values()) <= {"dense", "fourier"}
-    assert list(tmp_path.iterdir())  # it was measured
+        assert found == {"0": "fourier", "2": "fourier"}
+        assert runs == ["both", "both"]
+        y = net(x)
+    assert torch.isfinite(y).all()

@@ -63,7 +63,8 @@ def train(
         list[str] | None, typer.Option("--option", "-m", help="An option of the model, such as copies=4. Repeatable.")
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="images (for a folder or .csv), modern, few (labels), paper, demo, or a .toml file.")
+        str | None,
+        typer.Option(help="images (for a folder or .csv), modern, few (labels), paper, demo, or a .toml file."),
     ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Images per step, over all devices.", min=1)] = None,
     learning_rate: Annotated[float | None, typer.Option(help="In place of the recipe's.")] = None,

@@ -236,7 +236,7 @@ class BatchNorm2d(_StatisticsNorm):
         # A compiler would look up each capsule's numbers anew for every pixel. The kernel stands between.
         variance = self.segments.spread(self.running_var.unsqueeze(0)).squeeze(0)
         moments = widened(self.running_mean), widened(variance)
-        scale, shift, *_ = self._affine_by_kernel(*moments, self.weight, self.bias)
+        scale, shift, *_ = self._affine_by_kernel(*moments, self.weight, self.bias, project=False)
         if not is_vector(x):
             scale, shift = scale[:, None, None], shift[:, None, None]
         return (widened(x) * scale + shift).to(x.dtype)
@@ -273,11 +273,11 @@ class BatchNorm2d(_StatisticsNorm):
         return to_mean, spread[1], None if weight is None else to_slope * inverse, to_bias
 
     def _affine_by_kernel(
-        self, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None
+        self, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, project: bool = True
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         from steerable.nn.kernels.norm import capsule_affine
 
-        scale, shift, centre, total = capsule_affine(mean, variance, weight, bias, self._kernel_tables)
+        scale, shift, centre, total = capsule_affine(mean, variance, weight, bias, self._kernel_tables, project=project)
         return scale, shift, centre, total
 
     def _gradients_by_kernel(

@@ -110,7 +110,8 @@ class Classifier(pl.LightningModule):
         return loss
 
     def on_train_start(self) -> None:
-        """Pair the averaged weights with their own, now that both are where they stay."""
+        """Pair the averaged weights with their own, now that both are where they stay; record anew what has moved."""
+        self.__dict__.pop("network", None)
         if self.averaged is None:
             return
         pairs = list(zip(self.averaged.state_dict().values(), self.model.state_dict().values(), strict=True))

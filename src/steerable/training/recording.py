@@ -19,7 +19,7 @@ Network = Callable[[Tensor], Tensor]
 class RecordedNetwork:
     """Runs a network in training like the network itself; each shape of a batch is recorded when it first comes.
 
-    What it returns is overwritten by the next call.
+    What it returns, and the gradients that follow from it, lie in memory that the next call overwrites.
 
     Args:
         network: on a GPU, in training mode, without hooks; its parameters and buffers must stay where they are.
@@ -35,15 +35,17 @@ class RecordedNetwork:
         return self._recorded[x.shape](x)
 
     def _record(self, x: Tensor) -> Network:
-        """Passes that only warm up move running statistics; these are put back."""
+        """Passes that only warm up move running statistics and random numbers; these are put back."""
         buffers = list(self._network.buffers())
         before = [buffer.clone() for buffer in buffers]
+        random_state = torch.cuda.get_rng_state(x.device)
         enabled, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
         # Weights that autocast has cast and kept would be those of the moment of recording.
         with torch.autocast("cuda", dtype, enabled=enabled, cache_enabled=False):
             recorded = torch.cuda.make_graphed_callables(_Whole(self._network), (x.detach().clone(),))
         for buffer, value in zip(buffers, before, strict=True):
             buffer.copy_(value)
+        torch.cuda.set_rng_state(random_state, x.device)
         return cast(Network, recorded)
 
 

@@ -204,18 +204,23 @@ def _measure(layer: Conv2d, x: Tensor, ahead: bool) -> Choice:
     field = x.detach().requires_grad_(recorded and x.requires_grad)
     leaves = [t for t in (field, *twin._parameters.values()) if t is not None and t.requires_grad]
 
+    device = x.device.type
+    cast = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+
     def step(form: Choice) -> None:
-        y = twin.carrier.run(twin, field) if form == "fourier" else twin.dense(field)
+        # Autocast would keep what it has cast of the input for the dense form's next run.
+        with torch.autocast(device, cast[1], enabled=cast[0], cache_enabled=False):
+            y = twin.carrier.run(twin, field) if form == "fourier" else twin.dense(field)
         if recorded and leaves:
             torch.autograd.grad(y, leaves, y.detach())
 
     def synchronise() -> None:
-        if x.device.type == "cuda":
+        if device == "cuda":
             torch.cuda.synchronize(x.device)
 
     dense: Callable[[], None] = partial(step, "dense")
     fourier: Callable[[], None] = partial(step, "fourier")
-    in_a_row = 8 if x.device.type == "cuda" else 1
+    in_a_row = 8 if device == "cuda" else 1
     if ahead:
         with torch.cuda.device_of(x):
             return measured(_recorded(dense, in_a_row), _recorded(fourier, in_a_row), synchronise)

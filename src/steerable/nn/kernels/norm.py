@@ -35,6 +35,7 @@ def _affine_kernel(
     centre,
     capsule_variance,
     capsules,
+    PROJECT: tl.constexpr,
     EPS: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -48,8 +49,10 @@ def _affine_kernel(
     m = tl.load(mean + channel, mask=mine, other=0.0)
     v = tl.load(variance + channel, mask=mine, other=0.0)
     w = tl.load(reference + channel, mask=mine, other=0.0)
-    along = tl.sum(m * w, axis=1) * tl.load(inverse_square + k, mask=inside, other=0.0)
-    c = along[:, None] * w
+    c = m
+    if PROJECT:
+        along = tl.sum(m * w, axis=1) * tl.load(inverse_square + k, mask=inside, other=0.0)
+        c = along[:, None] * w
     total = tl.sum(v + (m - c) * (m - c), axis=1) / dim
     s = tl.load(weight + k, mask=inside, other=0.0) / tl.sqrt(total + EPS)
     index = tl.load(bias_index + k, mask=inside, other=-1)
@@ -118,6 +121,7 @@ def _affine(
     inverse_square: Tensor,
     width: int,
     eps: float,
+    project: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     scale, shift, centre = (torch.empty_like(mean) for _ in range(3))
     capsules = weight.shape[0]
@@ -136,6 +140,7 @@ def _affine(
         centre,
         total,
         capsules,
+        PROJECT=project,
         EPS=eps,
         WIDTH=width,
         BLOCK=_CAPSULES_PER_PROGRAM,
@@ -200,9 +205,10 @@ def _affine_op(
     inverse_square: Tensor,
     width: int,
     eps: float,
+    project: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     tables = (first, bias_index, reference, inverse_square, width, eps)
-    return _affine(wrap_triton(_affine_kernel), mean, variance, weight, bias, *tables)
+    return _affine(wrap_triton(_affine_kernel), mean, variance, weight, bias, *tables, project)
 
 
 @triton_op("steerable::capsule_affine_gradients", mutates_args=())
@@ -227,7 +233,7 @@ def _affine_gradients_op(
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    mean, _, weight, bias, *tables, ctx.width, ctx.eps = inputs
+    mean, _, weight, bias, *tables, ctx.width, ctx.eps, _ = inputs
     _, _, centre, total = output
     ctx.mark_non_differentiable(centre, total)  # they only feed the running averages
     ctx.save_for_backward(mean, centre, total, weight, bias, *tables)
@@ -235,7 +241,7 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> 
 
 def _backward(ctx: Any, grad_scale: Tensor, grad_shift: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
     grads = _affine_gradients_op(grad_scale, grad_shift, *ctx.saved_tensors, ctx.width, ctx.eps)
-    return (*grads, *[None] * 6)
+    return (*grads, *[None] * 7)
 
 
 _affine_op.register_autograd(_backward, setup_context=_remember)
@@ -251,13 +257,21 @@ power of 2; ε.
 
 
 def capsule_affine(
-    mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, tables: AffineTables
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    tables: AffineTables,
+    *,
+    project: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(scale, shift, centre, capsule variance) of x ↦ scale·x + shift.
 
     mean, variance: (channels,); weight: (capsules,); bias: one entry per capsule that has an invariant direction.
+    The centre is the invariant part of the mean, or without ``project`` the mean as it is; gradients of weight and bias
+    only are those of the latter.
     """
-    arguments = (mean, variance, *_present(weight, bias, tables), *tables)
+    arguments = (mean, variance, *_present(weight, bias, tables), *tables, project)
     return _affine_op(*arguments) if torch.compiler.is_compiling() else _affine(_affine_kernel, *arguments)
 
 
