@@ -185,17 +185,17 @@ def test_half_precision_spans_the_range_of_bfloat16(scale: float):
 def test_backends_are_measured_as_recorded_graphs(gradients: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     runs: list[str] = []
 
-    def measured(dense, fourier, synchronise, in_a_row=1):
+    def measured(dense, fourier, synchronise):
         dense(), fourier(), synchronise()
         runs.append("both")
         return "fourier"
 
     monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(carrier, "measured", measured)
-    types = st.FieldType(D4, "80*regular"), st.FieldType(D4, "40*regular")
+    types = st.FieldType(D4, "96*regular"), st.FieldType(D4, "100*regular")
     net = snn.Sequential(snn.Conv2d(*types, 3, padding=1), snn.ReLU(types[1]), snn.Conv2d(*types[::-1], 3, padding=1))
     net = net.cuda().to(memory_format=torch.channels_last)
-    x = torch.randn(128, 640, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
+    x = torch.randn(128, 768, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
     with torch.set_grad_enabled(gradients), torch.autocast("cuda", torch.bfloat16):
         found = snn.choose_backends(net, x)
         assert found == {"0": "fourier", "2": "fourier"}

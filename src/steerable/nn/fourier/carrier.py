@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Backend", "Carrier"]
 
 Backend = Literal["auto", "dense", "fourier"]
+RECORDED_RUNS = 8  # in a graph that is timed
 
 
 class Carrier:
@@ -32,8 +33,9 @@ class Carrier:
 
     The two compute the same function of the same parameters. ``"auto"`` measures both once per shape of the input and
     takes the faster. Where nothing can or may be measured it takes the dense one: under torch.compile and torch.func,
-    in exported graphs, in narrow layers and on small inputs, without numba or Triton. Under
-    ``torch.use_deterministic_algorithms`` it goes by a fixed rule, on a GPU the dense one. ``"dense"`` and
+    in exported graphs, in narrow layers and on small inputs, without numba or Triton, on a GPU unless
+    :func:`steerable.nn.choose_backends` asks. Under ``torch.use_deterministic_algorithms`` it goes by a fixed rule, on
+    a GPU the dense one. ``"dense"`` and
     ``"fourier"`` are for good; a stride or groups are always carried out densely.
     """
 
@@ -82,16 +84,18 @@ class Carrier:
         device = x.device.type
         if device not in MEASURED_FROM or not _has_kernels(device):
             return "dense"
-        if self.copies < FEWEST_COPIES or type(layer.weight) is not nn.Parameter:
+        if device == "cuda" and not ahead:  # starting its kernels one by one takes longer than it gains
+            return "dense"
+        if self.copies < FEWEST_COPIES[device] or type(layer.weight) is not nn.Parameter:
             return "dense"
         work = math.prod(_output_size(layer, x)) * len(x) * self.per_pixel
         if work < MEASURED_FROM[device] or not _fits_input(layer, x):
             return "dense"
         if torch.are_deterministic_algorithms_enabled():
             return by_rule(self.copies, layer.plan.taps, work) if device == "cpu" else "dense"
-        return self._choose(layer, x, ahead and device == "cuda")
+        return self._choose(layer, x)
 
-    def _choose(self, layer: Conv2d, x: Tensor, ahead: bool) -> Choice:
+    def _choose(self, layer: Conv2d, x: Tensor) -> Choice:
         recorded = torch.is_grad_enabled()
         key = (
             tuple(x.shape),
@@ -103,7 +107,6 @@ class Carrier:
             recorded and layer.weight.requires_grad,
             layer.padding,
             layer.dilation,
-            ahead,
         )
         if key not in self._choices:
             self.prepare(layer)
@@ -113,7 +116,7 @@ class Carrier:
             store = choice_store()
             found = store.get(name)
             if found is None:
-                found = _measure(layer, x, ahead)
+                found = _measure(layer, x)
                 store.put(name, found)
             self._choices[key] = found
         return self._choices[key]
@@ -187,7 +190,7 @@ def _output_size(layer: Conv2d, x: Tensor) -> tuple[int, int]:
     return height, width
 
 
-def _measure(layer: Conv2d, x: Tensor, ahead: bool) -> Choice:
+def _measure(layer: Conv2d, x: Tensor) -> Choice:
     """Time both forms on this very input, forward and backward, on a twin of the layer that shares its memory.
 
     The twin has no hooks and its parameters are leaves of their own, so that nothing of this is seen from outside.
@@ -220,15 +223,14 @@ def _measure(layer: Conv2d, x: Tensor, ahead: bool) -> Choice:
 
     dense: Callable[[], None] = partial(step, "dense")
     fourier: Callable[[], None] = partial(step, "fourier")
-    in_a_row = 8 if device == "cuda" else 1
-    if ahead:
+    if device == "cuda":
         with torch.cuda.device_of(x):
-            return measured(_recorded(dense, in_a_row), _recorded(fourier, in_a_row), synchronise)
-    return measured(dense, fourier, synchronise, in_a_row)
+            return measured(_recorded(dense), _recorded(fourier), synchronise)
+    return measured(dense, fourier, synchronise)
 
 
-def _recorded(run: Callable[[], None], times: int) -> Callable[[], None]:
-    """So many runs as one CUDA graph; what is compiled or placed on the device at first is before it."""
+def _recorded(run: Callable[[], None]) -> Callable[[], None]:
+    """Several runs as one CUDA graph; what is compiled or placed on the device at first is before it."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -236,6 +238,6 @@ def _recorded(run: Callable[[], None], times: int) -> Callable[[], None]:
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(times):
+        for _ in range(RECORDED_RUNS):
             run()
     return graph.replay

@@ -36,27 +36,21 @@ Choice = Literal["dense", "fourier"]
 
 # Multiplications of the dense convolution; a smaller one is over before a choice pays.
 MEASURED_FROM = {"cpu": 20_000_000, "cuda": 20_000_000_000}
-FEWEST_COPIES = 12  # of regular fields, in channels; a narrower layer has never been faster
+FEWEST_COPIES = {"cpu": 12, "cuda": 96}  # of regular fields, in channels; a narrower layer has never been faster
 MARGIN = 0.97  # Fourier is chosen when it takes less than this share of the dense time
 REPEATS = 5
 LARGEST_FILE = 4096  # entries; beyond that the oldest are dropped
 FORMAT = 1
 
 
-def measured(
-    dense: Callable[[], object], fourier: Callable[[], object], synchronise: Callable[[], None], in_a_row: int = 1
-) -> Choice:
-    """Run both in turns and compare their medians; the first turn of each, which may compile, does not count.
-
-    A turn is so many runs ``in_a_row``: on a GPU the next one is prepared while the last one still runs.
-    """
+def measured(dense: Callable[[], object], fourier: Callable[[], object], synchronise: Callable[[], None]) -> Choice:
+    """Run both in turns and compare their medians; the first turn of each, which may compile, does not count."""
     times: dict[str, list[float]] = {"dense": [], "fourier": []}
     for k in range(REPEATS + 1):
         for name, run in (("dense", dense), ("fourier", fourier)):
             synchronise()
             start = time.perf_counter()
-            for _ in range(in_a_row):
-                run()
+            run()
             synchronise()
             if k:
                 times[name].append(time.perf_counter() - start)
