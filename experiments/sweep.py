@@ -22,6 +22,7 @@ from typing import Any
 
 from steerable.errors import did_you_mean
 from steerable.training.config import RunConfig
+from steerable.training.divergence import DivergenceError
 from steerable.training.recipes import load_recipe
 from steerable.training.run import environment, train
 
@@ -86,7 +87,7 @@ def summary(experiment: dict[str, Any], finished: list[dict[str, Any]]) -> list[
     rows = []
     kind = error_kind(experiment)
     for run in experiment["runs"]:
-        errors = [100 * r[kind] for r in finished if r["name"] == run["name"]]
+        errors = [100 * r[kind] for r in finished if r["name"] == run["name"] and "diverged" not in r]
         if errors:
             rows.append(
                 {
@@ -101,11 +102,23 @@ def summary(experiment: dict[str, Any], finished: list[dict[str, Any]]) -> list[
 
 
 def run_one(name: str, config: RunConfig, folder: Path) -> dict[str, Any]:
-    """One line of results.json."""
-    outcome = train(config, folder)
-    poses = outcome.pop("poses")
-    row = {"name": name, **outcome, "recipe": config.recipe.to_dict()}
+    """One line of results.json; a run that diverged has no errors in it, but says so."""
+    recipe = config.recipe.to_dict()
+    try:
+        found = train(config, folder)
+    except DivergenceError as error:
+        return {"name": name, "seed": config.seed, "diverged": str(error), "recipe": recipe}
+    poses = found.pop("poses")
+    row = {"name": name, **found, "recipe": recipe}
     return row if poses is None else {**row, "all_poses_error": 1 - poses["all_poses"]}
+
+
+def outcome(experiment: dict[str, Any], row: dict[str, Any]) -> str:
+    """What came of a run, in a few words."""
+    if "diverged" in row:
+        return str(row["diverged"])
+    kind = error_kind(experiment)
+    return f"{100 * row[kind]:.2f} % {kind.replace('_', ' ')}, {row['training_minutes']:.2f} min"
 
 
 def main() -> None:
@@ -141,9 +154,7 @@ def main() -> None:
                 results["summary"] = summary(experiment, results["runs"])
                 results["environment"] = environment()
                 target.write_text(json.dumps(results, indent=2) + "\n")
-                kind, minutes = error_kind(experiment), row["training_minutes"]
-                found = f"{100 * row[kind]:.2f} % {kind.replace('_', ' ')}"
-                print(f"{row['name']}, seed {row['seed']}: {found}, {minutes:.2f} min", flush=True)
+                print(f"{row['name']}, seed {row['seed']}: {outcome(experiment, row)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -74,22 +74,23 @@ def _row(cells: list[str]) -> str:
 
 
 def _test_cells(found: list[dict[str, Any]]) -> list[str]:
-    if not found:
-        return ["not run yet", "–", "–", "–", "–"]
-    poses = statistics.mean(100 * r["all_poses_error"] for r in found)
     error, seeds, parameters, epochs = _cells(found, "test_error")
-    return [error, seeds, f"{poses:.1f}", parameters, epochs]
+    poses = [100 * r["all_poses_error"] for r in found if "diverged" not in r]
+    return [error, seeds, f"{statistics.mean(poses):.1f}" if poses else "–", parameters, epochs]
 
 
 def _tuning_cells(found: list[dict[str, Any]]) -> list[str]:
-    return _cells(found, "validation_error") if found else ["not run yet", "–", "–", "–"]
+    return _cells(found, "validation_error")
 
 
 def _cells(found: list[dict[str, Any]], kind: str) -> list[str]:
-    """The mean error, that of each seed, parameters and epochs."""
-    mean = statistics.mean(100 * r[kind] for r in found)
-    seeds = ", ".join(f"{r['seed']}: {100 * r[kind]:.2f}" for r in found)
-    return [f"{mean:.2f}", seeds, f"{found[0]['parameters']:,}", str(found[0]["epochs"])]
+    """The mean error, that of each seed, parameters and epochs; the mean is over the runs that did not diverge."""
+    seeds = ", ".join(f"{r['seed']}: {'diverged' if 'diverged' in r else f'{100 * r[kind]:.2f}'}" for r in found)
+    ended = [r for r in found if "diverged" not in r]
+    if not ended:
+        return ["diverged" if found else "not run yet", seeds or "–", "–", "–"]
+    mean = statistics.mean(100 * r[kind] for r in ended)
+    return [f"{mean:.2f}", seeds, f"{ended[0]['parameters']:,}", str(ended[0]["epochs"])]
 
 
 def summary() -> str:

@@ -17,6 +17,7 @@ from steerable.training.batches import DeviceBatches
 from steerable.training.best import KeepBest
 from steerable.training.checkpoints import AtomicCheckpoints
 from steerable.training.config import RunConfig
+from steerable.training.divergence import StopWhenDiverged
 from steerable.training.labelled import LabelledImages
 from steerable.training.preparing import TrainingData
 from steerable.training.preprocessing import Augmentation
@@ -90,7 +91,8 @@ def make_trainer(config: RunConfig, folder: Path, keeper: KeepBest | None = None
     with contextlib.suppress(ModuleNotFoundError):  # TensorBoard's curves are an extra
         loggers.append(TensorBoardLogger(folder, name="metrics", version="tensorboard"))
     # The best weights are noted before a checkpoint is written, which holds them.
-    callbacks: list[Callback] = [*([keeper] if keeper else []), _Epochs(folder, config.checkpoint_seconds)]
+    callbacks: list[Callback] = [StopWhenDiverged(config.recipe.learning_rate), *([keeper] if keeper else [])]
+    callbacks.append(_Epochs(folder, config.checkpoint_seconds))
     if config.progress:
         callbacks.append(_Bar())
     return pl.Trainer(
