@@ -23,6 +23,20 @@ _WARPS = 8  # with 4 each thread holds 160 registers, and few programs run side 
 
 
 @triton.jit
+def _share(programs, pairs, COPIES: tl.constexpr, ALIGN: tl.constexpr):
+    """What this program is to do: its pair of kinds, its pairs of copies q, and the first of its rows or parameters."""
+    program = programs + 3 * tl.program_id(0)
+    pair = pairs + 6 * tl.load(program)
+    start, copies, copies_in = tl.load(pair), tl.load(pair + 1), tl.load(pair + 2)
+    count, first_row, first_entry = tl.load(pair + 3), tl.load(pair + 4), tl.load(pair + 5)
+    total_rows = tl.load(pair + 6 + 4) - first_row
+    copies_in = tl.multiple_of(copies_in.to(tl.int32), ALIGN)
+    q = tl.multiple_of(tl.load(program + 1).to(tl.int32), COPIES) + tl.arange(0, COPIES)
+    known = q < copies * copies_in
+    return start, count, first_row, total_rows, first_entry, copies_in, q, known, tl.load(program + 2)
+
+
+@triton.jit
 def _places(rows, first_row, r, total_rows, q, copies_in, ALIGN: tl.constexpr):
     """Where the numbers of rows r and pairs of copies q stand in the blocks; those of one row follow each other."""
     row = rows + 2 * (first_row + r)
@@ -47,15 +61,10 @@ def _expand_kernel(
     STEP: tl.constexpr,
     ALIGN: tl.constexpr,
 ):
-    program = programs + 3 * tl.program_id(0)
-    pair = pairs + 6 * tl.load(program)
-    start, copies, copies_in = tl.load(pair), tl.load(pair + 1), tl.load(pair + 2)
-    count, first_row, first_entry = tl.load(pair + 3), tl.load(pair + 4), tl.load(pair + 5)
-    total_rows = tl.load(pair + 6 + 4) - first_row
-    copies_in = tl.multiple_of(copies_in.to(tl.int32), ALIGN)
-    q = tl.multiple_of(tl.load(program + 1).to(tl.int32), COPIES) + tl.arange(0, COPIES)
-    r = tl.load(program + 2) + tl.arange(0, ROWS)
-    known = q < copies * copies_in
+    start, count, first_row, total_rows, first_entry, copies_in, q, known, first = _share(
+        programs, pairs, COPIES, ALIGN
+    )
+    r = first + tl.arange(0, ROWS)
     total = tl.zeros([ROWS, COPIES], dtype=tl.float32)
     for h0 in range(0, count, STEP):
         h = h0 + tl.arange(0, STEP)
@@ -92,15 +101,10 @@ def _collect_kernel(
     STEP: tl.constexpr,
     ALIGN: tl.constexpr,
 ):
-    program = programs + 3 * tl.program_id(0)
-    pair = pairs + 6 * tl.load(program)
-    start, copies, copies_in = tl.load(pair), tl.load(pair + 1), tl.load(pair + 2)
-    count, first_row, first_entry = tl.load(pair + 3), tl.load(pair + 4), tl.load(pair + 5)
-    total_rows = tl.load(pair + 6 + 4) - first_row
-    copies_in = tl.multiple_of(copies_in.to(tl.int32), ALIGN)
-    q = tl.multiple_of(tl.load(program + 1).to(tl.int32), COPIES) + tl.arange(0, COPIES)
-    h = tl.load(program + 2) + tl.arange(0, COUNT)
-    known = q < copies * copies_in
+    start, count, first_row, total_rows, first_entry, copies_in, q, known, first = _share(
+        programs, pairs, COPIES, ALIGN
+    )
+    h = first + tl.arange(0, COUNT)
     total = tl.zeros([COUNT, COPIES], dtype=tl.float32)
     for r0 in range(0, total_rows, STEP):
         r = r0 + tl.arange(0, STEP)
