@@ -80,7 +80,8 @@ def train(
     precision: Annotated[str, typer.Option(help="32-true, bf16-mixed or 16-mixed.")] = "32-true",
     compile: Annotated[bool, typer.Option(help="Use torch.compile.")] = False,  # noqa: A002 - the option's name
     cuda_graphs: Annotated[
-        bool, typer.Option(help="Record the network's passes; small networks on a GPU train several times faster.")
+        bool,
+        typer.Option(help="Record the network's passes, so that a small network on a GPU does not wait for Python."),
     ] = False,
     channels_last: Annotated[bool, typer.Option(help="The memory format that GPUs prefer.")] = False,
     accelerator: Annotated[str, typer.Option(help="auto, cpu or gpu.")] = "auto",

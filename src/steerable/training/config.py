@@ -56,7 +56,7 @@ class RunConfig:
             0 trains to the end and keeps the last ones.
         precision: Lightning's, ``"32-true"`` or ``"bf16-mixed"``.
         compile: run the network through ``torch.compile``.
-        cuda_graphs: record the network's passes and replay them; small networks on a GPU train several times faster.
+        cuda_graphs: record the network's passes and replay them, so that a small network does not wait for Python.
         channels_last: the memory format that GPUs prefer.
         backend: how convolutions are carried out, ``"dense"`` or ``"fourier"``. ``"auto"`` measures, and may choose
             differently in another process, so that a resumed run agrees to rounding only.

@@ -24,6 +24,14 @@ _INPUTS_IN_REGISTERS = 18  # taps · components; the 3×3 patch of a two-dimensi
 
 
 @triton.jit
+def _positions(block, height, width, PIXELS: tl.constexpr):
+    """The pixels of a program: their numbers, and for each its image, row and column."""
+    p = block * PIXELS + tl.arange(0, PIXELS)
+    image, rest = p // (height * width), p % (height * width)
+    return p.to(tl.int64), image.to(tl.int64), rest // width, rest % width
+
+
+@triton.jit
 def _couple_pattern(
     source,
     out,
@@ -49,17 +57,14 @@ def _couple_pattern(
 ):
     copies, first = tl.multiple_of(tl.load(share), ALIGN), tl.load(share + 1)
     begin, next_component = tl.multiple_of(tl.load(share + 2), ALIGN), tl.multiple_of(tl.load(share + 3), ALIGN)
-    p = block * PIXELS + tl.arange(0, PIXELS)
+    p, image, y, x = _positions(block, height, width, PIXELS)
     i = tl.arange(0, WIDTH)
-    batch, rest = p // (height * width), p % (height * width)
-    y, x = rest // width, rest % width
-    p, batch = p.to(tl.int64), batch.to(tl.int64)
     inside = (p < pixels)[:, None] & (i < copies)[None, :]
     inputs = ()
     for t in tl.static_range(TAPS):
         above, beside = y + tl.load(taps + 2 * t), x + tl.load(taps + 2 * t + 1)
         exists = (above >= 0) & (above < in_height) & (beside >= 0) & (beside < in_width)
-        at = ((batch * in_height + above) * in_width + beside) * channels + begin
+        at = ((image * in_height + above) * in_width + beside) * channels + begin
         for c in tl.static_range(DIM):
             where = (at + c * next_component)[:, None] + i[None, :]
             value = tl.load(source + where, mask=inside & exists[:, None], other=0.0)
@@ -155,11 +160,8 @@ def _couple_by_terms_kernel(
     begin, next_component = tl.multiple_of(tl.load(share + 2), ALIGN), tl.multiple_of(tl.load(share + 3), ALIGN)
     pattern = patterns + tl.load(share + 4)
     first_of_pattern, last_of_pattern = tl.load(pattern), tl.load(pattern + 1)
-    p = tl.program_id(0) // count * PIXELS + tl.arange(0, PIXELS)
+    p, image, y, x = _positions(tl.program_id(0) // count, height, width, PIXELS)
     i = tl.arange(0, WIDTH)
-    batch, rest = p // (height * width), p % (height * width)
-    y, x = rest // width, rest % width
-    p, batch = p.to(tl.int64), batch.to(tl.int64)
     inside = (p < pixels)[:, None] & (i < copies)[None, :]
     for r in range(first_of_pattern, last_of_pattern):
         total = tl.zeros([PIXELS, WIDTH], dtype=ACCUMULATE)
@@ -167,7 +169,7 @@ def _couple_by_terms_kernel(
             tap, component = tl.load(terms + 2 * t), tl.load(terms + 2 * t + 1)
             above, beside = y + tl.load(taps + 2 * tap), x + tl.load(taps + 2 * tap + 1)
             exists = (above >= 0) & (above < in_height) & (beside >= 0) & (beside < in_width)
-            at = ((batch * in_height + above) * in_width + beside) * channels + begin + component * next_component
+            at = ((image * in_height + above) * in_width + beside) * channels + begin + component * next_component
             value = tl.load(source + at[:, None] + i[None, :], mask=inside & exists[:, None], other=0.0)
             total += tl.load(factors + t) * value.to(ACCUMULATE)
         row = rows + 2 * (first + r - first_of_pattern)
