@@ -5,6 +5,7 @@ A small network on a GPU waits for Python, which starts its kernels one by one. 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import cast
 
@@ -41,7 +42,12 @@ class RecordedNetwork:
         random_state = torch.cuda.get_rng_state(x.device)
         enabled, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
         # Weights that autocast has cast and kept would be those of the moment of recording.
-        with torch.autocast("cuda", dtype, enabled=enabled, cache_enabled=False):
+        with (
+            warnings.catch_warnings(),
+            torch.autocast("cuda", dtype, enabled=enabled, cache_enabled=False),
+        ):
+            # Warming up happens on a stream of its own, and that is meant.
+            warnings.filterwarnings("ignore", ".*AccumulateGrad node's stream does not match")
             recorded = torch.cuda.make_graphed_callables(_Whole(self._network), (x.detach().clone(),))
         for buffer, value in zip(buffers, before, strict=True):
             buffer.copy_(value)
