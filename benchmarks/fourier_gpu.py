@@ -122,7 +122,8 @@ def main() -> None:
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         versions = {"torch": torch.__version__, "steerable": __version__}
-        content = {"hardware": torch.cuda.get_device_name(), "versions": versions, "results": results}
+        machine = {"hardware": torch.cuda.get_device_name(), "versions": versions}
+        content = {**machine, "batch": arguments.batch, "results": results}
         arguments.json.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
