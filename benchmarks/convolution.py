@@ -2,6 +2,7 @@
 
     python benchmarks/convolution.py [--only regular-64] [--repeats 15] [--json out/benchmarks/convolution.json]
     python benchmarks/convolution.py --device cuda --dtype bfloat16 --batch 128
+    python benchmarks/convolution.py --device cuda --tf32 --batch 128
     python benchmarks/convolution.py --busy      # one thread, its own CPU time: for machines that others use as well
 
 Contestants take turns in one process, on a GPU with ten runs in a row; figures are medians with quartiles. "forward" is
@@ -206,6 +207,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--tf32", action="store_true", help="float32 in 10 bits of mantissa, where the GPU multiplies")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--repeats", type=int, default=11)
     parser.add_argument("--busy", action="store_true", help="one thread, its own CPU time")
@@ -213,10 +215,14 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.busy:
         torch.set_num_threads(1)
+    if arguments.tf32 and arguments.dtype != "float32":
+        parser.error("--tf32 is for float32")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = arguments.tf32
+    dtype = "float32 (TF32)" if arguments.tf32 else arguments.dtype
     device = torch.device(arguments.device)
     hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
     threads = torch.get_num_threads()
-    table = Table(title=f"milliseconds, batch {arguments.batch}, {arguments.dtype}, {hardware}, {threads} threads")
+    table = Table(title=f"milliseconds, batch {arguments.batch}, {dtype}, {hardware}, {threads} threads")
     for column in ("case", "kernel", "field", *(2 * ("plain", "dense", "fourier", "plain/fourier"))):
         table.add_column(column, justify="left" if column == "case" else "right")
     table.caption = "first four columns of times: forward; last four: forward and backward"
@@ -236,7 +242,7 @@ def main() -> None:
             "hardware": hardware,
             "threads": threads,
             "clock": "CPU time of one thread" if arguments.busy else "wall",
-            "dtype": arguments.dtype,
+            "dtype": dtype,
             "repeats": arguments.repeats,
             "versions": {"torch": torch.__version__, "steerable": __version__, "python": platform.python_version()},
             "results": results,

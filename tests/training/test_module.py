@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 from steerable import nn as snn
 from steerable.models import build_model
 from steerable.training import Normalisation
+from steerable.training.compiling import CompiledNetwork
 from steerable.training.module import Classifier
 from steerable.training.recipes import Recipe
 
@@ -64,3 +66,23 @@ def test_backends_are_settled_before_compilation(compiled: bool, monkeypatch: py
         assert torch.isfinite(module.training_step((IMAGES, labels), 0))
     assert seen == ([{"dense"}] if compiled else [])
     assert backends(module.model) == ({"dense"} if compiled else {"auto"})
+
+
+def test_the_last_smaller_batch_of_an_epoch_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Conv2d(1, 2, 3)
+    compiled: list[int] = []
+
+    def compile_and_count(network: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+        def run(x: torch.Tensor) -> torch.Tensor:
+            compiled.append(len(x))
+            y: torch.Tensor = network(x)
+            return y
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", compile_and_count)
+    network = CompiledNetwork(model)
+    for size in (4, 4, 3, 4):
+        x = torch.randn(size, 1, 5, 5)
+        torch.testing.assert_close(network(x), model(x))
+    assert compiled == [4, 4, 4]

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torchmetrics.classification import MulticlassAccuracy
 
 from steerable import nn as snn
+from steerable.training.compiling import CompiledNetwork
 from steerable.training.optimiser import make_optimiser, set_learning_rate
 from steerable.training.preprocessing import Normalisation
 from steerable.training.recipes import Recipe
@@ -35,7 +36,7 @@ class Classifier(pl.LightningModule):
         num_classes: for the metrics.
         train_size: the number of training images; the schedule counts in epochs, the optimiser in steps.
         seed: seeds what is random in the model itself, epoch by epoch, so that a resumed run repeats it.
-        compile_model: run the network through ``torch.compile``.
+        compile_model: run the network through ``torch.compile``; see :class:`CompiledNetwork`.
         cuda_graphs: record its passes as CUDA graphs; see :class:`RecordedNetwork`.
         channels_last: keep images and weights in that memory format, which GPUs prefer.
     """
@@ -72,8 +73,7 @@ class Classifier(pl.LightningModule):
         """The model as it is run in training; outside the module tree, so that a checkpoint's keys stay the model's."""
         if self.cuda_graphs:
             return RecordedNetwork(self.model)
-        network: Callable[[Tensor], Tensor] = torch.compile(self.model) if self.compile_model else self.model
-        return network
+        return CompiledNetwork(self.model) if self.compile_model else self.model
 
     @property
     def best_model(self) -> nn.Module:
