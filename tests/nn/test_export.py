@@ -14,6 +14,7 @@ from cases import CASES, GROUPS, Case, built, fields
 from torch import Tensor, nn
 
 from steerable import nn as snn
+from steerable.nn.channels import is_exported
 
 D4 = GROUPS["D4"]
 
@@ -74,3 +75,16 @@ def test_modules_travel_to_spawned_processes():
     expected = _apply(module, x)
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         assert torch.equal(pool.submit(_apply, module, x).result(timeout=120), expected)
+
+
+class TellsExport(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 1 if is_exported() else x - 1
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_exporting_is_told_from_running_and_compiling(strict: bool):
+    module, x = TellsExport(), torch.zeros(2)
+    assert torch.equal(module(x), x - 1)
+    assert torch.equal(torch.compile(module, backend="eager", fullgraph=True)(x), x - 1)
+    assert torch.equal(torch.export.export(module, (x,), strict=strict).module()(x), x + 1)

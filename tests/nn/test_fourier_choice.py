@@ -36,7 +36,7 @@ def measurements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The result of every measurement that is made, always Fourier."""
     made: list[str] = []
 
-    def always_fourier(layer: snn.Conv2d, x: Tensor) -> str:
+    def always_fourier(layer: snn.Conv2d, x: Tensor, ahead: bool) -> str:
         made.append("fourier")
         return "fourier"
 
@@ -114,7 +114,7 @@ def test_both_choices_give_the_same_values(monkeypatch: pytest.MonkeyPatch) -> N
     conv, x = layer().double(), field(dtype=torch.float64)
     outputs = []
     for result in ("dense", "fourier"):
-        monkeypatch.setattr(carrier, "_measure", lambda layer, x, result=result: result)
+        monkeypatch.setattr(carrier, "_measure", lambda layer, x, ahead, result=result: result)
         conv.backend = "auto"
         monkeypatch.setenv("STEERABLE_CACHE_DIR", "")
         choice._store.cache_clear()
@@ -213,7 +213,7 @@ class Network(torch.nn.Module):
 def test_backends_are_settled_for_all_inputs_of_a_layer(slower_at: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
-    def measure(layer: snn.Conv2d, x: Tensor) -> str:
+    def measure(layer: snn.Conv2d, x: Tensor, ahead: bool) -> str:
         seen.append(x.shape[-1])
         return "dense" if x.shape[-1] == slower_at else "fourier"
 

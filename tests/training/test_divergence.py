@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
+from steerable.models import build_model
+from steerable.training import Normalisation
 from steerable.training.config import RunConfig
-from steerable.training.divergence import DivergenceError
+from steerable.training.divergence import DivergenceError, StopWhenDiverged
+from steerable.training.module import Classifier
 from steerable.training.recipes import Recipe
 from steerable.training.run import train
 
@@ -23,3 +28,16 @@ def test_a_diverging_run_is_stopped(patience: int, tmp_path: Path) -> None:
         train(config, tmp_path)
     assert not (tmp_path / "results.json").exists()
     assert not (tmp_path / "checkpoints" / "last.ckpt").exists()
+
+
+def test_statistics_that_are_not_finite_stop_a_run_whose_loss_is() -> None:
+    model = build_model("resnet", depth=8, copies=1, in_channels=1, num_classes=3)
+    normalisation = Normalisation.fit(torch.randint(0, 256, (6, 1, 8, 8), dtype=torch.uint8))
+    module = Classifier(model, normalisation, Recipe(epochs=1, ema_decay=0.7), num_classes=3, train_size=6)
+    trainer = SimpleNamespace(callback_metrics={"train_loss": torch.tensor(0.5)}, current_epoch=4, precision="16-mixed")
+    stop = StopWhenDiverged(0.1)
+    stop.on_train_epoch_end(trainer, module)  # type: ignore[arg-type]
+    assert module.averaged is not None
+    module.averaged.get_buffer("features.norm.running_var")[1] = torch.inf
+    with pytest.raises(DivergenceError, match=r"`features.norm.running_var` .* not finite after 5 epochs.*16-mixed"):
+        stop.on_train_epoch_end(trainer, module)  # type: ignore[arg-type]

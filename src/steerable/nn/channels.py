@@ -17,6 +17,7 @@ from steerable.fields import FieldType
 
 __all__ = [
     "capsule_of_channel",
+    "is_exported",
     "is_traced",
     "is_transformed",
     "is_vector",
@@ -33,6 +34,15 @@ __all__ = [
 def is_traced(x: object) -> bool:
     """Whether torch.fx is following: then shapes, ranks and dtypes are not known."""
     return isinstance(x, torch.fx.Proxy)
+
+
+def is_exported() -> bool:
+    """Whether torch.export is following, whose graphs are to hold torch's own operations only.
+
+    The flag itself is read because in some torch versions (2.11) ``torch.compiler.is_exporting()`` is also true in
+    ``torch.compile``; versions before 2.7 have neither.
+    """
+    return bool(getattr(torch.compiler, "_is_exporting_flag", False))
 
 
 def is_transformed(x: Tensor) -> bool:

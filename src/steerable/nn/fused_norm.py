@@ -146,7 +146,8 @@ def _dense(x: Tensor, like: Tensor | None = None) -> Tensor:
 def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of each channel, in float32 at least."""
     if x.is_cuda:
-        mean, inverse_deviation = torch.batch_norm_stats(x, 0.0)
+        # torch gives 1/σ, and 0 where σ² + ε = 0, as in a field that no filter reaches: no ε at all would make that ∞.
+        mean, inverse_deviation = torch.batch_norm_stats(x, 1e-30)
         return mean, inverse_deviation.reciprocal().square()
     mean, variance = torch.batch_norm_update_stats(x, None, None, 0.0)
     return mean, variance

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from steerable.fields import FieldType
-from steerable.nn.channels import is_vector, widened
+from steerable.nn.channels import is_exported, is_vector, widened
 from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm
 from steerable.nn.kernels import HAS_TRITON
 from steerable.nn.norms import CapsuleNorm, invariant_reference
@@ -230,7 +230,7 @@ class BatchNorm2d(_StatisticsNorm):
 
     def _normalise_by_running_statistics(self, x: Tensor) -> Tensor:
         has_kernel = HAS_TRITON and self.one_direction and self.reference.is_cuda
-        compiled = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+        compiled = torch.compiler.is_compiling() and not is_exported()
         if not (has_kernel and compiled) or self.running_mean is None or self.running_var is None:
             return super()._normalise_by_running_statistics(x)
         # A compiler would look up each capsule's numbers anew for every pixel. The kernel stands between.

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 
 import lightning.pytorch as pl
+import torch
 from lightning.pytorch.callbacks import Callback
+
+from steerable.training.module import Classifier
 
 __all__ = ["DivergenceError", "StopWhenDiverged"]
 
 
 class DivergenceError(ValueError):
-    """The training loss is not a finite number any more."""
+    """The training loss, or the network itself, is not a finite number any more."""
 
 
 class StopWhenDiverged(Callback):
-    """Looks at the training loss after each epoch, before anything is saved.
+    """Looks at the training loss and at the network to evaluate after each epoch, before anything is saved.
 
     Args:
         learning_rate: the recipe's highest, which the message names.
@@ -31,3 +34,16 @@ class StopWhenDiverged(Callback):
                 f"the training loss is {loss} after {trainer.current_epoch + 1} epochs: the weights have diverged. "
                 f"Train anew with a learning rate below {self.learning_rate:g}."
             )
+        if isinstance(module, Classifier) and (name := _first_not_finite(module)) is not None:
+            raise DivergenceError(
+                f"`{name}` of the network is not finite after {trainer.current_epoch + 1} epochs, though the training "
+                f"loss is {loss:.4g}. Train anew with a learning rate below {self.learning_rate:g}, or in float32 "
+                f"if {trainer.precision} is not."
+            )
+
+
+def _first_not_finite(module: Classifier) -> str | None:
+    """The first of the averaged weights and statistics that is not finite; one answer from the device."""
+    state = {name: t for name, t in module.best_model.state_dict().items() if t.is_floating_point()}
+    finite = torch.stack([t.isfinite().all() for t in state.values()]).tolist()
+    return next((name for name, good in zip(state, finite, strict=True) if not good), None)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from steerable.errors import did_you_mean
-from steerable.nn.channels import is_traced, is_transformed
+from steerable.nn.channels import is_exported, is_traced, is_transformed
 from steerable.nn.fourier.choice import FEWEST_COPIES, MEASURED_FROM, Choice, by_rule, choice_store, measured, store_key
 from steerable.nn.fourier.function import fourier_conv
 from steerable.nn.fourier.plan import FourierPlan, fourier_plan
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Backend", "Carrier"]
 
 Backend = Literal["auto", "dense", "fourier"]
-RECORDED_RUNS = 8  # in a graph that is timed
+RUNS_IN_A_ROW = 8  # on a GPU, of what is timed
 
 
 class Carrier:
@@ -33,10 +33,9 @@ class Carrier:
 
     The two compute the same function of the same parameters. ``"auto"`` measures both once per shape of the input and
     takes the faster. Where nothing can or may be measured it takes the dense one: under torch.compile and torch.func,
-    in exported graphs, in narrow layers and on small inputs, without numba or Triton, on a GPU unless
+    in exported graphs, in narrow layers and on small inputs, without numba or Triton, in half precision on a GPU unless
     :func:`steerable.nn.choose_backends` asks. Under ``torch.use_deterministic_algorithms`` it goes by a fixed rule, on
-    a GPU the dense one. ``"dense"`` and
-    ``"fourier"`` are for good; a stride or groups are always carried out densely.
+    a GPU the dense one. ``"dense"`` and ``"fourier"`` are for good; a stride or groups are always carried out densely.
     """
 
     def __init__(self, backend: str, layer: Conv2d) -> None:
@@ -84,18 +83,19 @@ class Carrier:
         device = x.device.type
         if device not in MEASURED_FROM or not _has_kernels(device):
             return "dense"
-        if device == "cuda" and not ahead:  # starting its kernels one by one takes longer than it gains
+        half = device == "cuda" and _dtype_in_use(x) in (torch.bfloat16, torch.float16)
+        if half and not ahead:  # starting its kernels one by one takes longer than it gains
             return "dense"
-        if self.copies < FEWEST_COPIES[device] or type(layer.weight) is not nn.Parameter:
+        if self.copies < FEWEST_COPIES["cuda half" if half else device] or type(layer.weight) is not nn.Parameter:
             return "dense"
         work = math.prod(_output_size(layer, x)) * len(x) * self.per_pixel
         if work < MEASURED_FROM[device] or not _fits_input(layer, x):
             return "dense"
         if torch.are_deterministic_algorithms_enabled():
             return by_rule(self.copies, layer.plan.taps, work) if device == "cpu" else "dense"
-        return self._choose(layer, x)
+        return self._choose(layer, x, ahead)
 
-    def _choose(self, layer: Conv2d, x: Tensor) -> Choice:
+    def _choose(self, layer: Conv2d, x: Tensor, ahead: bool) -> Choice:
         recorded = torch.is_grad_enabled()
         key = (
             tuple(x.shape),
@@ -107,6 +107,7 @@ class Carrier:
             recorded and layer.weight.requires_grad,
             layer.padding,
             layer.dilation,
+            ahead and x.is_cuda,
         )
         if key not in self._choices:
             self.prepare(layer)
@@ -116,7 +117,7 @@ class Carrier:
             store = choice_store()
             found = store.get(name)
             if found is None:
-                found = _measure(layer, x)
+                found = _measure(layer, x, ahead)
                 store.put(name, found)
             self._choices[key] = found
         return self._choices[key]
@@ -127,9 +128,7 @@ class Carrier:
         """The layer's output, (batch, out, h', w')."""
         if self.plan is None:
             raise RuntimeError("the Fourier form of a layer is prepared before it runs")
-        device = x.device.type
-        cast = torch.is_autocast_enabled(device) and x.dtype != torch.float64
-        dtype = torch.get_autocast_dtype(device) if cast else x.dtype
+        device, dtype = x.device.type, _dtype_in_use(x)
         # CPUs gain nothing from half precision here, and rounding once at the end is more accurate.
         inner = torch.float32 if device == "cpu" and dtype in (torch.bfloat16, torch.float16) else dtype
         padding = layer.padding
@@ -170,7 +169,7 @@ def checked_backend(backend: str) -> Backend:
 
 def _fits_input(layer: Conv2d, x: Tensor) -> bool:
     """Where dtypes disagree or nothing comes out, torch's own convolution says what is wrong."""
-    if torch.compiler.is_exporting() or is_transformed(x) or is_transformed(layer.weight):
+    if is_exported() or is_transformed(x) or is_transformed(layer.weight):
         return False
     same = x.dtype == layer.weight.dtype or (
         torch.is_autocast_enabled(x.device.type) and torch.float64 not in (x.dtype, layer.weight.dtype)
@@ -182,6 +181,12 @@ def _has_kernels(device: str) -> bool:
     return tiles_available() if device == "cpu" else device == "cuda" and HAS_TRITON
 
 
+def _dtype_in_use(x: Tensor) -> torch.dtype:
+    """In which a convolution of x is carried out."""
+    cast = torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64
+    return torch.get_autocast_dtype(x.device.type) if cast else x.dtype
+
+
 def _output_size(layer: Conv2d, x: Tensor) -> tuple[int, int]:
     height, width = (
         n + 2 * p - d * (k - 1)
@@ -190,7 +195,7 @@ def _output_size(layer: Conv2d, x: Tensor) -> tuple[int, int]:
     return height, width
 
 
-def _measure(layer: Conv2d, x: Tensor) -> Choice:
+def _measure(layer: Conv2d, x: Tensor, ahead: bool) -> Choice:
     """Time both forms on this very input, forward and backward, on a twin of the layer that shares its memory.
 
     The twin has no hooks and its parameters are leaves of their own, so that nothing of this is seen from outside.
@@ -225,8 +230,19 @@ def _measure(layer: Conv2d, x: Tensor) -> Choice:
     fourier: Callable[[], None] = partial(step, "fourier")
     if device == "cuda":
         with torch.cuda.device_of(x):
-            return measured(_recorded(dense), _recorded(fourier), synchronise)
+            several = _recorded if ahead else _in_a_row
+            return measured(several(dense), several(fourier), synchronise)
     return measured(dense, fourier, synchronise)
+
+
+def _in_a_row(run: Callable[[], None]) -> Callable[[], None]:
+    """Several runs without waiting, as in a network: the slower of Python and the GPU decides."""
+
+    def runs() -> None:
+        for _ in range(RUNS_IN_A_ROW):
+            run()
+
+    return runs
 
 
 def _recorded(run: Callable[[], None]) -> Callable[[], None]:
@@ -238,6 +254,6 @@ def _recorded(run: Callable[[], None]) -> Callable[[], None]:
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(RECORDED_RUNS):
+        for _ in range(RUNS_IN_A_ROW):
             run()
     return graph.replay
