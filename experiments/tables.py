@@ -21,17 +21,26 @@ HERE = Path(__file__).parent
 SUMMARY = [
     (
         "cifar10_2k_plus",
-        "2,000",
+        "2,000 +",
         {"mixed": "steerable, mixed capsules", "regular": "steerable, regular", "plain": "plain ResNet"},
     ),
     (
-        "cifar10_4k_plus",
+        "cifar10_4k",
         "4,000",
+        {
+            "depth 14, (280, 112), by sharing": "steerable, 14 layers, (280, 112)",
+            "depth 20, (160, 64), by sharing": "steerable, 20 layers, (160, 64)",
+        },
+    ),
+    (
+        "cifar10_4k_plus",
+        "4,000 +",
         {
             "depth 14, (280, 112), +": "steerable, 14 layers, (280, 112)",
             "depth 20, (160, 64), +": "steerable, 20 layers, (160, 64)",
         },
     ),
+    ("cifar10_50k", "50,000 +", {"depth 14, (400, 160), +": "steerable, 14 layers, (400, 160)"}),
 ]
 
 
