@@ -140,10 +140,10 @@ def contestants(case: Case, x: Tensor) -> dict[str, Contestant]:
 def interleaved(
     runs: dict[str, Callable[[], None]], repeats: int, clock: Callable[[], float], in_a_row: int
 ) -> dict[str, list[float]]:
-    """Milliseconds of each, taken in turns; two rounds before, in which things are compiled, do not count."""
+    """Milliseconds of each, in turns that go to and fro; two rounds before, which may compile, do not count."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for k in range(repeats + 2):
-        for name, run in runs.items():
+        for name, run in sorted(runs.items(), reverse=k % 2 == 1):
             start = clock()
             for _ in range(in_a_row):
                 run()

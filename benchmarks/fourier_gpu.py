@@ -1,9 +1,9 @@
 """Where the time of a Fourier convolution goes on a GPU, kernel by kernel, beside the dense one.
 
-    python benchmarks/fourier_gpu.py [--copies 80] [--batch 128] [--json out/benchmarks/fourier_gpu.json]
+    python benchmarks/fourier_gpu.py [--copies 80] [--batch 128] [--tf32] [--json out/benchmarks/fourier_gpu.json]
 
-Convolutions of the paper's network in bfloat16, channels_last: GPU time of each kernel of a training step, by torch's
-profiler, averaged over ten steps, and the time that Python takes to start one.
+Convolutions of the paper's network in bfloat16 or TF32, channels_last: GPU time of each kernel of a training step, by
+torch's profiler, averaged over ten steps, and the time that Python takes to start one.
 """
 
 from __future__ import annotations
@@ -58,26 +58,27 @@ def starting(run: Callable[[], None]) -> float:
     return 1e6 * taken / STEPS
 
 
-def measure(copies: int, size: int, batch: int) -> list[dict[str, Any]]:
+def measure(copies: int, size: int, batch: int, tf32: bool) -> list[dict[str, Any]]:
     results = []
+    dtype = torch.float32 if tf32 else torch.bfloat16
     block = resnet_plan(depth=14, copies=copies).blocks[1]
     for conv, role in zip(block.convolutions[:2], ("stream→inner", "inner→stream"), strict=True):
         layer = snn.Conv2d(conv.in_type, conv.out_type, 3, padding=1, bias=False).cuda()
         layer = layer.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        x = torch.randn(batch, conv.in_type.channels, size, size, device="cuda", dtype=torch.bfloat16)
+        x = torch.randn(batch, conv.in_type.channels, size, size, device="cuda", dtype=dtype)
         x = x.contiguous(memory_format=torch.channels_last).requires_grad_()
-        upstream = torch.randn(batch, conv.out_type.channels, size, size, device="cuda", dtype=torch.bfloat16)
+        upstream = torch.randn(batch, conv.out_type.channels, size, size, device="cuda", dtype=dtype)
         upstream = upstream.contiguous(memory_format=torch.channels_last)
         row: dict[str, Any] = {"case": f"n={copies} {role}, {size}²"}
         for backend in ("dense", "fourier"):
             layer.backend = backend
 
             def forward(layer: snn.Conv2d = layer, x: torch.Tensor = x) -> None:
-                with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
+                with torch.no_grad(), torch.autocast("cuda", torch.bfloat16, enabled=not tf32):
                     layer(x)
 
             def step(layer: snn.Conv2d = layer, x: torch.Tensor = x, upstream: torch.Tensor = upstream) -> None:
-                with torch.autocast("cuda", torch.bfloat16):
+                with torch.autocast("cuda", torch.bfloat16, enabled=not tf32):
                     y = layer(x)
                 torch.autograd.grad(y, [x, layer.weight], upstream)
 
@@ -90,6 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--copies", type=int, nargs="*", default=[20, 40, 80], help="32², 16² and 8² in turn")
     parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--tf32", action="store_true", help="float32 in place of bfloat16, with TF32 allowed")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     console = Console(width=150)
@@ -98,7 +100,8 @@ def main() -> None:
         return
     results = []
     for copies in arguments.copies:
-        for row in measure(copies, 640 // copies if copies in (20, 40, 80) else 8, arguments.batch):
+        size = 640 // copies if copies in (20, 40, 80) else 8
+        for row in measure(copies, size, arguments.batch, arguments.tf32):
             results.append(row)
             totals = {
                 task: {backend: sum(row[backend][task].values()) for backend in ("dense", "fourier")}
@@ -123,7 +126,8 @@ def main() -> None:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         versions = {"torch": torch.__version__, "steerable": __version__}
         machine = {"hardware": torch.cuda.get_device_name(), "versions": versions}
-        content = {**machine, "batch": arguments.batch, "results": results}
+        precision = "float32 (TF32)" if arguments.tf32 else "bfloat16"
+        content = {**machine, "batch": arguments.batch, "precision": precision, "results": results}
         arguments.json.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 

@@ -1,11 +1,11 @@
 """The paper's network beside a plain one with the same dense channels: build, training step, evaluation, memory.
 
-    python benchmarks/network.py [--copies 20] [--compile] [--json out/benchmarks/network.json]
+    python benchmarks/network.py [--copies 20] [--compile] [--tf32] [--json out/benchmarks/network.json]
 
 Networks take turns in one process; figures are medians with quartiles. Steps are timed one by one, waiting for the
 device after each, and on a GPU also ten in a row without waiting, as in training, and kernel by kernel. On a GPU
-everything is bfloat16 (autocast) and channels_last, on a CPU float32. Each case is one run of this file: compiled code
-stays in memory.
+everything is channels_last and bfloat16 (autocast) or TF32, on a CPU float32. Each case is one run of this file:
+compiled code stays in memory.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from steerable.training.recording import RecordedNetwork
 class Contestant:
     """A network with what it takes to run a step of it."""
 
-    def __init__(self, net: nn.Module, device: torch.device, compiled: bool, recorded: bool = False) -> None:
-        self.device, self.half = device, device.type == "cuda"
+    def __init__(self, net: nn.Module, device: torch.device, arguments: argparse.Namespace) -> None:
+        self.device, self.half = device, in_half(device, arguments)
         self.net = net.to(device)
-        if self.half:
+        if device.type == "cuda":
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimiser = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
-        self.call: Callable[[Tensor], Tensor] = torch.compile(self.net) if compiled else self.net
-        self.in_training = RecordedNetwork(self.net) if recorded else self.call
+        self.call: Callable[[Tensor], Tensor] = torch.compile(self.net) if arguments.compile else self.net
+        self.in_training = RecordedNetwork(self.net) if arguments.record else self.call
 
     def train_step(self, x: Tensor, y: Tensor) -> None:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
@@ -55,6 +55,11 @@ class Contestant:
     def evaluate(self, x: Tensor, y: Tensor) -> None:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
             self.call(x)
+
+
+def in_half(device: torch.device, arguments: argparse.Namespace) -> bool:
+    """Whether networks run in bfloat16."""
+    return device.type == "cuda" and not arguments.tf32
 
 
 def milliseconds(run: Callable[[], None], repeats: int, device: torch.device, in_a_row: int = 1) -> list[float]:
@@ -125,12 +130,12 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     x = x.contiguous(memory_format=torch.channels_last) if device.type == "cuda" else x
     y = torch.randint(10, (arguments.batch,), device=device)
     if arguments.backend == "auto" and (arguments.compile or arguments.record):
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=in_half(device, arguments)):
             layout = torch.channels_last if device.type == "cuda" else torch.preserve_format
             snn.choose_backends(steerable.to(device).to(memory_format=layout), x)  # type: ignore[call-overload]
     contestants = {
-        "plain": Contestant(plain, device, arguments.compile, arguments.record),
-        "steerable": Contestant(steerable, device, arguments.compile, arguments.record),
+        "plain": Contestant(plain, device, arguments),
+        "steerable": Contestant(steerable, device, arguments),
     }
     console = Console(width=130)
     result: dict[str, Any] = {
@@ -140,7 +145,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "hardware": torch.cuda.get_device_name() if device.type == "cuda" else processor(),
         "threads": torch.get_num_threads(),
         "versions": {"torch": torch.__version__, "steerable": __version__, "python": platform.python_version()},
-        "precision": "bfloat16" if device.type == "cuda" else "float32",
+        "precision": "bfloat16" if in_half(device, arguments) else "float32 (TF32)" if arguments.tf32 else "float32",
         "build_s": {"cold": builds[0], "warm": builds[1]},
         "backends": {name: layer.backend for name, layer in steerable.named_modules() if isinstance(layer, snn.Conv2d)},
         "networks": {},
@@ -159,7 +164,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     rounds, repeats = (10, 10) if on_gpu else (arguments.rounds, 1)
     for task in ("train_step", "evaluate"):
         if task == "evaluate":
-            fixed = Contestant(snn.to_plain(steerable.eval()), device, arguments.compile)
+            fixed = Contestant(snn.to_plain(steerable.eval()), device, arguments)
             contestants["steerable, to_plain"] = fixed
             result["networks"]["steerable, to_plain"] = {"parameters": sum(p.numel() for p in fixed.net.parameters())}
         interleaved(contestants, task, x, y, 1, 2)
@@ -218,12 +223,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="how often each network takes its turn on a CPU")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--record", action="store_true", help="training steps as CUDA graphs, in place of --compile")
+    parser.add_argument("--tf32", action="store_true", help="on a GPU float32 in place of bfloat16, with TF32 allowed")
     parser.add_argument("--backend", default="auto", choices=["auto", "dense", "fourier"], help="of the convolutions")
     parser.add_argument("--device")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if arguments.record and (arguments.compile or not torch.cuda.is_available()):
         parser.error("--record is for a GPU, and without --compile")
+    if arguments.tf32:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     result = measure(arguments)
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)

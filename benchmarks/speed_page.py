@@ -81,7 +81,8 @@ def kernel_table(results: dict[str, Any]) -> list[str]:
             dense, fourier = (sum(row[backend][task].values()) for backend in ("dense", "fourier"))
             cells += [f"{dense:.0f}", f"{fourier:.0f}", f"{dense / fourier:.2f}"]
         lines.append("| " + " | ".join(cells) + " |")
-    return [*lines, "", f"Microseconds of GPU time, batch {results.get('batch', 128)}, bfloat16; {_machine(results)}."]
+    how = f"batch {results['batch']}, {results.get('precision', 'bfloat16')}"
+    return [*lines, "", f"Microseconds of GPU time, {how}; {_machine(results)}."]
 
 
 def _how(case: dict[str, Any]) -> str:

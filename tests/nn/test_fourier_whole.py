@@ -12,10 +12,11 @@ import fourier_kernels
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 import steerable as st
 from steerable.nn.expansion import BankPlan
-from steerable.nn.fourier import execution
+from steerable.nn.fourier import execution, scales
 from steerable.nn.fourier.block_tables import block_tables
 from steerable.nn.fourier.blocks import BlockPlan
 from steerable.nn.fourier.pass_tables import coupling_tables, irrep_rows, product_rows, single_tap_rows
@@ -98,6 +99,36 @@ def test_bfloat16_is_no_less_accurate_than_the_dense_convolution() -> None:
         dense = F.conv2d(x.float(), filters.bfloat16().float(), padding=1).bfloat16()
         y = execution.convolve(plan, x, weight, None, (1, 1), (1, 1))
         assert relative(y, expected) < relative(dense, expected)
+
+
+def in_tf32(x: Tensor) -> Tensor:
+    """Float32 rounded to the 10 bits of mantissa that TF32 has."""
+    return ((x.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+def test_where_tf32_is_allowed_it_is_as_accurate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scales, "tf32_allowed", lambda device: True)
+    types = st.FieldType(st.dihedral(4), "4*regular + 3*qm"), st.FieldType(st.dihedral(4), "4*regular + 2*E")
+    for kernel in (1, 3):
+        plan = fourier_plan(*types, (kernel, kernel))
+        for scale in (1e-12, 1.0, 1e12):
+            torch.manual_seed(0)
+            weight = torch.randn(plan.bank.parameters) * scale
+            x = torch.randn(2, types[0].channels, 8, 8) / scale
+            filters = plan.bank.expand(weight.double(), torch.tensor(plan.bank.basis)).requires_grad_()
+            field = x.double().requires_grad_()
+            expected = F.conv2d(field, filters, padding=kernel // 2)
+            upstream = torch.randn(expected.shape)
+            for_x, for_filters = torch.autograd.grad((expected * upstream).sum(), [field, filters])
+            for_weight = plan.bank.project(for_filters, torch.tensor(plan.bank.basis))
+            rounded = in_tf32(x).double(), in_tf32(filters.detach().float()).double()
+            error = relative(F.conv2d(*rounded, padding=kernel // 2), expected.detach())
+            y = execution.convolve(plan, x, weight, None, (kernel // 2,) * 2, (1, 1))
+            of_x, of_weight = execution.gradients(plan, upstream, x, weight, (kernel // 2,) * 2, (1, 1), (True, True))
+            for found, wanted in ((y, expected.detach()), (of_x, for_x), (of_weight, for_weight)):
+                assert found is not None
+                assert found.dtype == torch.float32
+                assert relative(found, wanted) < 1.2 * error
 
 
 @pytest.mark.parametrize("outlier", [1e2, 1e4, 1e6])

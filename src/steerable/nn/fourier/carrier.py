@@ -16,6 +16,7 @@ from steerable.nn.channels import is_exported, is_traced, is_transformed
 from steerable.nn.fourier.choice import FEWEST_COPIES, MEASURED_FROM, Choice, by_rule, choice_store, measured, store_key
 from steerable.nn.fourier.function import fourier_conv
 from steerable.nn.fourier.plan import FourierPlan, fourier_plan
+from steerable.nn.fourier.scales import tf32_allowed
 from steerable.nn.fourier.tiles import tiles_available
 from steerable.nn.kernels import HAS_TRITON
 
@@ -108,6 +109,7 @@ class Carrier:
             layer.padding,
             layer.dilation,
             ahead and x.is_cuda,
+            tf32_allowed(x.device),
         )
         if key not in self._choices:
             self.prepare(layer)

@@ -1,8 +1,8 @@
-"""Scales of half precision inside the Fourier convolution.
+"""Half precision inside the Fourier convolution, and its scales.
 
-Rows and blocks are float16 there, which has three bits more than bfloat16 but a short range. So each tensor is divided
-by a power of two that brings its largest number just below where sums of it could overflow. A number that is less than
-about 2^-24 of the largest one loses precision.
+Rows and blocks are float16 there, which has three bits more than bfloat16, as many as TF32, but a short range. So each
+tensor is divided by a power of two that brings its largest number just below where sums of it could overflow. A number
+that is less than about 2^-24 of the largest one loses precision.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Scale", "room_for"]
+__all__ = ["Scale", "room_for", "spectrum_dtype", "tf32_allowed"]
 
 _LARGEST_EXPONENT = 15  # of float16
 
@@ -30,6 +31,20 @@ class Scale(NamedTuple):
 
     largest: Tensor
     room: float
+
+
+def spectrum_dtype(x: Tensor) -> torch.dtype:
+    """In which the spectrum of x and the blocks are kept and multiplied; products are float32 at least."""
+    half = x.dtype in (torch.float16, torch.bfloat16) or (x.dtype == torch.float32 and tf32_allowed(x.device))
+    return torch.float16 if half else x.dtype
+
+
+def tf32_allowed(device: torch.device) -> bool:
+    """Whether a dense convolution of float32 there would be carried out in TF32, which is torch's default."""
+    if device.type != "cuda" or torch.version.cuda is None or torch.cuda.get_device_capability(device) < (8, 0):
+        return False
+    precision = getattr(getattr(torch.backends.cudnn, "conv", None), "fp32_precision", None)  # since torch 2.9
+    return bool(torch.backends.cudnn.allow_tf32) if precision is None else precision == "tf32"
 
 
 def room_for(matrices: Iterable[NDArray[np.float64]]) -> float:

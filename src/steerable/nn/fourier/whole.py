@@ -16,7 +16,7 @@ from torch import Tensor
 from steerable.nn.fourier.blocks import BlockPlan
 from steerable.nn.fourier.device_tables import DeviceTables
 from steerable.nn.fourier.products import block_pairs, equal_blocks, stacked_matrices
-from steerable.nn.fourier.scales import Scale, room_for
+from steerable.nn.fourier.scales import Scale, room_for, spectrum_dtype
 
 __all__ = ["WholeConvolution"]
 
@@ -65,13 +65,16 @@ class WholeConvolution:
         from steerable.nn.kernels.coupling import couple
 
         pixels = _pixels(size)
-        spectrum = torch.empty(pixels * self.spectrum_width, dtype=_inner(x.dtype), device=x.device)
+        spectrum = torch.empty(pixels * self.spectrum_width, dtype=spectrum_dtype(x), device=x.device)
+        scaled = spectrum.dtype == torch.float16
         if self.direction.taps == 1:
             top, left = padding
             x = F.pad(x, (left, left, top, top)) if any(padding) else x
-            return spectrum, self._rows(x, spectrum, "single tap")
-        irreps = torch.empty(x.numel(), dtype=spectrum.dtype, device=x.device)
-        scale = self._rows(x, irreps, "irreps")
+            return spectrum, self._rows(x, spectrum, "single tap", scaled)
+        # Few beside the spectrum's: float32 is rounded once, there.
+        dtype = x.dtype if x.dtype == torch.float32 else spectrum.dtype
+        irreps = torch.empty(x.numel(), dtype=dtype, device=x.device)
+        scale = self._rows(x, irreps, "irreps", scaled)
         if pixels:
             tables, arrays = self.tables.coupling(pixels, padding, dilation, x.device, _wide(x.dtype))
             couple(irreps, spectrum, tables, arrays, size, (x.shape[2], x.shape[3]), self.direction.in_channels)
@@ -103,7 +106,7 @@ class WholeConvolution:
         if not pixels:
             return total
         rows = torch.empty(pixels * self.product_width, dtype=spectrum.dtype, device=spectrum.device)
-        x_scale = self._rows(x, rows, "products")
+        x_scale = self._rows(x, rows, "products", rows.dtype == torch.float16)
         for (start, stop), (at, by) in zip(self.groups, self._pairs(spectrum, rows, pixels), strict=True):
             left, right = (at, by) if self.plan.adjoint else (by, at)
             part = self.direction.blocks[start:stop]
@@ -121,14 +124,14 @@ class WholeConvolution:
 
         return collect(total, *self.tables.blocks(total.device), _both(scale, x_scale))
 
-    def _rows(self, x: Tensor, out: Tensor, name: str) -> Scale | None:
+    def _rows(self, x: Tensor, out: Tensor, name: str, scaled: bool) -> Scale | None:
         """Write the rows of a field, and return the scale that they were divided by."""
         from steerable.nn.kernels.rows import to_rows
         from steerable.nn.kernels.scales import largest
 
         flat = x.permute(0, 2, 3, 1).contiguous().flatten(0, 2)
         room = self.product_room if name == "products" else self.spectrum_room
-        scale = Scale(largest(flat), room) if out.dtype == torch.float16 else None
+        scale = Scale(largest(flat), room) if scaled else None
         if len(flat):
             tables, arrays = self.tables.rows(name, len(flat), x.device, _wide(x.dtype))
             to_rows(flat, out, tables, arrays, scale)
@@ -168,11 +171,6 @@ def _both(first: Scale | None, second: Scale | None) -> tuple[Scale, Scale] | No
 
 def _pixels(size: Size) -> int:
     return size[0] * size[1] * size[2]
-
-
-def _inner(dtype: torch.dtype) -> torch.dtype:
-    """In which rows and blocks are kept; see :mod:`steerable.nn.fourier.scales`."""
-    return torch.float16 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
