@@ -17,6 +17,7 @@ from steerable.fields import FieldType
 
 __all__ = [
     "capsule_of_channel",
+    "in_channels_last",
     "is_exported",
     "is_traced",
     "is_transformed",
@@ -54,14 +55,15 @@ def is_transformed(x: Tensor) -> bool:
 
 def take_channels(x: Tensor, index: Tensor) -> Tensor:
     """x[:, index], in channels_last where x is, or is a part of such a tensor."""
-    return _take(x, index, _in_channels_last(x))
+    return _take(x, index, in_channels_last(x))
 
 
 def _take(x: Tensor, index: Tensor, last: bool) -> Tensor:
     return x.permute(0, 2, 3, 1).index_select(3, index).permute(0, 3, 1, 2) if last else x.index_select(1, index)
 
 
-def _in_channels_last(x: Tensor) -> bool:
+def in_channels_last(x: Tensor) -> bool:
+    """Whether the channels of one pixel of x lie side by side."""
     return not (is_traced(x) or x.ndim != 4 or x.is_contiguous() or x.stride(1) != 1)
 
 
@@ -72,7 +74,7 @@ def take_with_negatives(x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, m
     """
     if is_traced(x) or is_transformed(x):
         return scale_channels(take_channels(x, source), sign)
-    y: Tensor = _TakeWithNegatives.apply(x, source, sign, plus, minus, _in_channels_last(x))
+    y: Tensor = _TakeWithNegatives.apply(x, source, sign, plus, minus, in_channels_last(x))
     return y
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steerable.nn.channels import is_traced, is_transformed, is_vector, widened
+from steerable.nn.channels import in_channels_last, is_traced, is_transformed, is_vector, widened
 
-__all__ = ["Affine", "AffineGradients", "can_fuse", "fused_norm", "moments_norm"]
+__all__ = ["Affine", "AffineGradients", "can_fuse", "fused_norm", "moments_norm", "scaled_and_shifted"]
 
 Affine = Callable[[Tensor, Tensor, "Tensor | None", "Tensor | None"], tuple[Tensor, Tensor, Tensor, Tensor]]
 """(mean, variance, weight, bias) → (scale, shift, centre, capsule variance), each one row per channel or capsule."""
@@ -42,12 +42,24 @@ def moments_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, affine: Affine
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(y, centre, capsule variance) in plain tensor code, for any derivative; compilers fuse it."""
-    wide = widened(x)
-    variance, mean = torch.var_mean(wide, [0] if is_vector(x) else [0, 2, 3], correction=0)
+    last = in_channels_last(x)
+    wide = widened(x.permute(0, 2, 3, 1) if last else x)
+    variance, mean = torch.var_mean(wide, [0] if is_vector(x) else [0, 1, 2] if last else [0, 2, 3], correction=0)
     scale, shift, centre, total = affine(mean, variance, weight, bias)
-    if not is_vector(x):
+    return scaled_and_shifted(x, scale, shift), centre, total
+
+
+def scaled_and_shifted(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """scale · x + shift, in float32 at least and with one number per channel, as x's dtype.
+
+    Channels are the last axis where they are so in memory: a compiler lays out by its axes what it keeps, also of the
+    gradient.
+    """
+    last = in_channels_last(x)
+    if not (is_vector(x) or last):
         scale, shift = scale[:, None, None], shift[:, None, None]
-    return (wide * scale + shift).to(x.dtype), centre, total
+    y = (widened(x.permute(0, 2, 3, 1) if last else x) * scale + shift).to(x.dtype)
+    return y.permute(0, 3, 1, 2) if last else y
 
 
 def fused_norm(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from steerable.fields import FieldType
 from steerable.nn.channels import is_exported, is_vector, widened
-from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm
+from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm, scaled_and_shifted
 from steerable.nn.kernels import HAS_TRITON
 from steerable.nn.norms import CapsuleNorm, invariant_reference
 
@@ -237,9 +237,7 @@ class BatchNorm2d(_StatisticsNorm):
         variance = self.segments.spread(self.running_var.unsqueeze(0)).squeeze(0)
         moments = widened(self.running_mean), widened(variance)
         scale, shift, *_ = self._affine_by_kernel(*moments, self.weight, self.bias, project=False)
-        if not is_vector(x):
-            scale, shift = scale[:, None, None], shift[:, None, None]
-        return (widened(x) * scale + shift).to(x.dtype)
+        return scaled_and_shifted(x, scale, shift)
 
     def _affine(
         self, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None
