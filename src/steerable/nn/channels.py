@@ -81,7 +81,9 @@ def take_with_negatives(x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, m
 class _TakeWithNegatives(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, minus: Tensor, last: bool) -> Tensor:
-        return scale_channels(_take(x, source, last), sign)
+        if last:  # the product too while channels are the last axis: a compiler lays out by axes what it keeps
+            return (x.permute(0, 2, 3, 1).index_select(3, source) * sign).permute(0, 3, 1, 2)
+        return scale_channels(x.index_select(1, source), sign)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -92,7 +94,12 @@ class _TakeWithNegatives(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         plus, minus = ctx.saved_tensors
         # The layout is that of x: a compiler does not know the gradient's when it follows this.
-        return _take(grad, plus, ctx.last) - _take(grad, minus, ctx.last), None, None, None, None, None
+        if ctx.last:
+            grad = grad.permute(0, 2, 3, 1)
+            of_x = (grad.index_select(3, plus) - grad.index_select(3, minus)).permute(0, 3, 1, 2)
+        else:
+            of_x = grad.index_select(1, plus) - grad.index_select(1, minus)
+        return of_x, None, None, None, None, None
 
 
 def scale_channels(x: Tensor, factors: Tensor) -> Tensor:
