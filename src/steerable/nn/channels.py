@@ -79,16 +79,15 @@ def take_with_negatives(x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, m
 
 
 class _TakeWithNegatives(torch.autograd.Function):
+    """Without ``setup_context``, for which torch would look up the signature of ``forward`` at every call."""
+
     @staticmethod
-    def forward(x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, minus: Tensor, last: bool) -> Tensor:
+    def forward(ctx: Any, x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, minus: Tensor, last: bool) -> Tensor:
+        ctx.save_for_backward(plus, minus)
+        ctx.last = last
         if last:  # the product too while channels are the last axis: a compiler lays out by axes what it keeps
             return (x.permute(0, 2, 3, 1).index_select(3, source) * sign).permute(0, 3, 1, 2)
         return scale_channels(x.index_select(1, source), sign)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        *_, plus, minus, ctx.last = inputs
-        ctx.save_for_backward(plus, minus)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
