@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -43,7 +42,8 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     hooks = [layer.register_forward_pre_hook(choose, with_kwargs=True) for layer in found]
     try:
         network.eval()  # running statistics stay as they are
-        with _not_compiled():
+        # Where a part of the network is compiled already, its graph would pass by the hooks.
+        with torch.compiler.set_stance("force_eager"):
             network(*inputs, **options)
     finally:
         for hook in hooks:
@@ -54,9 +54,3 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
         if choices:
             layer.backend = "fourier" if choices == {"fourier"} else "dense"
     return {name: layer.backend for name, layer in waiting.items()}
-
-
-def _not_compiled() -> AbstractContextManager[object]:
-    """Where a part of the network is compiled already, its graph would pass by the hooks."""
-    stance = getattr(torch.compiler, "set_stance", None)  # since torch 2.6
-    return nullcontext() if stance is None else stance("force_eager")

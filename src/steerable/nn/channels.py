@@ -40,10 +40,10 @@ def is_traced(x: object) -> bool:
 def is_exported() -> bool:
     """Whether torch.export is following, whose graphs are to hold torch's own operations only.
 
-    The flag itself is read because in some torch versions (2.11) ``torch.compiler.is_exporting()`` is also true in
-    ``torch.compile``; versions before 2.7 have neither.
+    The flag itself is read because in some versions of torch (2.11) ``torch.compiler.is_exporting()`` is also true in
+    ``torch.compile``.
     """
-    return bool(getattr(torch.compiler, "_is_exporting_flag", False))
+    return torch.compiler._is_exporting_flag
 
 
 def is_transformed(x: Tensor) -> bool:

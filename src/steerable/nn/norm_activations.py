@@ -111,6 +111,7 @@ class Activation(EquivariantModule):
         super().__init__(field_type, FieldType(field_type.group, stack))
         self.layers = nn.ModuleList(layers)
         self.sizes = [layer.in_type.channels for layer in layers]
+        self.starts = [0, *itertools.accumulate(self.sizes)][:-1]
         order = merge_order(stack, self.out_type)
         self.reorder = not np.array_equal(order, np.arange(len(order)))
         if self.reorder:
@@ -120,7 +121,6 @@ class Activation(EquivariantModule):
         self.check_input(x, ranks=(2, 4))
         if len(self.layers) == 1:
             return self.layers[0](x)  # type: ignore[no-any-return]
-        starts = itertools.accumulate(self.sizes, initial=0)
-        parts = [layer(x.narrow(1, s, n)) for layer, s, n in zip(self.layers, starts, self.sizes, strict=False)]
-        y = torch.cat(parts, dim=1)
+        places = zip(self.layers, self.starts, self.sizes, strict=True)
+        y = torch.cat([layer(x.narrow(1, start, size)) for layer, start, size in places], dim=1)
         return take_channels(y, self.order) if self.reorder else y

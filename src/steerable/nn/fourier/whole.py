@@ -159,7 +159,7 @@ def _multiply(a: Tensor, b: Tensor, out: Tensor) -> None:
     """out = a @ b; a and b may be of lower precision."""
     if a.dtype == out.dtype:
         torch.bmm(a, b, out=out)
-    elif a.device.type == "cuda" and hasattr(torch.ops.aten.bmm, "dtype_out"):  # since torch 2.8
+    elif a.device.type == "cuda":
         torch.bmm(a, b, out.dtype, out=out)
     else:
         torch.bmm(a.to(out.dtype), b.to(out.dtype), out=out)
