@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import lightning
+import numpy as np
 import torch
+
+import steerable
 
 __all__ = ["environment"]
 
 
 def environment() -> dict[str, Any]:
     """Versions, hardware and the revision of the code."""
-    packages = ("steerable", "torch", "lightning", "numpy")
+    packages = {"steerable": steerable, "torch": torch, "lightning": lightning, "numpy": np}
     return {
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in packages},
+        "versions": {name: str(package.__version__) for name, package in packages.items()},
         "cpu": _processor(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "git": _revision(),
@@ -33,13 +36,6 @@ def _processor() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _revision() -> str | None:
