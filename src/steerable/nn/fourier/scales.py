@@ -43,8 +43,7 @@ def tf32_allowed(device: torch.device) -> bool:
     """Whether a dense convolution of float32 there would be carried out in TF32, which is torch's default."""
     if device.type != "cuda" or torch.version.cuda is None or torch.cuda.get_device_capability(device) < (8, 0):
         return False
-    precision = getattr(getattr(torch.backends.cudnn, "conv", None), "fp32_precision", None)  # since torch 2.9
-    return bool(torch.backends.cudnn.allow_tf32) if precision is None else precision == "tf32"
+    return bool(torch.backends.cudnn.conv.fp32_precision == "tf32")  # type: ignore[attr-defined]
 
 
 def room_for(matrices: Iterable[NDArray[np.float64]]) -> float:
