@@ -215,8 +215,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.busy:
         torch.set_num_threads(1)
-    if arguments.tf32 and arguments.dtype != "float32":
-        parser.error("--tf32 is for float32")
+    if arguments.tf32 and (arguments.dtype != "float32" or arguments.device == "cpu"):
+        parser.error("--tf32 is for float32 on a GPU")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = arguments.tf32
     dtype = "float32 (TF32)" if arguments.tf32 else arguments.dtype
     device = torch.device(arguments.device)

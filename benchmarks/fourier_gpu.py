@@ -98,6 +98,7 @@ def main() -> None:
     if not torch.cuda.is_available():
         console.print("This benchmark needs a CUDA device.")
         return
+    torch.backends.cudnn.allow_tf32 = arguments.tf32
     results = []
     for copies in arguments.copies:
         size = 640 // copies if copies in (20, 40, 80) else 8

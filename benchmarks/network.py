@@ -230,6 +230,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.record and (arguments.compile or not torch.cuda.is_available()):
         parser.error("--record is for a GPU, and without --compile")
+    if arguments.tf32 and (arguments.device == "cpu" or not torch.cuda.is_available()):
+        parser.error("--tf32 is for a GPU")
     if arguments.tf32:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     result = measure(arguments)

@@ -94,6 +94,7 @@ def _tuning_cells(found: list[dict[str, Any]]) -> list[str]:
 
 def _cells(found: list[dict[str, Any]], kind: str) -> list[str]:
     """The mean error, that of each seed, parameters and epochs; the mean is over the runs that did not diverge."""
+    found = sorted(found, key=lambda r: int(r["seed"]))
     seeds = ", ".join(f"{r['seed']}: {'diverged' if 'diverged' in r else f'{100 * r[kind]:.2f}'}" for r in found)
     ended = [r for r in found if "diverged" not in r]
     if not ended:
@@ -113,7 +114,8 @@ def summary() -> str:
         for name, title in names.items():
             found = [r for r in results if r["name"] == name]
             error, _, parameters, _ = _cells(found, "test_error")
-            lines.append(_row([labels, title, parameters, papers[name], error, str(len(found))]))
+            ended = sum("diverged" not in r for r in found)
+            lines.append(_row([labels, title, parameters, papers[name], error, str(ended)]))
     return "\n".join(lines)
 
 

@@ -252,6 +252,14 @@ def test_compiled_networks_hold_our_operators():
     assert {"steerable.fourier_conv.default", "steerable.capsule_affine.default"} <= held
 
 
+@pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
+def test_exported_networks_hold_operators_of_torch_only(training: bool):
+    net = small_net(D4).cuda().train(training)
+    program = torch.export.export(net, (torch.randn(2, 3, 8, 8, device="cuda"),))
+    held = {str(node.target) for node in program.graph.nodes}
+    assert not [name for name in held if name.startswith("steerable")]
+
+
 @pytest.mark.parametrize("gradients", [False, True])
 def test_backends_are_measured_as_recorded_graphs(gradients: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     runs: list[str] = []

@@ -91,6 +91,23 @@ def test_another_machine_version_or_thread_count_asks_anew(
     assert len(measurements) == 3
 
 
+def test_where_memory_is_short_the_choice_is_dense_for_this_process(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def too_large(layer: snn.Conv2d, x: Tensor, ahead: bool) -> str:
+        tried.append("once")
+        raise torch.cuda.OutOfMemoryError
+
+    monkeypatch.setattr(carrier, "_measure", too_large)
+    conv, x = layer(), field()
+    for _ in range(2):
+        torch.testing.assert_close(conv(x), conv.dense(x))
+    assert tried == ["once"]
+    assert not own_cache.exists()
+
+
 def test_a_real_measurement_is_not_seen_from_outside() -> None:
     conv, x = layer(), field(requires_grad=True)
     calls: list[object] = []

@@ -41,6 +41,8 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     modes = {module: module.training for module in network.modules()}
     hooks = [layer.register_forward_pre_hook(choose, with_kwargs=True) for layer in found]
     try:
+        for layer in found:  # what it is measured for here is not how this pass runs it
+            layer.backend = "dense"
         network.eval()  # running statistics stay as they are
         # Where a part of the network is compiled already, its graph would pass by the hooks.
         with torch.compiler.set_stance("force_eager"):
@@ -48,6 +50,8 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     finally:
         for hook in hooks:
             hook.remove()
+        for layer in found:
+            layer.backend = "auto"
         for module, mode in modes.items():
             module.training = mode
     for layer, choices in found.items():

@@ -162,6 +162,11 @@ class _StatisticsNorm(CapsuleNorm):
         return f"{super().extra_repr()}, momentum={self.momentum}, track_running_stats={self.track_running_stats}"
 
 
+def _compiled() -> bool:
+    """Whether a compiler is looking on that takes our operators; torch.export is to see torch's own."""
+    return torch.compiler.is_compiling() and not is_exported()
+
+
 class _SumOverProcesses(torch.autograd.Function):
     """Σ over the processes of ``torch.distributed``; so is its gradient."""
 
@@ -224,14 +229,13 @@ class BatchNorm2d(_StatisticsNorm):
             gradients = (self._affine_by_kernel, self._gradients_by_kernel) if has_kernel else by_hand
             y, centre, variance = fused_norm(x, self.weight, self.bias, self._affine, gradients)
         else:
-            affine = self._affine_by_kernel if has_kernel and torch.compiler.is_compiling() else self._affine
+            affine = self._affine_by_kernel if has_kernel and _compiled() else self._affine
             y, centre, variance = moments_norm(x, self.weight, self.bias, affine)
         return y, centre.unsqueeze(0), variance.unsqueeze(0), count
 
     def _normalise_by_running_statistics(self, x: Tensor) -> Tensor:
         has_kernel = HAS_TRITON and self.one_direction and self.reference.is_cuda
-        compiled = torch.compiler.is_compiling() and not is_exported()
-        if not (has_kernel and compiled) or self.running_mean is None or self.running_var is None:
+        if not (has_kernel and _compiled()) or self.running_mean is None or self.running_var is None:
             return super()._normalise_by_running_statistics(x)
         # A compiler would look up each capsule's numbers anew for every pixel. The kernel stands between.
         variance = self.segments.spread(self.running_var.unsqueeze(0)).squeeze(0)

@@ -16,7 +16,7 @@ from steerable.nn.channels import is_exported, is_traced, is_transformed
 from steerable.nn.fourier.choice import FEWEST_COPIES, MEASURED_FROM, Choice, by_rule, choice_store, measured, store_key
 from steerable.nn.fourier.function import fourier_conv
 from steerable.nn.fourier.plan import FourierPlan, fourier_plan
-from steerable.nn.fourier.scales import tf32_allowed
+from steerable.nn.fourier.scales import products_in_tf32, tf32_allowed
 from steerable.nn.fourier.tiles import tiles_available
 from steerable.nn.kernels import HAS_TRITON
 
@@ -87,6 +87,8 @@ class Carrier:
         half = device == "cuda" and _dtype_in_use(x) in (torch.bfloat16, torch.float16)
         if half and not ahead:  # starting its kernels one by one takes longer than it gains
             return "dense"
+        if device == "cuda" and not half and products_in_tf32() and not tf32_allowed(x.device):
+            return "dense"  # which rounds less
         if self.copies < FEWEST_COPIES["cuda half" if half else device] or type(layer.weight) is not nn.Parameter:
             return "dense"
         work = math.prod(_output_size(layer, x)) * len(x) * self.per_pixel
@@ -119,8 +121,13 @@ class Carrier:
             store = choice_store()
             found = store.get(name)
             if found is None:
-                found = _measure(layer, x, ahead)
-                store.put(name, found)
+                if x.is_cuda and torch.cuda.is_current_stream_capturing():  # nothing may be waited for
+                    return "dense"
+                try:
+                    found = _measure(layer, x, ahead)
+                    store.put(name, found)
+                except torch.cuda.OutOfMemoryError:  # a spectrum is taps times the input; another process may have room
+                    found = "dense"
             self._choices[key] = found
         return self._choices[key]
 

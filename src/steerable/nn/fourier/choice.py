@@ -36,7 +36,7 @@ Choice = Literal["dense", "fourier"]
 
 # Multiplications of the dense convolution; a smaller one is over before a choice pays.
 MEASURED_FROM = {"cpu": 20_000_000, "cuda": 20_000_000_000}
-# Of regular fields, in channels: a narrower layer has never been faster. GPUs multiply dense half floats fastest.
+# Channels / order of the group, of the narrower type: below these the Fourier form was never the faster one.
 FEWEST_COPIES = {"cpu": 12, "cuda": 32, "cuda half": 96}
 MARGIN = 0.97  # Fourier is chosen when it takes less than this share of the dense time
 REPEATS = 5

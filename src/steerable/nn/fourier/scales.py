@@ -2,7 +2,8 @@
 
 Rows and blocks are float16 there, which has three bits more than bfloat16, as many as TF32, but a short range. So each
 tensor is divided by a power of two that brings its largest number just below where sums of it could overflow. A number
-that is less than about 2^-24 of the largest one loses precision.
+that is less than about 2^-24 of the largest one loses precision. A tensor whose largest number is below 1e-30 or above
+1e30 is not divided.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Scale", "room_for", "spectrum_dtype", "tf32_allowed"]
+__all__ = ["Scale", "products_in_tf32", "room_for", "spectrum_dtype", "tf32_allowed"]
 
 _LARGEST_EXPONENT = 15  # of float16
 
@@ -41,9 +42,15 @@ def spectrum_dtype(x: Tensor) -> torch.dtype:
 
 def tf32_allowed(device: torch.device) -> bool:
     """Whether a dense convolution of float32 there would be carried out in TF32, which is torch's default."""
-    if device.type != "cuda" or torch.version.cuda is None or torch.cuda.get_device_capability(device) < (8, 0):
+    if device.type != "cuda" or torch.version.cuda is None or not torch.backends.cudnn.enabled:
         return False
-    return bool(torch.backends.cudnn.conv.fp32_precision == "tf32")  # type: ignore[attr-defined]
+    precision: str = torch.backends.cudnn.conv.fp32_precision  # type: ignore[attr-defined]
+    return precision == "tf32" and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def products_in_tf32() -> bool:
+    """Whether a product of float32 matrices on a GPU may be carried out in TF32."""
+    return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
 
 
 def room_for(matrices: Iterable[NDArray[np.float64]]) -> float:

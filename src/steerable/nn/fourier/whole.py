@@ -71,7 +71,7 @@ class WholeConvolution:
             top, left = padding
             x = F.pad(x, (left, left, top, top)) if any(padding) else x
             return spectrum, self._rows(x, spectrum, "single tap", scaled)
-        # Few beside the spectrum's: float32 is rounded once, there.
+        # x̂ is small beside the spectrum: float32 stays what it is, and is rounded once, there.
         dtype = x.dtype if x.dtype == torch.float32 else spectrum.dtype
         irreps = torch.empty(x.numel(), dtype=dtype, device=x.device)
         scale = self._rows(x, irreps, "irreps", scaled)

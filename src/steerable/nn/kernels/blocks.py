@@ -19,7 +19,6 @@ from steerable.nn.kernels.scales import unit_of
 __all__ = ["collect", "expand"]
 
 _STEP = 16  # of the sums
-_WARPS = 8  # with 4 each thread holds 160 registers, and few programs run side by side
 
 
 @triton.jit
@@ -142,7 +141,6 @@ def expand(weight: Tensor, tables: BlockTables, arrays: Arrays, dtype: torch.dty
         ROWS=ROWS_PER_PROGRAM,
         STEP=_STEP,
         ALIGN=tables.align,
-        num_warps=_WARPS,
     )
     return blocks
 
@@ -164,6 +162,5 @@ def collect(blocks: Tensor, tables: BlockTables, arrays: Arrays, scales: tuple[S
         COUNT=ROWS_PER_PROGRAM,
         STEP=_STEP,
         ALIGN=tables.align,
-        num_warps=_WARPS,
     )
     return weight
