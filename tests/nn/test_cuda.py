@@ -211,26 +211,30 @@ def test_half_precision_spans_the_range_of_bfloat16(scale: float):
         assert relative_error(b.float(), a.float()) < 1e-2
 
 
-def test_in_float32_the_faster_backend_is_found_without_being_asked_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    seen: list[str] = []
+@pytest.fixture
+def measurements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """One entry for each measurement that is made; Fourier always wins."""
+    made: list[str] = []
 
     def measured(dense, fourier, synchronise):
         dense(), fourier(), synchronise()
-        seen.append("both")
+        made.append("both")
         return "fourier"
 
     monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(carrier, "measured", measured)
+    return made
+
+
+def test_in_float32_the_faster_backend_is_found_without_being_asked_for(measurements: list[str]):
     conv = snn.Conv2d(st.FieldType(D4, "40*regular"), st.FieldType(D4, "32*regular"), 3, padding=1).cuda()
     x = torch.randn(256, 320, 16, 16, device="cuda")
     with torch.autocast("cuda", torch.bfloat16):
         conv(x)
-    assert not seen  # of half floats the dense form is faster unless kernels start by themselves
+    assert not measurements  # of half floats the dense form is faster unless kernels start by themselves
     for _ in range(2):
         y = conv(x)
-    assert seen == ["both"]
+    assert measurements == ["both"]
     expected = conv.dense(x)
     assert (y - expected).abs().max() < 1e-2 * expected.abs().max()  # TF32
 
@@ -261,23 +265,15 @@ def test_exported_networks_hold_operators_of_torch_only(training: bool):
 
 
 @pytest.mark.parametrize("gradients", [False, True])
-def test_backends_are_measured_as_recorded_graphs(gradients: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    runs: list[str] = []
-
-    def measured(dense, fourier, synchronise):
-        dense(), fourier(), synchronise()
-        runs.append("both")
-        return "fourier"
-
-    monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(carrier, "measured", measured)
+@pytest.mark.parametrize("half", [False, True], ids=["float32", "autocast"])
+def test_backends_are_measured_once_as_recorded_graphs(gradients: bool, half: bool, measurements: list[str]):
     types = st.FieldType(D4, "96*regular"), st.FieldType(D4, "100*regular")
     net = snn.Sequential(snn.Conv2d(*types, 3, padding=1), snn.ReLU(types[1]), snn.Conv2d(*types[::-1], 3, padding=1))
     net = net.cuda().to(memory_format=torch.channels_last)
     x = torch.randn(128, 768, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
-    with torch.set_grad_enabled(gradients), torch.autocast("cuda", torch.bfloat16):
+    with torch.set_grad_enabled(gradients), torch.autocast("cuda", torch.bfloat16, enabled=half):
         found = snn.choose_backends(net, x)
         assert found == {"0": "fourier", "2": "fourier"}
-        assert runs == ["both", "both"]
+        assert measurements == ["both", "both"]
         y = net(x)
     assert torch.isfinite(y).all()
