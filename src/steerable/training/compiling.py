@@ -13,7 +13,7 @@ __all__ = ["CompiledNetwork"]
 class CompiledNetwork:
     """Runs a network like the network itself: compiled for the shape of the first batch, as it is for others.
 
-    A second shape would be compiled a second time, for a minute of work that comes once an epoch.
+    A second shape would be compiled as well: a minute of waiting, for one batch of an epoch.
     """
 
     def __init__(self, network: nn.Module) -> None:
