@@ -64,10 +64,22 @@ def test_strides_are_exact_on_odd_sizes_and_warn_on_even_ones() -> None:
 
 def test_the_papers_head_is_not_invariant_and_says_so() -> None:
     net = models.resnet(8, 1)
-    with pytest.raises(TypeError, match="its scores are not invariant"):
+    with pytest.raises(TypeError, match="invariant under nothing has no output type of D4"):
         _ = net.out_type
     with pytest.raises(TypeError, match="a plain linear layer mixes the channels"):
         st.typecheck(net, size=16)
+
+
+@pytest.mark.parametrize(("group", "stream"), [("D4", None), ("D4", IRREPS), ("D2", "regular"), ("D1", "regular + A2")])
+def test_a_mirror_head_sees_turns_but_not_left_and_right(group: str, stream: str | None) -> None:
+    net = models.resnet(8, 1, group=group, stream=stream, head="mirror").double().eval()
+    x = torch.randn(2, 3, 16, 16, dtype=torch.float64)
+    with torch.no_grad():
+        y, mirrored, turned = net(x), net(x.flip(-1)), net(x.flip(-1, -2))
+    torch.testing.assert_close(mirrored, y, rtol=1e-12, atol=1e-12)
+    assert (turned - y).abs().max() > 1e-3
+    with pytest.raises(TypeError, match=f"invariant under m alone has no output type of {group}"):
+        _ = net.out_type
 
 
 @pytest.mark.parametrize("name", ["resnet", "plain_resnet"])
@@ -107,7 +119,12 @@ def test_equal_parameters() -> None:
         ("resnet", {"copys": 1}, "resnet has no option `copys`. Did you mean `copies`"),
         ("resnet", {"depth": 9}, "has a depth of 6·blocks"),
         ("resnet", {"downsampling": "skip"}, "downsampling is one of pool, stride; got 'skip'"),
-        ("resnet", {"head": "tail"}, "head is one of linear, invariant, max; got 'tail'"),
+        ("resnet", {"head": "tail"}, "head is one of linear, mirror, invariant, max; got 'tail'"),
+        (
+            "resnet",
+            {"head": "mirror", "group": "C4"},
+            "head='mirror' is for groups with the mirror image m; C4 has none",
+        ),
         ("resnet", {"num_classes": 0}, "num_classes is at least 1, got 0"),
         ("plain_resnet", {"depth": 10}, "depth is 6·blocks"),
         ("plain_resnet", {"width": 0}, "are at least 1; got 0"),

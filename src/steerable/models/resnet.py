@@ -17,7 +17,7 @@ from steerable.plans import BlockPlan, network_nonlinearity, resnet_plan
 __all__ = ["Downsampling", "Head", "ResNet", "resnet"]
 
 Downsampling = Literal["pool", "stride"]
-Head = Literal["linear", "invariant", "max"]
+Head = Literal["linear", "mirror", "invariant", "max"]
 
 
 class ResNet(SavedModel, nn.Module):
@@ -36,7 +36,8 @@ class ResNet(SavedModel, nn.Module):
         downsampling: ``"pool"`` averages 2×2 pixels before a stage, exact on even sizes; ``"stride"`` is the paper's
             strided convolution, exact on odd sizes.
         head: ``"linear"`` is the paper's, linear on all channels and not invariant; ``"invariant"`` is the equivariant
-            map to scalars; ``"max"`` takes the largest channel of each capsule first.
+            map to scalars; ``"max"`` takes the largest channel of each capsule first; ``"mirror"`` is invariant under
+            the element m alone, left and right, for pictures that stand upright.
     """
 
     def __init__(
@@ -77,13 +78,16 @@ class ResNet(SavedModel, nn.Module):
         )
         self.num_classes = num_classes
         self.head = _head(head, self.features.out_type, num_classes)
-        self.invariant = head != "linear"
+        self.invariant_under = {"linear": "nothing", "mirror": "m alone"}.get(head, self.group.name)
 
     @property
     def out_type(self) -> FieldType:
-        """The type of the scores; a linear head on all channels has none."""
-        if not self.invariant:
-            raise TypeError("a network with head='linear' has no output type: its scores are not invariant.")
+        """The type of the scores, where these are invariant under the whole group."""
+        if self.invariant_under != self.group.name:
+            raise TypeError(
+                f"a network whose scores are invariant under {self.invariant_under} has no output type of "
+                f"{self.group.name}. head='invariant' and head='max' have one."
+            )
         return FieldType(self.group, [(self.num_classes, self.group.trivial)])
 
     def forward(self, x: Tensor) -> Tensor:
@@ -146,6 +150,15 @@ def _head(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:
         return nn.Linear(field_type.channels, num_classes)
     if kind == "invariant":
         return snn.Linear(field_type, FieldType(field_type.group, [(num_classes, field_type.group.trivial)]))
+    if kind == "mirror":
+        if "m" not in field_type.group.elements:
+            raise ValueError(
+                f"head='mirror' is for groups with the mirror image m; {field_type.group.name} has none. "
+                "Use a dihedral group, or head='linear'."
+            )
+        upright = snn.Restrict(field_type, ["e", "m"])
+        scores = FieldType(upright.out_type.group, [(num_classes, upright.out_type.group.trivial)])
+        return snn.Sequential(upright, snn.Linear(upright.out_type, scores))
     if kind == "max":
         pool = snn.GroupPool(field_type, "max")
         return nn.Sequential(pool, nn.Linear(pool.out_type.channels, num_classes))
