@@ -108,16 +108,20 @@ def test_fields_that_do_not_vary_are_normalised(dtype: torch.dtype, memory_forma
     x = torch.randn(3, norm.in_type.channels, 4, 5)
     x[:, :5] = 0  # the A2 fields and a part of a regular one
     x[:, -1] = 3
+    upstream = torch.randn_like(x)
     results = []
     for device, kind in (("cpu", torch.float64), ("cuda", dtype)):
         module = copy.deepcopy(norm).to(device, torch.promote_types(kind, torch.float32))
         leaf = x.to(dtype).to(device, kind, memory_format=memory_format).requires_grad_()
         y = module(leaf)
-        y.square().sum().backward()
+        (y * upstream.to(device)).sum().backward()
         results.append([t.detach().double().cpu() for t in (y, leaf.grad, module.running_mean, module.running_var)])
     tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
+    # The rounding of a mean of 3 is divided by the root of the norm's ε.
+    rounding = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
+    amplified = 8 * 3 * rounding / norm.eps**0.5
     for a, b in zip(*results, strict=True):
-        assert (a - b).abs().max() <= tolerance * a.abs().max()
+        assert (a - b).abs().max() <= tolerance * a.abs().max() + amplified
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:TensorFloat32")  # inductor's own
@@ -274,6 +278,6 @@ def test_backends_are_measured_once_as_recorded_graphs(gradients: bool, half: bo
     with torch.set_grad_enabled(gradients), torch.autocast("cuda", torch.bfloat16, enabled=half):
         found = snn.choose_backends(net, x)
         assert found == {"0": "fourier", "2": "fourier"}
-        assert measurements == ["both", "both"]
+        assert measurements == ["both"] * (4 if gradients else 2)  # a step and a forward pass each
         y = net(x)
     assert torch.isfinite(y).all()

@@ -241,13 +241,46 @@ def test_backends_are_settled_for_all_inputs_of_a_layer(slower_at: int | None, m
     found = snn.choose_backends(network, x)
     assert found == {"shared": "fourier" if slower_at is None else "dense", "strided": "dense"}
     assert [network.shared.backend, network.strided.backend] == list(found.values())
-    assert seen == [6, 2]
+    assert seen == [6, 6, 2, 2]  # a step and a forward pass each
     assert network.training
     assert not network.norm.training
     assert all(torch.equal(value, statistics[key]) for key, value in network.state_dict().items())
     settled = network(x)
     network.shared.backend = "dense"
     torch.testing.assert_close(network(x), settled)
+
+
+@pytest.mark.parametrize("faster", ["dense", "fourier"], ids=lambda name: f"steps {name}")
+def test_steps_and_forward_passes_may_take_different_backends(faster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    slower = {"dense": "fourier", "fourier": "dense"}[faster]
+    monkeypatch.setattr(carrier, "_measure", lambda layer, x, ahead: faster if torch.is_grad_enabled() else slower)
+    conv, x = layer(), field()
+    assert snn.choose_backends(conv, x) == {"": faster}
+    held: list[str] = []
+
+    def look(graph: torch.fx.GraphModule, inputs: object) -> torch.fx.GraphModule:
+        names = {str(node.target) for node in graph.graph.nodes}
+        held.append("fourier" if "steerable.fourier_conv.default" in names else "dense")
+        return graph
+
+    torch.compiler.reset()
+    run = torch.compile(conv, backend=look, fullgraph=True)
+    y = run(x)
+    with torch.no_grad():
+        assert chosen(conv, x) == slower
+        torch.testing.assert_close(run(x), y)
+    assert chosen(conv, x) == faster
+    assert held == [faster, slower]
+    conv.backend = faster  # what a user says holds for both
+    assert conv.carrier.without_gradients is None
+
+
+def test_forward_passes_alone_are_compared_where_no_gradients_are_recorded(measurements: list[str]) -> None:
+    conv = layer()
+    with torch.no_grad():
+        assert snn.choose_backends(conv, field()) == {"": "fourier"}
+    assert measurements == ["fourier"]
+    assert conv.carrier.without_gradients is None
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # dynamo's own

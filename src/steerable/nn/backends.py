@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from steerable.nn.conv import Conv2d
+from steerable.nn.fourier.choice import Choice
 
 __all__ = ["choose_backends"]
 
@@ -16,12 +17,13 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     """Give each convolution with ``backend="auto"`` the faster one for what ``network(*inputs, **options)`` brings it.
 
     ``torch.compile`` can measure nothing, and carries out ``"auto"`` densely; so call this first. The inputs should be
-    as in use: their shape, device, autocast. Where gradients are recorded whole steps are compared, else forward
-    passes; on a GPU its own time, for a compiled or recorded network runs ahead of it. A layer that inputs of different
-    shapes reach takes the Fourier form only where it is faster for all of them; one that none reaches stays as it is.
+    as in use: their shape, device, autocast. Forward passes are compared, and where gradients are recorded whole steps
+    as well: a layer may then take one backend in training and the other in evaluation. On a GPU it is its own time that
+    counts, for a compiled or recorded network runs ahead of it. A layer that inputs of different shapes reach takes the
+    Fourier form only where it is faster for all of them; one that none reaches stays as it is.
 
     Returns:
-        The backend of each layer that had none, by its name.
+        The backend of each layer that had none, by its name; where gradients are recorded, that of whole steps.
 
     >>> from steerable import FieldType, dihedral
     >>> layer = Conv2d(FieldType(dihedral(4), "regular"), FieldType(dihedral(4), "regular"), 3)
@@ -31,17 +33,20 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     waiting = {name: m for name, m in network.named_modules() if isinstance(m, Conv2d) and m.backend == "auto"}
     if not waiting:
         return {}
-    found: dict[Conv2d, set[str]] = {layer: set() for layer in waiting.values()}
+    for_steps: dict[Conv2d, set[Choice]] = {layer: set() for layer in waiting.values()}
+    for_passes: dict[Conv2d, set[Choice]] = {layer: set() for layer in waiting.values()}
 
     def choose(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         x = args[0] if args else kwargs.get("x")
         if isinstance(layer, Conv2d) and isinstance(x, Tensor) and x.ndim == 4:
-            found[layer].add(layer.carrier.choose(layer, x, ahead=True) if layer.carrier.possible else "dense")
+            for_steps[layer].add(_faster(layer, x))
+            with torch.no_grad():
+                for_passes[layer].add(_faster(layer, x))
 
     modes = {module: module.training for module in network.modules()}
-    hooks = [layer.register_forward_pre_hook(choose, with_kwargs=True) for layer in found]
+    hooks = [layer.register_forward_pre_hook(choose, with_kwargs=True) for layer in for_steps]
     try:
-        for layer in found:  # what it is measured for here is not how this pass runs it
+        for layer in for_steps:  # what it is measured for here is not how this pass runs it
             layer.backend = "dense"
         network.eval()  # running statistics stay as they are
         # Where a part of the network is compiled already, its graph would pass by the hooks.
@@ -50,11 +55,27 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     finally:
         for hook in hooks:
             hook.remove()
-        for layer in found:
+        for layer in for_steps:
             layer.backend = "auto"
         for module, mode in modes.items():
             module.training = mode
-    for layer, choices in found.items():
+    for layer, choices in for_steps.items():
         if choices:
-            layer.backend = "fourier" if choices == {"fourier"} else "dense"
+            _settle(layer, _common(choices), _common(for_passes[layer]))
     return {name: layer.backend for name, layer in waiting.items()}
+
+
+def _faster(layer: Conv2d, x: Tensor) -> Choice:
+    return layer.carrier.choose(layer, x, ahead=True) if layer.carrier.possible else "dense"
+
+
+def _common(choices: set[Choice]) -> Choice:
+    return "fourier" if choices == {"fourier"} else "dense"
+
+
+def _settle(layer: Conv2d, step: Choice, forward_pass: Choice) -> None:
+    layer.backend = step
+    if forward_pass != step:
+        layer.carrier.without_gradients = forward_pass
+        if forward_pass == "fourier":
+            layer.carrier.prepare(layer)

@@ -41,6 +41,7 @@ class Carrier:
 
     def __init__(self, backend: str, layer: Conv2d) -> None:
         self.backend = checked_backend(backend)
+        self.without_gradients: Choice | None = None  # another backend where none are recorded: a forward pass alone
         self.possible = layer.stride == (1, 1) and layer.groups == 1 and layer.plan.parameters > 0
         order = layer.in_type.group.order
         self.copies = min(layer.in_type.channels, layer.out_type.channels) / order if order > 1 else 0.0
@@ -65,9 +66,11 @@ class Carrier:
 
     def takes_fourier(self, layer: Conv2d, x: Tensor) -> bool:
         """Whether this input is carried out by the Fourier form."""
-        if self.backend == "dense" or is_traced(x) or not self.possible:
+        alone = self.without_gradients is not None and not torch.is_grad_enabled()
+        backend = self.without_gradients if alone else self.backend
+        if backend == "dense" or is_traced(x) or not self.possible:
             return False
-        if self.backend == "fourier":
+        if backend == "fourier":
             return self.plan is not None and _fits_input(layer, x)
         if torch.compiler.is_compiling():
             return False
@@ -82,17 +85,19 @@ class Carrier:
         ``ahead``: as it runs in a compiled or recorded network, where a GPU need not wait for Python.
         """
         device = x.device.type
-        if device not in MEASURED_FROM or not _has_kernels(device):
+        # What is quickly told comes first: a small layer is over in the time of a few questions.
+        if self.copies < FEWEST_COPIES.get(device, math.inf):
+            return "dense"
+        height, width = _output_size(layer, x)
+        work = len(x) * height * width * self.per_pixel
+        if work < MEASURED_FROM[device] or not _has_kernels(device):
             return "dense"
         half = device == "cuda" and _dtype_in_use(x) in (torch.bfloat16, torch.float16)
-        if half and not ahead:  # starting its kernels one by one takes longer than it gains
-            return "dense"
+        if half and (not ahead or self.copies < FEWEST_COPIES["cuda half"]):
+            return "dense"  # without ``ahead`` starting its kernels one by one takes longer than it gains
         if device == "cuda" and not half and products_in_tf32() and not tf32_allowed(x.device):
             return "dense"  # which rounds less
-        if self.copies < FEWEST_COPIES["cuda half" if half else device] or type(layer.weight) is not nn.Parameter:
-            return "dense"
-        work = math.prod(_output_size(layer, x)) * len(x) * self.per_pixel
-        if work < MEASURED_FROM[device] or not _fits_input(layer, x):
+        if type(layer.weight) is not nn.Parameter or not _fits_input(layer, x):
             return "dense"
         if torch.are_deterministic_algorithms_enabled():
             return by_rule(self.copies, layer.plan.taps, work) if device == "cpu" else "dense"
