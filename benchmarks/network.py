@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from convolution import processor
@@ -41,8 +41,8 @@ class Contestant:
         if device.type == "cuda":
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimiser = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
-        self.call: Callable[[Tensor], Tensor] = torch.compile(self.net) if arguments.compile else self.net
-        self.in_training = RecordedNetwork(self.net) if arguments.record else self.call
+        self.call = cast(nn.Module, torch.compile(self.net)) if arguments.compile else self.net
+        self.in_training = RecordedNetwork(self.call) if arguments.record else self.call
 
     def train_step(self, x: Tensor, y: Tensor) -> None:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
@@ -183,7 +183,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> Table:
     case = result["case"]
-    how = "compiled" if case["compile"] else "recorded" if case["record"] else "eager"
+    how = " and ".join(how for how, said in (("compiled", "compile"), ("recorded", "record")) if case[said]) or "eager"
     lines = Table(
         title=f"{case['depth']} layers, ({20 * case['copies']}, {8 * case['copies']}), batch {case['batch']}, "
         f"{case['size']}², {result['precision']}, {how}, {result['hardware']}"
@@ -222,14 +222,14 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=5, help="how often each network takes its turn on a CPU")
     parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--record", action="store_true", help="training steps as CUDA graphs, in place of --compile")
+    parser.add_argument("--record", action="store_true", help="training steps as CUDA graphs")
     parser.add_argument("--tf32", action="store_true", help="on a GPU float32 in place of bfloat16, with TF32 allowed")
     parser.add_argument("--backend", default="auto", choices=["auto", "dense", "fourier"], help="of the convolutions")
     parser.add_argument("--device")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    if arguments.record and (arguments.compile or not torch.cuda.is_available()):
-        parser.error("--record is for a GPU, and without --compile")
+    if arguments.record and not torch.cuda.is_available():
+        parser.error("--record is for a GPU")
     if arguments.tf32 and (arguments.device == "cpu" or not torch.cuda.is_available()):
         parser.error("--tf32 is for a GPU")
     if arguments.tf32:

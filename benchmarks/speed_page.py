@@ -87,7 +87,8 @@ def kernel_table(results: dict[str, Any]) -> list[str]:
 
 
 def _how(case: dict[str, Any]) -> str:
-    return "compiled" if case["compile"] else "recorded" if case.get("record") else "eager"
+    ways = (("compiled", "compile"), ("recorded", "record"))
+    return " and ".join(how for how, said in ways if case.get(said)) or "eager"
 
 
 def _machine(results: dict[str, Any]) -> str:

@@ -22,7 +22,14 @@ SUMMARY = [
     (
         "cifar10_2k_plus",
         "2,000 +",
-        {"mixed": "steerable, mixed capsules", "regular": "steerable, regular", "plain": "plain ResNet"},
+        {
+            "mixed": "steerable, mixed capsules",
+            "regular": "steerable, regular",
+            "qm only": "steerable, one quotient (qm)",
+            "irreps": "steerable, irreps",
+            "E only": "steerable, one irrep (E)",
+            "plain": "plain ResNet",
+        },
     ),
     (
         "cifar10_4k",

@@ -27,15 +27,17 @@ def test_a_run_without_a_gpu_refuses_them(tmp_path: Path) -> None:
 
 
 @needs_gpu
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:TensorFloat32")  # inductor's own
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "bfloat16"])
-def test_recorded_steps_are_those_of_the_network(half: bool) -> None:
+def test_recorded_steps_are_those_of_the_network(half: bool, compiled: bool) -> None:
     """Over batches of two shapes in turns: losses, gradients and running statistics."""
     torch.manual_seed(0)
     network = build_model("resnet", depth=8, copies=2, in_channels=3, num_classes=5).cuda()
     network = network.to(memory_format=torch.channels_last)
     other = copy.deepcopy(network)
-    recorded = RecordedNetwork(other)
-    for size in (8, 8, 3, 8, 3):
+    recorded = RecordedNetwork(torch.compile(other) if compiled else other)
+    for size in (8, 8, 8) if compiled else (8, 8, 3, 8, 3):
         x = torch.randn(size, 3, 16, 16, device="cuda").contiguous(memory_format=torch.channels_last)
         labels = torch.arange(size, device="cuda") % 5
         losses = []
