@@ -153,7 +153,7 @@ def interleaved(
 
 
 def summary(times: list[float]) -> dict[str, float]:
-    low, middle, high = statistics.quantiles(times, n=4)
+    low, middle, high = statistics.quantiles(times, n=4) if len(times) > 1 else 3 * times
     return {"median_ms": middle, "low_ms": low, "high_ms": high}
 
 
@@ -228,11 +228,15 @@ def main() -> None:
     table.caption = "first four columns of times: forward; last four: forward and backward"
     results = []
     console = Console(width=150)
-    for case in cases():
-        if arguments.only in case.name:
-            results.append(measure(case, arguments))
-            table.add_row(*row(results[-1]))
-            console.print(" ".join(row(results[-1])).replace("[bold]", "").replace("[/bold]", ""))
+    chosen = [case for case in cases() if arguments.only in case.name]
+    if not chosen:
+        parser.error(
+            f"no case has {arguments.only!r} in its name; there are {', '.join(case.name for case in cases())}"
+        )
+    for case in chosen:
+        results.append(measure(case, arguments))
+        table.add_row(*row(results[-1]))
+        console.print(" ".join(row(results[-1])).replace("[bold]", "").replace("[/bold]", ""))
     console.print(table)
     if find_spec("escnn") is None:
         console.print(ESCNN_HINT)

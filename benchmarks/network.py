@@ -109,8 +109,14 @@ def peak_memory(contestant: Contestant, x: Tensor, y: Tensor) -> int | None:
 
 
 def summary(times: list[float]) -> dict[str, float]:
-    low, middle, high = statistics.quantiles(times, n=4)
+    low, middle, high = statistics.quantiles(times, n=4) if len(times) > 1 else 3 * times
     return {"median_ms": middle, "low_ms": low, "high_ms": high}
+
+
+def backends(layer: snn.Conv2d) -> str:
+    """What a layer was given, also where evaluation has another one."""
+    other = layer.carrier.without_gradients
+    return layer.backend if other is None else f"{layer.backend}, without gradients {other}"
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -122,9 +128,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         start = time.perf_counter()
         steerable = models.resnet(depth, n)
         builds.append(time.perf_counter() - start)
-    for layer in steerable.modules():
-        if isinstance(layer, snn.Conv2d):
-            layer.backend = arguments.backend
+    convolutions = {name: layer for name, layer in steerable.named_modules() if isinstance(layer, snn.Conv2d)}
+    for layer in convolutions.values():
+        layer.backend = arguments.backend
     plain = models.plain_resnet(depth, 20 * n, inner=8 * n, crelu=True)
     x = torch.randn(arguments.batch, 3, arguments.size, arguments.size, device=device)
     x = x.contiguous(memory_format=torch.channels_last) if device.type == "cuda" else x
@@ -147,7 +153,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "versions": {"torch": torch.__version__, "steerable": __version__, "python": platform.python_version()},
         "precision": "bfloat16" if in_half(device, arguments) else "float32 (TF32)" if arguments.tf32 else "float32",
         "build_s": {"cold": builds[0], "warm": builds[1]},
-        "backends": {name: layer.backend for name, layer in steerable.named_modules() if isinstance(layer, snn.Conv2d)},
+        "backends": {name: backends(layer) for name, layer in convolutions.items()},
         "networks": {},
     }
     for name, contestant in contestants.items():

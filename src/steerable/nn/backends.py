@@ -18,12 +18,13 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
 
     ``torch.compile`` can measure nothing, and carries out ``"auto"`` densely; so call this first. The inputs should be
     as in use: their shape, device, autocast. Forward passes are compared, and where gradients are recorded whole steps
-    as well: a layer may then take one backend in training and the other in evaluation. On a GPU it is its own time that
-    counts, for a compiled or recorded network runs ahead of it. A layer that inputs of different shapes reach takes the
-    Fourier form only where it is faster for all of them; one that none reaches stays as it is.
+    as well: a layer may then take one backend for steps and another under ``torch.no_grad()``. On a GPU it is its own
+    time that counts, for a compiled or recorded network runs ahead of it. A layer that inputs of different shapes reach
+    takes the Fourier form only where it is faster for all of them; one that none reaches stays as it is.
 
     Returns:
-        The backend of each layer that had none, by its name; where gradients are recorded, that of whole steps.
+        The backend of each layer that had none, by its name; where gradients are recorded, that of whole steps. A
+        layer's ``repr`` tells both.
 
     >>> from steerable import FieldType, dihedral
     >>> layer = Conv2d(FieldType(dihedral(4), "regular"), FieldType(dihedral(4), "regular"), 3)

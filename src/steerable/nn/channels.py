@@ -49,8 +49,20 @@ def is_exported() -> bool:
 def is_transformed(x: Tensor) -> bool:
     """Whether torch.func or forward-mode differentiation is at work, which know plain operations only."""
     if torch.compiler.is_compiling():
-        return False
+        return _transforms_at_work()
     return torch._C._functorch.is_functorch_wrapped_tensor(x) or torch.autograd.forward_ad._current_level >= 0
+
+
+def _transforms_at_work() -> bool:
+    """The same for all tensors, while a compiler looks on.
+
+    Its tensors are no wrapped ones, but it enters the transforms that it follows, and compiles anew under others.
+    """
+    return torch._C._functorch.peek_interpreter_stack() is not None or torch.autograd.forward_ad._current_level >= 0
+
+
+# What torch.compiler.assume_constant_result does, without importing a compiler: ask at compile time, keep the answer.
+_transforms_at_work._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def take_channels(x: Tensor, index: Tensor) -> Tensor:

@@ -68,7 +68,7 @@ class Carrier:
         """Whether this input is carried out by the Fourier form."""
         alone = self.without_gradients is not None and not torch.is_grad_enabled()
         backend = self.without_gradients if alone else self.backend
-        if backend == "dense" or is_traced(x) or not self.possible:
+        if backend == "dense" or is_traced(x) or x.is_meta or not self.possible:
             return False
         if backend == "fourier":
             return self.plan is not None and _fits_input(layer, x)
@@ -97,7 +97,11 @@ class Carrier:
             return "dense"  # without ``ahead`` starting its kernels one by one takes longer than it gains
         if device == "cuda" and not half and products_in_tf32() and not tf32_allowed(x.device):
             return "dense"  # which rounds less
-        if type(layer.weight) is not nn.Parameter or not _fits_input(layer, x):
+        plain = type(layer.weight) is nn.Parameter and type(x) in (
+            Tensor,
+            nn.Parameter,
+        )  # others may not compute at all
+        if not plain or not _fits_input(layer, x):
             return "dense"
         if torch.are_deterministic_algorithms_enabled():
             return by_rule(self.copies, layer.plan.taps, work) if device == "cpu" else "dense"
@@ -168,7 +172,7 @@ class Carrier:
         self._kept = None
         if state is None or self.plan is None:
             return None, bias
-        blocks = self.plan.forward.expand(layer.weight.detach()).to(dtype)
+        blocks = self.plan.forward.expand(layer.weight.detach().to(dtype))
         self._kept = ((state, dtype), layer._snapshot(), blocks, bias)
         return blocks, bias
 
@@ -188,7 +192,8 @@ def _fits_input(layer: Conv2d, x: Tensor) -> bool:
     same = x.dtype == layer.weight.dtype or (
         torch.is_autocast_enabled(x.device.type) and torch.float64 not in (x.dtype, layer.weight.dtype)
     )
-    return same and x.is_floating_point() and x.device == layer.weight.device and min(_output_size(layer, x)) > 0
+    sizes = (*x.shape[2:], *_output_size(layer, x))
+    return same and x.is_floating_point() and x.device == layer.weight.device and min(sizes) > 0
 
 
 def _has_kernels(device: str) -> bool:

@@ -113,7 +113,7 @@ class ChoiceStore:
             return {}
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         if not isinstance(content, Mapping) or content.get("format") != FORMAT:
             return {}
@@ -138,7 +138,7 @@ def cache_folder() -> Path | None:
     """Where this user's programs keep what they can compute again; None where it was switched off."""
     named = os.environ.get("STEERABLE_CACHE_DIR")
     if named is not None:
-        return Path(named) if named else None
+        return Path(named).expanduser() if named else None
     try:
         home = Path.home()
     except RuntimeError:  # no home folder

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from steerable.nn.channels import in_channels_last
 from steerable.nn.fourier.execution import convolve, gradients, reference_gradients
 from steerable.nn.fourier.plan import FourierPlan, plan_by_key
 
@@ -54,6 +55,11 @@ def _conv(
     dilation: Sequence[int],
 ) -> Tensor:
     plan = plan_by_key(key)
+    if torch.autograd.forward_ad._current_level >= 0:  # torch would take the missing derivative for zero
+        raise NotImplementedError(
+            "a compiled Fourier convolution has no forward-mode derivative. Compile the function that takes it, or set "
+            "the layer's backend to 'dense'."
+        )
     with _without_autocast(x):
         y = convolve(plan, x.detach(), weight.detach(), bias, _pair(padding), _pair(dilation), blocks)
         return y.contiguous(memory_format=_memory_format(x))
@@ -111,6 +117,7 @@ def _gradient_shapes(
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     x, weight, bias, _, ctx.key, ctx.padding, ctx.dilation = inputs
+    ctx.plan = plan_by_key(ctx.key)  # which lives as long as the backward pass may come, also when its layer is gone
     ctx.save_for_backward(x, weight)
     ctx.has_bias = bias is not None
 
@@ -120,8 +127,8 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     wanted = (ctx.needs_input_grad[0], ctx.needs_input_grad[1])
     for_x = for_weight = for_bias = None
     if torch.is_grad_enabled():  # this pass will be differentiated itself
-        plan, padding, dilation = plan_by_key(ctx.key), _pair(ctx.padding), _pair(ctx.dilation)
-        for_x, for_weight = reference_gradients(plan, gradient, x, weight, padding, dilation, wanted)
+        padding, dilation = _pair(ctx.padding), _pair(ctx.dilation)
+        for_x, for_weight = reference_gradients(ctx.plan, gradient, x, weight, padding, dilation, wanted)
     elif any(wanted):
         of_x, of_weight = _gradients(gradient, x, weight, ctx.key, ctx.padding, ctx.dilation, wanted)
         for_x, for_weight = of_x if wanted[0] else None, of_weight if wanted[1] else None
@@ -135,8 +142,7 @@ _conv.register_autograd(_backward, setup_context=_remember)
 
 def _memory_format(x: Tensor) -> torch.memory_format:
     """In which an operation on x answers: a compiler must know it beforehand."""
-    last = x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
-    return torch.channels_last if last else torch.contiguous_format
+    return torch.channels_last if in_channels_last(x) else torch.contiguous_format
 
 
 def _pair(values: Sequence[int]) -> Pair:
