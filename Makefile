@@ -27,7 +27,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo tour test lint types tests doctests docs browser format bench clean
+.PHONY: help install demo tour test lint types tests doctests docs browser format bench bench-gpu clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -78,7 +78,19 @@ format: $(STAMP)
 bench: $(STAMP)
 	@$(BIN)/python benchmarks/foundation.py --json $(OUT)/benchmarks/foundation.json
 	@$(BIN)/python benchmarks/convolution.py --json $(OUT)/benchmarks/convolution.json
-	@$(BIN)/python benchmarks/network.py --copies 8 --batch 32 --json $(OUT)/benchmarks/network.json
+	@$(BIN)/python benchmarks/network.py --device cpu --batch 16 --json $(OUT)/benchmarks/network.json
+	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; \
+	then $(MAKE) --no-print-directory bench-gpu; else echo 'No GPU here: make bench-gpu is left out.'; fi
+
+bench-gpu: $(STAMP)
+	@$(BIN)/python benchmarks/convolution.py --device cuda --dtype bfloat16 --batch 128 --json $(OUT)/benchmarks/convolution-bf16.json
+	@$(BIN)/python benchmarks/convolution.py --device cuda --tf32 --batch 128 --json $(OUT)/benchmarks/convolution-tf32.json
+	@$(BIN)/python benchmarks/fourier_gpu.py --json $(OUT)/benchmarks/fourier.json
+	@$(BIN)/python benchmarks/fourier_gpu.py --tf32 --json $(OUT)/benchmarks/fourier-tf32.json
+	@$(BIN)/python benchmarks/network.py --json $(OUT)/benchmarks/network-eager.json
+	@$(BIN)/python benchmarks/network.py --compile --json $(OUT)/benchmarks/network-compiled.json
+	@$(BIN)/python benchmarks/network.py --compile --tf32 --json $(OUT)/benchmarks/network-tf32.json
+	@$(BIN)/python benchmarks/network.py --depth 20 --copies 8 --record --json $(OUT)/benchmarks/network-recorded.json
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from steerable.errors import did_you_mean
+from steerable.training.atomic import write_json
 from steerable.training.config import RunConfig
 from steerable.training.divergence import DivergenceError
 from steerable.training.recipes import load_recipe
 from steerable.training.run import environment, train
+from steerable.training.sizing import count_parameters
 
 # A setting that is misspelt or misplaced must not go unnoticed: without its `evaluate`, tuning would see test images.
 _RUN_OR_ALL = {"labels", "validation", "recipe"}
@@ -33,7 +35,13 @@ _RUN = _RUN_OR_ALL | {"name", "paper", "model", "seeds"}
 
 
 def check_keys(experiment: dict[str, Any]) -> None:
-    """Refuse settings that no part of an experiment.toml has."""
+    """Refuse settings that no part of an experiment.toml has, and what would be found out only hours later."""
+    for part in ("claim", "common", "runs"):
+        if part not in experiment:
+            raise ValueError(f"an experiment.toml has `{part}`; this one has none.")
+    names = [run["name"] for run in experiment["runs"]]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"two runs of an experiment.toml are called {repeated[0]!r}; their results would be mixed up.")
     parts = [("the top", experiment, {"claim", "evaluate", "common", "runs"}), ("[common]", experiment["common"], _ALL)]
     for place, given, known in [*parts, *(("[[runs]]", run, _RUN) for run in experiment["runs"])]:
         for key in given.keys() - known:
@@ -75,6 +83,25 @@ def configurations(experiment: dict[str, Any], data_dir: str | None) -> list[tup
                 )
             )
     return found
+
+
+def check_results(waiting: list[tuple[str, RunConfig]], finished: list[dict[str, Any]]) -> None:
+    """Refuse results of other settings than those that their name stands for now."""
+    now = {(name, config.seed): config for name, config in waiting}
+    for row in finished:
+        config = now.get((row["name"], row["seed"]))
+        if config is None:
+            continue
+        # Rows of early runs do not tell their recipe; a row has more of a model than its config says.
+        other = "recipe" if "recipe" in row and row["recipe"] != config.recipe.to_dict() else None
+        known = row.get("model", config.model)
+        if any(known.get(key) != value for key, value in config.model.items()):
+            other = "model"
+        if other:
+            raise ValueError(
+                f"results.json has {row['name']!r}, seed {row['seed']}, with another {other} than experiment.toml has "
+                "now. Give the run another name, or remove its rows."
+            )
 
 
 def error_kind(experiment: dict[str, Any]) -> str:
@@ -132,8 +159,12 @@ def main() -> None:
     experiment = tomllib.loads((arguments.experiment / "experiment.toml").read_text())
     target = arguments.experiment / "results.json"
     results = json.loads(target.read_text()) if target.is_file() else {"claim": experiment["claim"], "runs": []}
+    planned = configurations(experiment, arguments.data_dir)
+    check_results(planned, results["runs"])
+    for _, config in planned:
+        count_parameters(config.model)  # a wrong option is refused before anything is trained
     done = {(r["name"], r["seed"]) for r in results["runs"]}
-    waiting = [(n, c) for n, c in configurations(experiment, arguments.data_dir) if (n, c.seed) not in done]
+    waiting = [(n, c) for n, c in planned if (n, c.seed) not in done]
     started, longest = time.monotonic(), 0.0
     running: dict[Future[dict[str, Any]], float] = {}
     with ProcessPoolExecutor(arguments.workers, mp_context=get_context("spawn")) as pool:
@@ -153,7 +184,7 @@ def main() -> None:
                 results["runs"].append({**row, "side_by_side": arguments.workers})
                 results["summary"] = summary(experiment, results["runs"])
                 results["environment"] = environment()
-                target.write_text(json.dumps(results, indent=2) + "\n")
+                write_json(target, results)
                 print(f"{row['name']}, seed {row['seed']}: {outcome(experiment, row)}", flush=True)
 
 

@@ -132,20 +132,45 @@ def updated(text: str) -> str:
     def fill(match: re.Match[str]) -> str:
         return f"<!-- table {match[1]} -->\n{table(HERE / match[1])}\n<!-- end -->"
 
+    begun, ended = len(re.findall("<!-- (?:table|summary)", text)), text.count("<!-- end -->")
+    if begun != ended:
+        raise SystemExit(f"{begun} tables begin on a page and {ended} end there; mend its <!-- end --> marks.")
     text = re.sub(r"<!-- table (\w+) -->\n.*?<!-- end -->", fill, text, flags=re.DOTALL)
     whole = f"<!-- summary -->\n{summary()}\n<!-- end -->"
     return re.sub(r"<!-- summary -->\n.*?<!-- end -->", lambda match: whole, text, flags=re.DOTALL)
+
+
+def front_page(experiment: Path) -> str:
+    """A README for the experiment's own folder: the claim, the command, the table."""
+    name = experiment.name
+    claim = tomllib.loads((experiment / "experiment.toml").read_text())["claim"]
+    data = "CIFAR-100" if name.startswith("cifar100") else "CIFAR-10"
+    return f"""# {name}
+
+{claim}
+
+```
+python experiments/sweep.py experiments/{name} --data-dir DATA --runs RUNS
+```
+
+`DATA` holds {data} as its authors distribute it. `experiment.toml` has every network, recipe and seed, `results.json`
+what was measured. What follows from it: [all experiments](../README.md#{name}). This page is written by
+`experiments/tables.py`.
+
+{table(experiment)}
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="fail where a page differs from the results")
     arguments = parser.parse_args()
-    for page in (HERE / "README.md", HERE.parent / "README.md"):
-        text = updated(page.read_text())
+    pages = {page: updated(page.read_text()) for page in (HERE / "README.md", HERE.parent / "README.md")}
+    pages |= {file.parent / "README.md": front_page(file.parent) for file in sorted(HERE.glob("*/experiment.toml"))}
+    for page, text in pages.items():
         if not arguments.check:
             page.write_text(text)
-        elif text != page.read_text():
+        elif not page.is_file() or text != page.read_text():
             raise SystemExit(f"{page} differs from the results: run python experiments/tables.py")
 
 

@@ -25,6 +25,17 @@ def test_types_of_a_group() -> None:
     assert "regular" in steerable("types", "C4").stdout
 
 
+def test_a_table_of_costs_is_not_cut_when_it_is_piped() -> None:
+    lines = steerable("cost", "resnet", "--depth", "14", "--copies", "20").stdout
+    assert "stage3.block2.conv2" in lines
+    assert "…" not in lines
+
+
+def test_cost_of_a_convolution_of_volumes() -> None:
+    (row,) = json.loads(steerable("cost", "A1", "A1", "--group", "O", "--size", "8", "--json").stdout)["layers"]
+    assert row["flops"] == 2 * 27 * 8**3
+
+
 def test_cost_of_a_pair_and_of_the_papers_network() -> None:
     pair = json.loads(steerable("cost", "regular", "regular", "--json").stdout)
     assert (pair["parameters"], pair["layers"][0]["utilization"]) == (72, 8.0)
@@ -37,6 +48,8 @@ def test_cost_of_a_pair_and_of_the_papers_network() -> None:
     [
         (("cost", "2*regular + F", "E"), "unknown capsule `F` of D4"),
         (("cost", "densenet"), "the only one is 'resnet'; got 'densenet'"),
+        (("cost", "resnet", "--group", "O"), "resnet is a network for images, and O moves volumes"),
+        (("cost", "resnet", "--size", "2"), "they have a size of 4 at least; got 2"),
         (("types", "Z4"), "no group is called 'Z4'"),
         (("train", "nothing", "--out", "x"), "neither a known data set nor an existing folder"),
         (("train", "digits", "--out", "x", "--recipe", "papper"), "unknown recipe 'papper'. Did you mean `paper`?"),

@@ -1,5 +1,6 @@
 """Image folders: what is read, how it is brought to one size, and what is said of files that cannot be read."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -181,6 +182,14 @@ def _spoil(folder: Path) -> dict[str, str]:
         "notes.txt": "not an image of a known format",
         "vector.eps": "not an image of a known format",
     }
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_left_out_and_not_waited_for(two_classes: Path) -> None:
+    os.mkfifo(two_classes / "apple" / "pipe.png")
+    with pytest.warns(UserWarning, match="not a file but a pipe or a device"):
+        splits = load_image_folder(two_classes)
+    assert [name for name, _ in splits.skipped] == ["apple/pipe.png"]
 
 
 def test_unreadable_files_are_named_and_left_out(two_classes: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -14,9 +15,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from lightning.pytorch import Trainer
 from safetensors.torch import load_file
 
 from steerable.training.config import RunConfig
+from steerable.training.defaults import configured
+from steerable.training.divergence import StopWhenDiverged
 from steerable.training.lock import locked
 from steerable.training.recipes import Recipe, load_recipe, recipe_names
 from steerable.training.run import fitted_to_minutes, prepare_data, train
@@ -114,6 +118,25 @@ def test_a_trained_model_is_loaded_evaluated_and_predicts(finished: Path, tmp_pa
     assert [Path(file).name for file, _ in skipped] == ["broken.png"]
 
 
+def test_a_process_that_comes_second_changes_nothing(tmp_path: Path) -> None:
+    """Not even where both began before there was a config."""
+    with locked(tmp_path), pytest.raises(ValueError, match="another process is training in"):
+        train(config(), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+    assert train(config(), tmp_path)["epochs"] == 4  # what a lock leaves behind is no run
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"), [({"augment": True, "shift": 100}, "a shift by 100 moves a 8×8 image out of sight")]
+)
+def test_what_the_images_forbid_is_refused_before_there_is_a_folder(
+    recipe: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(config(recipe=load_recipe("demo", **recipe)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_two_processes_do_not_share_a_run_folder(tmp_path: Path) -> None:
     started = config()
     started.save(tmp_path / "config.json")
@@ -161,7 +184,8 @@ def test_a_run_whose_config_is_damaged_is_not_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"epochs = 'x'", "not supported between instances of 'str' and 'int'"),
+        (b"epochs = 'x'", "a recipe's epochs is a whole number; got 'x'"),
+        (b"milestones = 3", "a recipe's milestones is a list of whole numbers"),
         (b"[[[", "at line 1, column"),
         (b"foo = 1", "a recipe has no setting `foo`"),
         (b"\xff\xfe", "'utf-8' codec"),
@@ -222,6 +246,46 @@ def test_a_run_killed_again_and_again_ends_with_the_same_weights(tmp_path: Path)
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=lambda v: str(int(v)))
+def test_a_run_that_is_told_to_stop_says_so_and_goes_on(sent: signal.Signals, code: int, tmp_path: Path) -> None:
+    more = ("--epochs", "300", "--labels", "100", "--checkpoint-seconds", "0")
+    checkpoint = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    process = subprocess.Popen(
+        command(tmp_path / "run", *more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while process.poll() is None and not checkpoint.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(sent)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (code, "")
+    assert f"was interrupted ({sent.name}). The same command goes on from the last checkpoint." in err
+    assert not (tmp_path / "run" / "results.json").exists()
+
+
+def test_the_time_of_an_interrupted_run_is_that_of_all_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(Exception):
+        pass
+
+    def killed(trainer: Trainer, module: object) -> None:
+        if trainer.current_epoch == 2:
+            raise Killed
+
+    long = config(recipe=load_recipe("demo", epochs=6), labels=200)
+    with monkeypatch.context() as patch:
+        patch.setattr(StopWhenDiverged, "on_train_epoch_start", lambda self, *where: killed(*where), raising=False)
+        with pytest.raises(Killed):
+            train(long, tmp_path)
+    state = torch.load(tmp_path / "checkpoints" / "last.ckpt", weights_only=False)
+    (before,) = (s["seconds"] for s in state["callbacks"].values() if "seconds" in s)
+    assert before > 0
+    state["callbacks"] = {k: {"seconds": 600.0} if "seconds" in s else s for k, s in state["callbacks"].items()}
+    torch.save(state, tmp_path / "checkpoints" / "last.ckpt")
+    assert 10 < train(long, tmp_path)["training_minutes"] < 11
+
+
 def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
     """The same global batch, statistics of norms over both processes: equal up to rounding."""
     more = ("--epochs", "2", "--labels", "330", "--learning-rate", "0.02")
@@ -232,6 +296,11 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
     assert difference < 1e-3 * max(float(value.abs().max()) for value in one.values() if value.is_floating_point())
     a, b = (json.loads((tmp_path / d / "results.json").read_text()) for d in ("1", "2"))
     assert a["test_accuracy"] == pytest.approx(b["test_accuracy"], abs=0.02)
+
+
+def test_epochs_that_were_asked_for_are_not_stretched_to_a_time() -> None:
+    asked = configured("digits", MODEL, recipe="demo", changes={"epochs": 3}, minutes=0.5, labels=100)
+    assert fitted_to_minutes(asked, prepare_data(asked), 0.5).recipe.epochs == 3
 
 
 def test_a_schedule_is_fitted_to_a_time() -> None:
@@ -262,6 +331,12 @@ def test_the_papers_schedule() -> None:
         ({"learning_rate": 0.0}, "a recipe's learning_rate cannot be 0.0"),
         ({"lerning_rate": 0.1}, "a recipe has no setting `lerning_rate`. Did you mean `learning_rate`"),
         ({"schedule": "sawtooth"}, "a recipe's schedule cannot be 'sawtooth'"),
+        ({"epochs": 2.5}, "a recipe's epochs is a whole number; got 2.5"),
+        ({"epochs": True}, "a recipe's epochs is a whole number; got True"),
+        ({"augment": "no"}, "a recipe's augment is true or false; got 'no'"),
+        ({"learning_rate": math.inf}, "a recipe's learning_rate is a number; got inf"),
+        ({"shift": math.inf}, "a recipe's shift is a number; got inf"),
+        ({"milestones": ["a"]}, "a recipe's milestones is a list of whole numbers, from 0 on; got"),
     ],
 )
 def test_bad_recipes_are_refused(values: dict[str, object], message: str) -> None:

@@ -124,6 +124,7 @@ def test_a_sweep_that_tunes_writes_validation_errors_and_its_table_says_so(tmp_p
             r"the top of an experiment.toml has no setting `evalute`\. Did you mean `evaluate`",
         ),
         ({"common": {**TUNING["common"], "evaluate": "validation"}}, r"\[common\] of an .* no setting `evaluate`"),
+        ({"runs": [TUNING["runs"][0], TUNING["runs"][0]]}, "two runs of an experiment.toml are called 'slow'"),
     ],
 )
 def test_a_misspelt_or_misplaced_setting_is_refused(changes: dict[str, object], message: str) -> None:
@@ -132,3 +133,22 @@ def test_a_misspelt_or_misplaced_setting_is_refused(changes: dict[str, object], 
 
     with pytest.raises(ValueError, match=message):
         configurations({**TUNING, **changes}, None)
+
+
+def test_results_of_other_settings_are_refused() -> None:
+    from sweep import check_results, configurations
+
+    planned = configurations(TUNING, None)
+    row = {"name": "slow", "seed": 0, "model": {**MODEL, "num_classes": 10}, "recipe": planned[0][1].recipe.to_dict()}
+    check_results(planned, [row])
+    with pytest.raises(ValueError, match=r"'slow', seed 0, with another model than experiment\.toml has now"):
+        check_results(planned, [{**row, "model": {**MODEL, "copies": 2}}])
+    with pytest.raises(ValueError, match="with another recipe"):
+        check_results(planned, [{**row, "recipe": {**row["recipe"], "epochs": 7}}])  # type: ignore[dict-item]
+
+
+def test_tables_whose_end_is_missing_are_noticed() -> None:
+    from tables import updated
+
+    with pytest.raises(SystemExit, match="1 tables begin on a page and 0 end there"):
+        updated("<!-- table cifar10_50k -->\n<!-- end-->\n")

@@ -6,6 +6,7 @@ import json
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from steerable.cli.application import Json, app, console
@@ -57,36 +58,45 @@ def cost(
     as_json: Json = False,
 ) -> None:
     """Channels, parameters, utilisation μ and FLOPs of one convolution, or of all those of the paper's network."""
+    if out_type is None and in_type != "resnet":
+        raise ValueError(
+            f"one argument names a model, and the only one is 'resnet'; got {in_type!r}. Or give two types."
+        )
     rows = (
         _model_costs(depth, copies, group, size)
         if out_type is None
         else _pair_cost(in_type, out_type, group, kernel_size, size)
     )
-    if out_type is None and in_type != "resnet":
-        raise ValueError(
-            f"one argument names a model, and the only one is 'resnet'; got {in_type!r}. Or give two types."
-        )
     total = {"parameters": sum(r["parameters"] for r in rows), "flops": sum(r["flops"] for r in rows)}
     if as_json:
         typer.echo(json.dumps({"layers": rows, **total}, indent=2))
         return
-    table = Table(title=f"{total['parameters']:,} parameters, {total['flops'] / 1e9:.2f} GFLOP per {size}×{size} image")
-    for head in ("layer", "from", "to", "channels", "size", "parameters", "μ", "MFLOP"):
-        table.add_column(head, justify="right" if head not in ("layer", "from", "to") else "left")
+    image = "×".join([str(size)] * _axes(group)) + (" image" if _axes(group) == 2 else " volume")
+    table = Table(title=f"{total['parameters']:,} parameters, {total['flops'] / 1e9:.2f} GFLOP per {image}")
+    page = console if console.is_terminal else Console(width=140)
+    # Types are long. Where they would squeeze the numbers, which cut short are other numbers, they are left out.
+    left_out = ("from", "to") if page.width < 110 and len(rows) > 1 else ()
+    shown = [
+        head for head in ("layer", "from", "to", "channels", "size", "parameters", "μ", "MFLOP") if head not in left_out
+    ]
+    for head in shown:
+        text = head in ("layer", "from", "to")
+        table.add_column(head, justify="left" if text else "right", overflow="fold", no_wrap=not text)
     for r in rows:
-        mu = f"{r['utilization']:.2f}" if r["utilization"] else "–"
-        channels = f"{r['in_channels']} → {r['out_channels']}"
-        table.add_row(
-            r["name"],
-            r["in_type"],
-            r["out_type"],
-            channels,
-            str(r["size"]),
-            f"{r['parameters']:,}",
-            mu,
-            f"{r['flops'] / 1e6:.1f}",
-        )
-    console.print(table)
+        cells = {
+            "layer": r["name"],
+            "from": r["in_type"],
+            "to": r["out_type"],
+            "channels": f"{r['in_channels']} → {r['out_channels']}",
+            "size": str(r["size"]),
+            "parameters": f"{r['parameters']:,}",
+            "μ": f"{r['utilization']:.2f}" if r["utilization"] else "–",
+            "MFLOP": f"{r['flops'] / 1e6:.1f}",
+        }
+        table.add_row(*(cells[head] for head in shown))
+    page.print(table)
+    if left_out:
+        page.print("Field types are shown where there are 110 columns, and by --json.")
 
 
 def _pair_cost(in_text: str, out_text: str, group: str, kernel_size: int, size: int) -> list[dict[str, Any]]:
@@ -97,6 +107,12 @@ def _pair_cost(in_text: str, out_text: str, group: str, kernel_size: int, size: 
 def _model_costs(depth: int, copies: int, group: str, size: int) -> list[dict[str, Any]]:
     from steerable.plans import resnet_plan
 
+    if _axes(group) != 2:
+        raise ValueError(
+            f"resnet is a network for images, and {group} moves volumes. Choose another group, such as D4."
+        )
+    if size < 4:
+        raise ValueError(f"resnet halves its images twice, so that they have a size of 4 at least; got {size}.")
     rows = []
     for conv in resnet_plan(depth, copies, group=group_named(group)).convolutions:
         stage = int(conv.name[5]) if conv.name.startswith("stage") else 1
@@ -116,5 +132,11 @@ def _cost_row(name: str, in_type: FieldType, out_type: FieldType, kernel_size: i
         "size": size,
         "parameters": parameters,
         "utilization": weights / parameters if parameters else None,
-        "flops": 2 * weights * size * size,  # of the dense convolution that carries it out
+        "flops": 2 * weights * size ** _axes(in_type.group.name),  # of the dense convolution that carries it out
     }
+
+
+def _axes(group: str) -> int:
+    """2 for groups that move images, 3 for those that move volumes."""
+    action = group_named(group).action
+    return 2 if action is None else int(action.shape[1])

@@ -60,7 +60,14 @@ def train(
     ] = None,
     model: Annotated[str, typer.Option(help="resnet or plain_resnet.")] = "resnet",
     option: Annotated[
-        list[str] | None, typer.Option("--option", "-m", help="An option of the model, such as copies=4. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--option",
+            "-m",
+            help="An option of the model, such as copies=4. Repeatable. resnet: depth, copies, group, stream, inner, "
+            "head (linear, mirror, invariant, max), downsampling (pool, stride). plain_resnet: depth, width, inner, "
+            "crelu.",
+        ),
     ] = None,
     recipe: Annotated[
         str | None,
@@ -130,18 +137,23 @@ def train(
     folder = _default_folder(config) if out is None else out
     from lightning.pytorch.utilities import rank_zero_only
 
+    from steerable.training.interruption import RunInterrupted
     from steerable.training.report import write_report
     from steerable.training.run import train as run
 
     for name in ("lightning.pytorch", "lightning.fabric"):  # they greet at length; importing them resets the level
         logging.getLogger(name).setLevel(logging.ERROR)
     speaks = os.environ.get("LOCAL_RANK", "0") == "0"  # with DDP, one process speaks for all
-    results = run(
-        config,
-        folder,
-        progress=ReadingBar("reading images") if config.progress and speaks else None,
-        tell=None if as_json else typer.echo,
-    )
+    try:
+        results = run(
+            config,
+            folder,
+            progress=ReadingBar("reading images") if config.progress and speaks else None,
+            tell=None if as_json else typer.echo,
+        )
+    except RunInterrupted as stop:
+        typer.echo(str(stop), err=True)
+        raise typer.Exit(stop.exit_code) from stop
     if getattr(rank_zero_only, "rank", 0) == 0:
         page = write_report([folder], folder / "report.html")
         print_results(results, as_json, page)

@@ -41,11 +41,14 @@ class PlainResNet(SavedModel, nn.Module):
         check_whole_numbers(
             "PlainResNet", depth=depth, width=width, num_classes=num_classes, inner=inner, in_channels=in_channels
         )
+        if not isinstance(crelu, bool):
+            raise TypeError(f"PlainResNet: crelu is true or false, got {crelu!r}.")
         blocks, rest = divmod(depth - 2, 6)
         if rest or blocks < 1:
             raise ValueError(f"depth is 6·blocks + 2, that is 8, 14, 20, …; got {depth}.")
-        if width < 1 or inner < 1 or num_classes < 1:
-            raise ValueError(f"width, inner and num_classes are at least 1; got {width}, {inner}, {num_classes}.")
+        if min(width, inner, num_classes, in_channels) < 1:
+            found = f"{width}, {inner}, {num_classes}, {in_channels}"
+            raise ValueError(f"width, inner, num_classes and in_channels are at least 1; got {found}.")
         layers: list[nn.Module] = [nn.Conv2d(in_channels, width, 3, padding=1, bias=False)]
         channels = width
         for factor in (1, 2, 4):

@@ -33,11 +33,14 @@ class ResNet(SavedModel, nn.Module):
         stream: the capsule mix between blocks; by default the paper's for D4, ``"regular"`` for other groups.
         inner: the capsule mix inside a block, likewise.
         in_channels: scalar channels of the image.
-        downsampling: ``"pool"`` averages 2×2 pixels before a stage, exact on even sizes; ``"stride"`` is the paper's
-            strided convolution, exact on odd sizes.
+        downsampling: ``"pool"`` averages 2×2 pixels before a stage, exact on sizes that are multiples of 4;
+            ``"stride"`` is the paper's strided convolution, exact on 1, 5, 9, 13, ….
         head: ``"linear"`` is the paper's, linear on all channels and not invariant; ``"invariant"`` is the equivariant
             map to scalars; ``"max"`` takes the largest channel of each capsule first; ``"mirror"`` is invariant under
             the element m alone, left and right, for pictures that stand upright.
+
+    Attributes:
+        out_type: the type of the scores, where they are invariant under the whole group; else there is none.
     """
 
     def __init__(
@@ -57,8 +60,13 @@ class ResNet(SavedModel, nn.Module):
         if downsampling not in get_args(Downsampling):
             raise ValueError(f"downsampling is one of {', '.join(get_args(Downsampling))}; got {downsampling!r}.")
         check_whole_numbers("ResNet", depth=depth, copies=copies, num_classes=num_classes, in_channels=in_channels)
-        if num_classes < 1:
-            raise ValueError(f"num_classes is at least 1, got {num_classes}.")
+        if min(num_classes, in_channels) < 1:
+            raise ValueError(f"num_classes and in_channels are at least 1; got {num_classes}, {in_channels}.")
+        for name, text in (("group", group), ("stream", stream), ("inner", inner)):
+            if text is not None and not isinstance(text, str):  # a saved network's config is text and numbers
+                raise TypeError(
+                    f"ResNet: {name} is given as text, {getattr(text, 'name', str(text))!r} for instance; got {text!r}."
+                )
         self.group = group_named(group)
         plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", stream=stream, inner=inner)
         self.in_type = plan.stem.in_type
@@ -78,17 +86,18 @@ class ResNet(SavedModel, nn.Module):
         )
         self.num_classes = num_classes
         self.head = _head(head, self.features.out_type, num_classes)
-        self.invariant_under = {"linear": "nothing", "mirror": "m alone"}.get(head, self.group.name)
+        part = "m alone" if self.group.order > 2 else self.group.name  # D1 is e and m
+        self.invariant_under = {"linear": "nothing", "mirror": part}.get(head, self.group.name)
+        if self.invariant_under == self.group.name:
+            self.out_type = FieldType(self.group, [(num_classes, self.group.trivial)])
 
-    @property
-    def out_type(self) -> FieldType:
-        """The type of the scores, where these are invariant under the whole group."""
-        if self.invariant_under != self.group.name:
-            raise TypeError(
+    def __getattr__(self, name: str) -> Any:
+        if name == "out_type":
+            raise AttributeError(
                 f"a network whose scores are invariant under {self.invariant_under} has no output type of "
                 f"{self.group.name}. head='invariant' and head='max' have one."
             )
-        return FieldType(self.group, [(self.num_classes, self.group.trivial)])
+        return super().__getattr__(name)
 
     def forward(self, x: Tensor) -> Tensor:
         scores: Tensor = self.head(self.features(x))

@@ -38,5 +38,10 @@ class SavedModel(
 ):
     """``save_pretrained(folder)``, ``from_pretrained(folder or hub name)`` and ``push_to_hub(name)`` for a model.
 
-    The arguments of ``__init__`` become the config; they must be plain numbers and text.
+    The arguments of ``__init__`` become the config; they must be plain numbers and text. Weights that do not fit the
+    network of the config are an error.
     """
+
+    @classmethod
+    def from_pretrained(cls, *arguments: Any, strict: bool = True, **options: Any) -> Any:
+        return super().from_pretrained(*arguments, strict=strict, **options)

@@ -167,6 +167,8 @@ def _read(path: Path, size: int) -> Pixels | str:
 def _open(path: Path) -> Image.Image:
     from PIL import Image
 
+    if path.exists() and not path.is_file():  # to read from a pipe would mean to wait for ever
+        raise OSError("not a file but a pipe or a device")
     return Image.open(path, formats=[name for name in FORMATS if name in Image.OPEN])
 
 

@@ -9,7 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__all__ = ["locked"]
+__all__ = ["LOCK", "locked"]
+
+LOCK = ".lock"  # the file's name
 
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None  # Windows has none
 
@@ -23,7 +25,7 @@ def locked(folder: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    with (folder / ".lock").open("a") as file:
+    with (folder / LOCK).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

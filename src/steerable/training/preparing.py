@@ -15,7 +15,7 @@ from steerable.training.datasets import load_dataset
 from steerable.training.images import Progress
 from steerable.training.labelled import LabelledImages
 from steerable.training.module import Classifier
-from steerable.training.preprocessing import Normalisation
+from steerable.training.preprocessing import Augmentation, Normalisation
 
 __all__ = ["TrainingData", "make_classifier", "prepare_data"]
 
@@ -66,6 +66,8 @@ def prepare_data(config: RunConfig, progress: Progress | None = None) -> Trainin
         notes = (*notes, note)
     elif config.validation:
         train, validation = train.split(config.validation, seed=config.seed)
+    if config.recipe.augment:  # a shift that is too large is refused before a run folder is made
+        Augmentation(config.recipe.shift_of(min(train.image_size))).check(*train.image_size)
     for_statistics = splits.train.images if config.recipe.statistics_of_all else train.images
     return TrainingData(train, validation, splits.test, for_statistics, splits.name, splits.skipped, notes)
 

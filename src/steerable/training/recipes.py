@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
@@ -51,6 +52,15 @@ class Recipe:
     rates_by_sharing: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("batch_size", "epochs"):
+            self._require(name, "a whole number", _whole(getattr(self, name)))
+        for name in ("nesterov", "augment", "statistics_of_all", "rates_by_sharing"):
+            self._require(name, "true or false", isinstance(getattr(self, name), bool))
+        rates = ("learning_rate", "momentum", "weight_decay", "decay", "warmup_epochs", "label_smoothing", "ema_decay")
+        for name in (*rates, "shift"):
+            self._require(name, "a number", _finite(getattr(self, name)))
+        whole = isinstance(self.milestones, tuple) and all(_whole(m) and m >= 0 for m in self.milestones)
+        self._require("milestones", "a list of whole numbers, from 0 on", whole)
         checks = {
             "learning_rate": self.learning_rate > 0,
             "momentum": 0 <= self.momentum < 1,
@@ -64,13 +74,15 @@ class Recipe:
             "ema_decay": 0 <= self.ema_decay < 1,
             "shift": self.shift >= 0 and (self.shift < 1 or self.shift == int(self.shift)),
             "normalisation": self.normalisation in ("channels", "zca"),
-            "statistics_of_all": isinstance(self.statistics_of_all, bool),
-            "rates_by_sharing": isinstance(self.rates_by_sharing, bool),
             "nesterov": not self.nesterov or self.momentum > 0,
         }
         for name, holds in checks.items():
             if not holds:
                 raise ValueError(f"a recipe's {name} cannot be {getattr(self, name)!r}; see the class Recipe.")
+
+    def _require(self, name: str, what: str, holds: bool) -> None:
+        if not holds:
+            raise ValueError(f"a recipe's {name} is {what}; got {getattr(self, name)!r}.")
 
     def learning_rate_at(self, epoch: float) -> float:
         """The learning rate after so many epochs, which may be a fraction."""
@@ -93,7 +105,7 @@ class Recipe:
         return replace(
             self,
             epochs=epochs,
-            milestones=tuple(round(m * factor) for m in self.milestones),
+            milestones=tuple(max(1, round(m * factor)) for m in self.milestones),  # the full rate comes first
             warmup_epochs=self.warmup_epochs * factor,
         )
 
@@ -102,14 +114,27 @@ class Recipe:
         return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
     @staticmethod
-    def from_dict(values: dict[str, Any]) -> Recipe:
-        """From a config file; unknown keys are refused."""
+    def check_names(settings: Iterable[str]) -> None:
+        """ValueError for the first that no recipe has."""
         known = [field.name for field in fields(Recipe)]
-        for key in values:
+        for key in settings:
             if key not in known:
                 raise ValueError(f"a recipe has no setting `{key}`. {did_you_mean(key, known)}")
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> Recipe:
+        """From a config file; unknown keys are refused."""
+        Recipe.check_names(values)
         plain: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
         return Recipe(**plain)
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def recipe_names() -> list[str]:
@@ -137,7 +162,9 @@ def load_recipe(name: str, **changes: Any) -> Recipe:
         recipe = Recipe.from_dict(tomllib.loads(text))
     else:
         raise ValueError(f"unknown recipe {name!r}. {did_you_mean(name, recipe_names())} Or give a .toml file.")
+    changes = {key: value for key, value in changes.items() if value is not None}
+    Recipe.check_names(changes)
     epochs = changes.pop("epochs", None)
     if epochs is not None and epochs != recipe.epochs:
         recipe = recipe.with_epochs(epochs)
-    return replace(recipe, **{key: value for key, value in changes.items() if value is not None})
+    return replace(recipe, **changes)

@@ -18,7 +18,6 @@ those of the validation images.
 from __future__ import annotations
 
 import json
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -35,12 +34,13 @@ from steerable.training.config import RunConfig
 from steerable.training.environment import environment
 from steerable.training.fitting import fitted_to_minutes, with_sized_model
 from steerable.training.images import Progress
-from steerable.training.lock import locked
+from steerable.training.interruption import reporting_interruptions
+from steerable.training.lock import LOCK, locked
 from steerable.training.mistakes import worst_mistakes
 from steerable.training.module import Classifier
 from steerable.training.poses import pose_report
 from steerable.training.preparing import TrainingData, make_classifier, prepare_data
-from steerable.training.trainer import RunBatches, make_trainer, silence_lightning, trusting
+from steerable.training.trainer import RunBatches, make_trainer, minutes_trained, silence_lightning, trusting
 
 __all__ = [
     "TrainingData",
@@ -82,23 +82,34 @@ def train(
     if resumed is not None:
         _check_same_data(summary, folder)
     if (folder / "results.json").is_file():
-        results: dict[str, Any] = json.loads((folder / "results.json").read_text("utf-8"))
+        try:
+            results: dict[str, Any] = json.loads((folder / "results.json").read_text("utf-8"))
+        except ValueError as error:
+            raise ValueError(
+                f"{folder / 'results.json'} is damaged ({error}). Remove it, and the same command makes it anew."
+            ) from error
         return results
     if config.minutes is not None and resumed is None:
         config = fitted_to_minutes(config, data, config.minutes)
-    folder.mkdir(parents=True, exist_ok=True)
-    if resumed is None:
-        config.save(folder / "config.json")
-    wanted, config = config.parameters, with_sized_model(config, data)
+    begun, config = config, with_sized_model(config, data)
     module = make_classifier(config, data)
-    if wanted is not None and config.fit != "shrink":
-        _warn_of_size(sum(p.numel() for p in module.model.parameters()), wanted, config.model["name"])
+    if begun.parameters is not None and config.fit != "shrink":
+        _warn_of_size(sum(p.numel() for p in module.model.parameters()), begun.parameters, config.model["name"])
     keeper = KeepBest(config.patience) if config.patience and data.validation is not None else None
     trainer = make_trainer(config, folder, keeper)
+    # All that may be refused has been; from here on the folder is a run's.
+    folder.mkdir(parents=True, exist_ok=True)
     with locked(folder) if trainer.is_global_zero else nullcontext():
+        if resumed is None:
+            if trainer.is_global_zero and (folder / "config.json").is_file():
+                raise FileExistsError(
+                    f"another process has begun a run in `{folder}` meanwhile; choose another folder."
+                )
+            begun.save(folder / "config.json")
         if trainer.is_global_zero and tell is not None:
             tell(_announcement(config, module, data))
-        return _carry_out(config, folder, data, module, trainer, keeper)
+        with reporting_interruptions(folder):
+            return _carry_out(config, folder, data, module, trainer, keeper)
 
 
 def _carry_out(
@@ -115,11 +126,10 @@ def _carry_out(
         write_json(folder / "resolved.json", {**data.summary(), "model": config.model})
     batches = RunBatches(data, config)
     checkpoint = latest_checkpoint(folder / "checkpoints")
-    started = time.perf_counter()
     with warnings.catch_warnings():
         silence_lightning()
         trainer.fit(module, batches, ckpt_path=checkpoint, **trusting(trainer))  # type: ignore[arg-type]
-        minutes = (time.perf_counter() - started) / 60
+        minutes = minutes_trained(trainer)
         measured = {key: float(value) for key, value in trainer.callback_metrics.items() if key.startswith("val_")}
         if keeper is not None:
             keeper.restore(module)
@@ -164,7 +174,7 @@ def save_model(module: Classifier, folder: Path, data: TrainingData, model: dict
 def check_run_folder(config: RunConfig, folder: Path) -> RunConfig | None:
     """The config of the run that the folder holds, if it holds one; an error if it is another run or something else."""
     if not (folder / "config.json").is_file():
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists() and (not folder.is_dir() or any(entry.name != LOCK for entry in folder.iterdir())):
             raise FileExistsError(f"{folder} exists and is no run folder; choose another one.")
         return None
     try:

@@ -22,7 +22,7 @@ from steerable.training.labelled import LabelledImages
 from steerable.training.preparing import TrainingData
 from steerable.training.preprocessing import Augmentation
 
-__all__ = ["RunBatches", "make_trainer", "silence_lightning", "trusting"]
+__all__ = ["RunBatches", "make_trainer", "minutes_trained", "silence_lightning", "trusting"]
 
 
 class RunBatches(pl.LightningDataModule):
@@ -58,11 +58,25 @@ class RunBatches(pl.LightningDataModule):
 
 
 class _Epochs(Callback):
-    """Tells the batches which epoch it is; saves the run now and then, and after its last epoch."""
+    """Tells the batches which epoch it is; saves the run now and then, and after its last epoch; counts its time."""
 
     def __init__(self, folder: Path, seconds: float) -> None:
         self.path, self.seconds = folder / "checkpoints" / "last.ckpt", seconds
-        self.saved = time.monotonic()
+        self.saved = self.started = time.monotonic()
+        self.earlier = 0.0  # seconds up to the checkpoint that the run goes on from
+
+    def trained(self) -> float:
+        """Seconds of training, those before an interruption included."""
+        return self.earlier + time.monotonic() - self.started
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seconds": self.trained()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.earlier = state["seconds"]
+
+    def on_fit_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        self.saved = self.started = time.monotonic()
 
     def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         if isinstance(trainer.train_dataloader, DeviceBatches):
@@ -113,6 +127,11 @@ def make_trainer(config: RunConfig, folder: Path, keeper: KeepBest | None = None
         log_every_n_steps=1_000_000,
         default_root_dir=folder,
     )
+
+
+def minutes_trained(trainer: pl.Trainer) -> float:
+    """How long a run has been trained, all its parts together."""
+    return next(c.trained() for c in trainer.callbacks if isinstance(c, _Epochs)) / 60  # type: ignore[attr-defined]
 
 
 def trusting(trainer: pl.Trainer) -> dict[str, bool]:
