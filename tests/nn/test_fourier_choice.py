@@ -2,7 +2,7 @@
 
 import gc
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -148,19 +148,31 @@ def test_both_choices_give_the_same_values(monkeypatch: pytest.MonkeyPatch) -> N
 def test_fourier_has_to_be_clearly_faster(
     dense: float, fourier: float, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    taking = clock_of_runs(monkeypatch)
+    # The first run compiles, and does not count.
+    assert measured(taking(dense, 9.0), taking(fourier, 99.0), lambda: None) == expected
+
+
+def test_where_both_are_close_more_turns_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    taking = clock_of_runs(monkeypatch)
+    disturbed = (99.0, 1.05, 1.05, 1.05)
+    assert measured(taking(1.0), taking(0.7, *disturbed), lambda: None) == "fourier"
+
+
+def clock_of_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[], None]]:
+    """Makes runs that take so many seconds by the clock, the first ones others."""
     now = [0.0]
     monkeypatch.setattr(choice.time, "perf_counter", lambda: now[0])
 
-    def taking(seconds: float, first: float) -> object:
-        runs = iter([first])
+    def taking(seconds: float, *first: float) -> Callable[[], None]:
+        runs = iter(first)
 
         def run() -> None:
             now[0] += next(runs, seconds)
 
         return run
 
-    # The first run compiles, and does not count.
-    assert measured(taking(dense, 9.0), taking(fourier, 99.0), lambda: None) == expected  # type: ignore[arg-type]
+    return taking
 
 
 # ---------------------------------------------------------------- where nothing is measured
