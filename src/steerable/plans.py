@@ -13,6 +13,7 @@ from steerable.groups import FiniteGroup
 
 __all__ = ["BlockPlan", "ConvolutionPlan", "ResNetPlan", "activated", "network_nonlinearity", "resnet_plan"]
 
+DEEPEST, MOST_COPIES = 2_000, 5_000
 PAPER_MIXES = ("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E")
 """The capsules of D4 between the blocks of the paper's network, and inside them."""
 
@@ -120,6 +121,11 @@ def resnet_plan(
         )
     if copies < 1:
         raise ValueError(f"the number of copies of each capsule is at least 1, got {copies}.")
+    if copies > MOST_COPIES or depth > DEEPEST:
+        raise ValueError(
+            f"no machine holds a residual network with a depth of {depth:,} and {copies:,} copies of each capsule; up "
+            f"to {DEEPEST:,} and {MOST_COPIES:,} are planned."
+        )
     group = group or dihedral(4)
     default_stream, default_inner = PAPER_MIXES if group == dihedral(4) else ("regular", "regular")
     unit_stream = FieldType(group, default_stream if stream is None else stream)

@@ -147,6 +147,13 @@ def test_equal_parameters() -> None:
         ("resnet", {"num_classes": 0}, "num_classes and in_channels are at least 1; got 0, 3"),
         ("resnet", {"in_channels": -1}, "num_classes and in_channels are at least 1; got 10, -1"),
         ("resnet", {"stream": st.FieldType(st.dihedral(4), "E")}, "ResNet: stream is given as text, 'E' for instance"),
+        ("resnet", {"copies": 100_000_000}, "no machine holds a residual network with a depth of 14 and 100,000,000"),
+        ("resnet", {"depth": 62_000_000}, "up to 2,000 and 5,000 are planned"),
+        (
+            "plain_resnet",
+            {"width": 100_000_000},
+            "a depth of 14 and a width of 100,000,000",
+        ),
         ("plain_resnet", {"crelu": "no"}, "PlainResNet: crelu is true or false, got 'no'"),
         ("plain_resnet", {"depth": 10}, "depth is 6·blocks"),
         ("plain_resnet", {"width": 0}, "are at least 1; got 0"),

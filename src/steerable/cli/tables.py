@@ -51,7 +51,7 @@ def cost(
     in_type: Annotated[str, typer.Argument(help="A field type, such as '2*regular + E'; or 'resnet'.")],
     out_type: Annotated[str | None, typer.Argument(help="The type to map to; none for a model.")] = None,
     group: Annotated[str, typer.Option(help="The group of both types.")] = "D4",
-    kernel_size: Annotated[int, typer.Option(help="Taps along each side of the filter.", min=1)] = 3,
+    kernel_size: Annotated[int, typer.Option(help="Taps along each side of the filter.", min=1, max=99)] = 3,
     depth: Annotated[int, typer.Option(help="For 'resnet': its depth, 6·blocks + 2.")] = 14,
     copies: Annotated[int, typer.Option(help="For 'resnet': copies of each capsule in the first stage.", min=1)] = 14,
     size: Annotated[int, typer.Option(help="Height and width of the images, for FLOPs.", min=1)] = 32,

@@ -10,6 +10,8 @@ from steerable.models.saving import SavedModel
 
 __all__ = ["PlainResNet", "plain_resnet", "plain_width"]
 
+DEEPEST, WIDEST = 2_000, 100_000
+
 
 class PlainResNet(SavedModel, nn.Module):
     """A wide pre-activation residual network: three stages of ``width``, 2·``width`` and 4·``width`` channels.
@@ -49,6 +51,11 @@ class PlainResNet(SavedModel, nn.Module):
         if min(width, inner, num_classes, in_channels) < 1:
             found = f"{width}, {inner}, {num_classes}, {in_channels}"
             raise ValueError(f"width, inner, num_classes and in_channels are at least 1; got {found}.")
+        if depth > DEEPEST or max(width, inner) > WIDEST:
+            raise ValueError(
+                f"no machine holds a network with a depth of {depth:,} and a width of {max(width, inner):,}; up to "
+                f"{DEEPEST:,} and {WIDEST:,} are built."
+            )
         layers: list[nn.Module] = [nn.Conv2d(in_channels, width, 3, padding=1, bias=False)]
         channels = width
         for factor in (1, 2, 4):
