@@ -7,6 +7,7 @@
 #   make lint, make types, make tests, make doctests, make docs   the parts of make test
 #   make browser install Chromium for the explorer's tests, where that is possible (root on Debian)
 #   make bench   timings of the foundation, of single convolutions and of the paper's network, beside plain torch
+#   make bench-gpu  the part of it that needs a GPU
 #   make clean   remove .venv, caches and output
 
 PYTHON ?= python3

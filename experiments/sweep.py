@@ -39,6 +39,9 @@ def check_keys(experiment: dict[str, Any]) -> None:
     for part in ("claim", "common", "runs"):
         if part not in experiment:
             raise ValueError(f"an experiment.toml has `{part}`; this one has none.")
+    for run in experiment["runs"]:
+        if missing := sorted({"name", "model", "seeds"} - run.keys()):
+            raise ValueError(f"a run of an experiment.toml has `{missing[0]}`; {run.get('name', 'one')!r} has none.")
     names = [run["name"] for run in experiment["runs"]]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"two runs of an experiment.toml are called {repeated[0]!r}; their results would be mixed up.")
@@ -85,23 +88,27 @@ def configurations(experiment: dict[str, Any], data_dir: str | None) -> list[tup
     return found
 
 
-def check_results(waiting: list[tuple[str, RunConfig]], finished: list[dict[str, Any]]) -> None:
+def check_results(experiment: dict[str, Any], planned: list[tuple[str, RunConfig]], rows: list[dict[str, Any]]) -> None:
     """Refuse results of other settings than those that their name stands for now."""
-    now = {(name, config.seed): config for name, config in waiting}
-    for row in finished:
+    now = {(name, config.seed): config for name, config in planned}
+    for row in rows:
         config = now.get((row["name"], row["seed"]))
-        if config is None:
+        if config is None or "diverged" in row:
             continue
-        # Rows of early runs do not tell their recipe; a row has more of a model than its config says.
-        other = "recipe" if "recipe" in row and row["recipe"] != config.recipe.to_dict() else None
-        known = row.get("model", config.model)
-        if any(known.get(key) != value for key, value in config.model.items()):
-            other = "model"
-        if other:
-            raise ValueError(
-                f"results.json has {row['name']!r}, seed {row['seed']}, with another {other} than experiment.toml has "
-                "now. Give the run another name, or remove its rows."
-            )
+        held_out = int(config.validation) if config.validation >= 1 else 0
+        labels = None if config.labels is None or 0 < config.validation < 1 else config.labels - held_out
+        same = {
+            "model": row["model"] == config.model,
+            "recipe": row.get("recipe") in (None, config.recipe.to_dict()),  # early rows do not tell it
+            "number of labels": labels is None or row["labels"] == labels,
+            "kind of error": error_kind(experiment) in row,
+        }
+        for what, holds in same.items():
+            if not holds:
+                raise ValueError(
+                    f"results.json has {row['name']!r}, seed {row['seed']}, with another {what} than experiment.toml "
+                    "has now. Give the run another name, or remove its rows."
+                )
 
 
 def error_kind(experiment: dict[str, Any]) -> str:
@@ -158,9 +165,9 @@ def main() -> None:
     arguments = parser.parse_args()
     experiment = tomllib.loads((arguments.experiment / "experiment.toml").read_text())
     target = arguments.experiment / "results.json"
-    results = json.loads(target.read_text()) if target.is_file() else {"claim": experiment["claim"], "runs": []}
     planned = configurations(experiment, arguments.data_dir)
-    check_results(planned, results["runs"])
+    results = json.loads(target.read_text()) if target.is_file() else {"claim": experiment["claim"], "runs": []}
+    check_results(experiment, planned, results["runs"])
     for _, config in planned:
         count_parameters(config.model)  # a wrong option is refused before anything is trained
     done = {(r["name"], r["seed"]) for r in results["runs"]}

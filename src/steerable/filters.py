@@ -83,7 +83,7 @@ def patch_size(group: FiniteGroup, size: int | Sequence[int]) -> tuple[int, ...]
         raise TypeError(f"a patch's extents are whole numbers, one or one per axis; got {size!r}.")
     shape = tuple(int(s) for s in extents)
     if len(shape) != axes:
-        remedy = " Layers for images take groups of the plane: C1, C2, C4, D1, D2, D4." if axes == 3 else ""
+        remedy = " Layers for images take groups of the plane: C1, C2, C4, D1, D2, D4." if len(shape) == 2 else ""
         raise ValueError(f"{group.name} acts on {axes} dimensions; a patch has {axes} extents, got {shape}.{remedy}")
     if min(shape) < 1:
         raise ValueError(f"a patch has at least one tap along each axis, got {shape}.")

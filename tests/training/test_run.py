@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import pickle
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,6 +23,7 @@ from safetensors.torch import load_file
 from steerable.training.config import RunConfig
 from steerable.training.defaults import configured
 from steerable.training.divergence import StopWhenDiverged
+from steerable.training.interruption import RunInterrupted
 from steerable.training.lock import locked
 from steerable.training.recipes import Recipe, load_recipe, recipe_names
 from steerable.training.run import fitted_to_minutes, prepare_data, train
@@ -303,6 +306,29 @@ def test_epochs_that_were_asked_for_are_not_stretched_to_a_time() -> None:
     assert fitted_to_minutes(asked, prepare_data(asked), 0.5).recipe.epochs == 3
 
 
+def test_processes_that_are_started_side_by_side_share_a_run(tmp_path: Path) -> None:
+    """As torchrun does: all of them meet an empty folder."""
+    more = ("--epochs", "1", "--labels", "100", "--devices", "2")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    marks = {"TORCHELASTIC_RUN_ID": "none", "GROUP_RANK": "0"}  # by which Lightning knows torchrun
+    processes = [
+        subprocess.Popen(
+            command(tmp_path / "run", *more),
+            env={**os.environ, **common, **marks, "RANK": rank, "LOCAL_RANK": rank},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in ("1", "0")
+    ]
+    errors = [process.communicate(timeout=240)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
+    assert (tmp_path / "run" / "results.json").is_file()
+
+
 def test_a_schedule_is_fitted_to_a_time() -> None:
     short = config(labels=100)
     data = prepare_data(short)
@@ -334,14 +360,26 @@ def test_the_papers_schedule() -> None:
         ({"epochs": 2.5}, "a recipe's epochs is a whole number; got 2.5"),
         ({"epochs": True}, "a recipe's epochs is a whole number; got True"),
         ({"augment": "no"}, "a recipe's augment is true or false; got 'no'"),
-        ({"learning_rate": math.inf}, "a recipe's learning_rate is a number; got inf"),
-        ({"shift": math.inf}, "a recipe's shift is a number; got inf"),
+        ({"learning_rate": math.inf}, "a recipe's learning_rate is a finite number; got inf"),
+        ({"shift": math.inf}, "a recipe's shift is a finite number; got inf"),
         ({"milestones": ["a"]}, "a recipe's milestones is a list of whole numbers, from 0 on; got"),
     ],
 )
 def test_bad_recipes_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
         Recipe.from_dict(values)
+
+
+def test_a_recipes_milestones_may_come_as_a_list() -> None:
+    assert load_recipe("paper", milestones=[1, 2]).milestones == (1, 2)
+    assert load_recipe("paper", epochs=2).learning_rate_at(0) == 0.05  # the first milestone does not round to 0
+    with pytest.raises(ValueError, match="epochs is a whole number, 1 or more; got '10'"):
+        load_recipe("paper", epochs="10")
+
+
+def test_what_interrupted_a_run_survives_a_process_pool() -> None:
+    stop = pickle.loads(pickle.dumps(RunInterrupted("the run stopped.", 143)))
+    assert (str(stop), stop.exit_code) == ("the run stopped.", 143)
 
 
 def test_bad_configs_are_refused() -> None:

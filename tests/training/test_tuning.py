@@ -124,6 +124,7 @@ def test_a_sweep_that_tunes_writes_validation_errors_and_its_table_says_so(tmp_p
             r"the top of an experiment.toml has no setting `evalute`\. Did you mean `evaluate`",
         ),
         ({"common": {**TUNING["common"], "evaluate": "validation"}}, r"\[common\] of an .* no setting `evaluate`"),
+        ({"runs": [{"name": "slow", "seeds": [0]}]}, "a run of an experiment.toml has `model`; 'slow' has none"),
         ({"runs": [TUNING["runs"][0], TUNING["runs"][0]]}, "two runs of an experiment.toml are called 'slow'"),
     ],
 )
@@ -139,12 +140,21 @@ def test_results_of_other_settings_are_refused() -> None:
     from sweep import check_results, configurations
 
     planned = configurations(TUNING, None)
-    row = {"name": "slow", "seed": 0, "model": {**MODEL, "num_classes": 10}, "recipe": planned[0][1].recipe.to_dict()}
-    check_results(planned, [row])
-    with pytest.raises(ValueError, match=r"'slow', seed 0, with another model than experiment\.toml has now"):
-        check_results(planned, [{**row, "model": {**MODEL, "copies": 2}}])
-    with pytest.raises(ValueError, match="with another recipe"):
-        check_results(planned, [{**row, "recipe": {**row["recipe"], "epochs": 7}}])  # type: ignore[dict-item]
+    recipe = planned[0][1].recipe.to_dict()
+    row = {"name": "slow", "seed": 0, "model": MODEL, "recipe": recipe, "labels": 40, "validation_error": 0.5}
+    check_results(TUNING, planned, [row])
+    check_results(TUNING, planned, [{"name": "slow", "seed": 0, "diverged": "at once", "recipe": recipe}])
+    changes: dict[str, dict[str, object]] = {
+        "model": {"model": {**MODEL, "copies": 2}},
+        "recipe": {"recipe": {**recipe, "epochs": 7}},
+        "number of labels": {"labels": 60},
+    }
+    for what, change in changes.items():
+        with pytest.raises(ValueError, match=f"'slow', seed 0, with another {what} than"):
+            check_results(TUNING, planned, [{**row, **change}])
+    tested = {k: v for k, v in row.items() if k != "validation_error"} | {"test_error": 0.5}
+    with pytest.raises(ValueError, match="with another kind of error"):
+        check_results(TUNING, planned, [tested])
 
 
 def test_tables_whose_end_is_missing_are_noticed() -> None:

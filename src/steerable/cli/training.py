@@ -152,7 +152,8 @@ def train(
             tell=None if as_json else typer.echo,
         )
     except RunInterrupted as stop:
-        typer.echo(str(stop), err=True)
+        if speaks:
+            typer.echo(str(stop), err=True)
         raise typer.Exit(stop.exit_code) from stop
     if getattr(rank_zero_only, "rank", 0) == 0:
         page = write_report([folder], folder / "report.html")

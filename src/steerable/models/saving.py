@@ -5,7 +5,7 @@ Loading never unpickles anything: the config names a model of this library and i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin
@@ -43,5 +43,18 @@ class SavedModel(
     """
 
     @classmethod
-    def from_pretrained(cls, *arguments: Any, strict: bool = True, **options: Any) -> Any:
-        return super().from_pretrained(*arguments, strict=strict, **options)
+    def from_pretrained(cls, *arguments: Any, strict: bool = True, **options: Any) -> Self:
+        """The network that ``save_pretrained`` wrote to a folder, or ``push_to_hub`` to the hub.
+
+        Args:
+            *arguments, **options: the folder or name, and what huggingface_hub's mixin takes.
+            strict: whether weights that are missing, or belong to another network, are an error.
+        """
+        try:
+            found: Self = super().from_pretrained(*arguments, strict=strict, **options)
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"the saved weights are not those of the {cls.__name__} in its config. Load them with the class that "
+                f"saved them, and with its own config.json. {error}"
+            ) from error
+        return found

@@ -68,8 +68,8 @@ def configured(
         validation = OWN_IMAGES["validation"] if validation is None else validation
         if patience is None:
             patience = OWN_IMAGES["patience"] if validation else 0
-    elif changes.get("epochs") is not None:  # so many were asked for: a time can only make them fewer
-        settings["fit"] = "shorten"
+    elif minutes is not None and changes.get("epochs") is not None:  # so many were asked for; a time makes them fewer
+        settings.setdefault("fit", "shorten")
     config = RunConfig(
         dataset=dataset,
         model=model,

@@ -168,7 +168,7 @@ def _open(path: Path) -> Image.Image:
     from PIL import Image
 
     if path.exists() and not path.is_file():  # to read from a pipe would mean to wait for ever
-        raise OSError("not a file but a pipe or a device")
+        raise OSError("it is no regular file")
     return Image.open(path, formats=[name for name in FORMATS if name in Image.OPEN])
 
 

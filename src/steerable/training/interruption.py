@@ -17,15 +17,17 @@ __all__ = ["RunInterrupted", "reporting_interruptions"]
 class RunInterrupted(KeyboardInterrupt):
     """A run ended before its time, because someone pressed Ctrl-C or the system asked it to terminate.
 
-    Attributes:
+    Args:
+        message: which run, and how to go on.
         exit_code: what a program returns then: 128 and the number of the signal.
     """
 
-    def __init__(self, folder: Path, received: signal.Signals) -> None:
-        saved = latest_checkpoint(folder / "checkpoints") is not None
-        how = "goes on from the last checkpoint" if saved else "begins anew, for nothing was saved yet"
-        super().__init__(f"the run in `{folder}` was interrupted ({received.name}). The same command {how}.")
-        self.exit_code = 128 + received
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message, exit_code)
+        self.message, self.exit_code = message, exit_code
+
+    def __str__(self) -> str:
+        return self.message
 
 
 @contextlib.contextmanager
@@ -35,10 +37,19 @@ def reporting_interruptions(folder: Path) -> Iterator[None]:
     try:
         yield
     except SIGTERMException as stop:
-        raise RunInterrupted(folder, signal.SIGTERM) from stop
+        raise _interrupted(folder, signal.SIGTERM) from stop
+    except KeyboardInterrupt as stop:
+        raise _interrupted(folder, signal.SIGINT) from stop
     except SystemExit as stop:
         if not isinstance(stop.__context__, KeyboardInterrupt):
             raise
         with contextlib.suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGINT, on_interrupt)  # which Lightning has switched off
-        raise RunInterrupted(folder, signal.SIGINT) from stop
+        raise _interrupted(folder, signal.SIGINT) from stop
+
+
+def _interrupted(folder: Path, received: signal.Signals) -> RunInterrupted:
+    saved = latest_checkpoint(folder / "checkpoints") is not None
+    how = "goes on from the last checkpoint" if saved else "begins anew, for nothing was saved yet"
+    message = f"the run in `{folder}` was interrupted ({received.name}). The same command {how}."
+    return RunInterrupted(message, 128 + received)

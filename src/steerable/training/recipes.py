@@ -58,7 +58,7 @@ class Recipe:
             self._require(name, "true or false", isinstance(getattr(self, name), bool))
         rates = ("learning_rate", "momentum", "weight_decay", "decay", "warmup_epochs", "label_smoothing", "ema_decay")
         for name in (*rates, "shift"):
-            self._require(name, "a number", _finite(getattr(self, name)))
+            self._require(name, "a finite number", _finite(getattr(self, name)))
         whole = isinstance(self.milestones, tuple) and all(_whole(m) and m >= 0 for m in self.milestones)
         self._require("milestones", "a list of whole numbers, from 0 on", whole)
         checks = {
@@ -101,11 +101,14 @@ class Recipe:
 
     def with_epochs(self, epochs: int) -> Recipe:
         """The same recipe stretched or shortened to another number of epochs, milestones and warm-up in proportion."""
+        if not _whole(epochs) or epochs < 1:
+            raise ValueError(f"a recipe's epochs is a whole number, 1 or more; got {epochs!r}.")
         factor = epochs / self.epochs
         return replace(
             self,
             epochs=epochs,
-            milestones=tuple(max(1, round(m * factor)) for m in self.milestones),  # the full rate comes first
+            # One that was not at the very beginning does not get there: the full rate comes first.
+            milestones=tuple(max(1, round(m * factor)) if m else 0 for m in self.milestones),
             warmup_epochs=self.warmup_epochs * factor,
         )
 
@@ -162,8 +165,8 @@ def load_recipe(name: str, **changes: Any) -> Recipe:
         recipe = Recipe.from_dict(tomllib.loads(text))
     else:
         raise ValueError(f"unknown recipe {name!r}. {did_you_mean(name, recipe_names())} Or give a .toml file.")
-    changes = {key: value for key, value in changes.items() if value is not None}
     Recipe.check_names(changes)
+    changes = {k: tuple(v) if isinstance(v, list) else v for k, v in changes.items() if v is not None}
     epochs = changes.pop("epochs", None)
     if epochs is not None and epochs != recipe.epochs:
         recipe = recipe.with_epochs(epochs)

@@ -82,13 +82,7 @@ def train(
     if resumed is not None:
         _check_same_data(summary, folder)
     if (folder / "results.json").is_file():
-        try:
-            results: dict[str, Any] = json.loads((folder / "results.json").read_text("utf-8"))
-        except ValueError as error:
-            raise ValueError(
-                f"{folder / 'results.json'} is damaged ({error}). Remove it, and the same command makes it anew."
-            ) from error
-        return results
+        return _earlier_results(folder)
     if config.minutes is not None and resumed is None:
         config = fitted_to_minutes(config, data, config.minutes)
     begun, config = config, with_sized_model(config, data)
@@ -100,12 +94,14 @@ def train(
     # All that may be refused has been; from here on the folder is a run's.
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder) if trainer.is_global_zero else nullcontext():
-        if resumed is None:
-            if trainer.is_global_zero and (folder / "config.json").is_file():
+        if resumed is None and trainer.is_global_zero:
+            if (folder / "config.json").is_file():
                 raise FileExistsError(
                     f"another process has begun a run in `{folder}` meanwhile; choose another folder."
                 )
             begun.save(folder / "config.json")
+        if (folder / "results.json").is_file():  # another process has ended this run meanwhile
+            return _earlier_results(folder)
         if trainer.is_global_zero and tell is not None:
             tell(_announcement(config, module, data))
         with reporting_interruptions(folder):
@@ -191,6 +187,16 @@ def check_run_folder(config: RunConfig, folder: Path) -> RunConfig | None:
             "another folder."
         )
     return earlier.elsewhere(config)
+
+
+def _earlier_results(folder: Path) -> dict[str, Any]:
+    try:
+        results: dict[str, Any] = json.loads((folder / "results.json").read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(
+            f"{folder / 'results.json'} is damaged ({error}). Remove it, and the same command makes it anew."
+        ) from error
+    return results
 
 
 def _check_devices(config: RunConfig) -> None:
