@@ -68,7 +68,7 @@ class Carrier:
         """Whether this input is carried out by the Fourier form."""
         alone = self.without_gradients is not None and not torch.is_grad_enabled()
         backend = self.without_gradients if alone else self.backend
-        if backend == "dense" or is_traced(x) or x.is_meta or not self.possible:
+        if backend == "dense" or is_traced(x) or x.device.type == "meta" or not self.possible:
             return False
         if backend == "fourier":
             return self.plan is not None and _fits_input(layer, x)
