@@ -1,6 +1,5 @@
 """``backend="auto"``: measured once, remembered, out of the way everywhere else."""
 
-import gc
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -410,9 +409,6 @@ def test_the_folder_is_the_users_and_can_be_moved_or_switched_off(
     assert cache_folder() == Path("somewhere/steerable")
 
 
-# ---------------------------------------------------------------- what only looks like a tensor
-
-
 def test_fake_tensors_are_never_measured(measurements: list[str], own_cache: Path) -> None:
     conv, x = layer(), field()
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
@@ -421,56 +417,8 @@ def test_fake_tensors_are_never_measured(measurements: list[str], own_cache: Pat
     assert not own_cache.exists()
 
 
-@pytest.mark.parametrize("backend", ["auto", "dense", "fourier"])
-def test_the_meta_device_knows_shapes_only(backend: str) -> None:
-    conv = layer(backend=backend).to("meta")
-    assert conv(field().to("meta")).shape == field().shape
-
-
 def test_a_layer_tells_both_of_its_backends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(carrier, "_measure", lambda *_: "fourier" if torch.is_grad_enabled() else "dense")
     conv = layer()
     snn.choose_backends(conv, field())
     assert "backend=fourier, without gradients dense" in repr(conv)
-
-
-def test_a_backward_pass_may_outlive_its_layer() -> None:
-    for change in ("deleted", "dense"):
-        conv, x = layer(backend="fourier"), field(requires_grad=True)
-        y = conv(x)
-        if change == "dense":
-            conv.backend = "dense"
-        else:
-            del conv
-        gc.collect()
-        y.square().sum().backward()
-        assert x.grad is not None
-
-
-@pytest.mark.parametrize("backend", ["dense", "fourier"])
-@pytest.mark.parametrize("slice_", [(slice(None), slice(8, 40)), (slice(None, None, 2),)], ids=["channels", "batch"])
-def test_parts_of_channels_last_fields_stay_so(backend: str, slice_: tuple[slice, ...]) -> None:
-    wide = torch.randn(4, 48, 6, 6).contiguous(memory_format=torch.channels_last)
-    x = wide[slice_]
-    kind = FieldType(D4, f"{x.shape[1] // 8}*regular")
-    y = snn.Conv2d(kind, kind, 3, padding=1, backend=backend)(x)
-    assert y.is_contiguous(memory_format=torch.channels_last)
-
-
-def test_evaluation_in_bfloat16_rounds_no_more_than_training() -> None:
-    kind = FieldType(D4, "32*E")
-    conv = snn.Conv2d(kind, kind, 3, padding=1, bias=False, backend="fourier").bfloat16()
-    x = torch.randn(2, kind.channels, 6, 6).bfloat16()
-    y = conv(x)
-    with torch.no_grad():
-        assert torch.equal(conv.eval()(x), y)
-
-
-def test_an_image_of_no_pixels_is_refused_alike() -> None:
-    messages = []
-    for backend in ("dense", "fourier"):
-        conv = snn.Conv2d(REGULAR, REGULAR, 3, padding=3, backend=backend)
-        with pytest.raises(RuntimeError) as error:
-            conv(torch.randn(2, REGULAR.channels, 0, 5))
-        messages.append(str(error.value))
-    assert messages[0] == messages[1]
