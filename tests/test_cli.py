@@ -10,6 +10,9 @@ from pathlib import Path
 import command_line
 import pytest
 
+from steerable import models
+from steerable import nn as snn
+
 
 def steerable(*arguments: str) -> subprocess.CompletedProcess[str]:
     code = "from steerable.cli import main; main()"
@@ -41,6 +44,11 @@ def test_cost_of_a_pair_and_of_the_papers_network() -> None:
     assert (pair["parameters"], pair["layers"][0]["utilization"]) == (72, 8.0)
     network = json.loads(steerable("cost", "resnet", "--depth", "14", "--copies", "20", "--json").stdout)
     assert network["parameters"] == 9_077_620
+    mixes = ("--stream", "regular", "--inner", "regular", "--in-channels", "1", "--depth", "8", "--copies", "2")
+    grey = json.loads(steerable("cost", "resnet", *mixes, "--json").stdout)
+    assert grey["layers"][0]["in_channels"] == 1
+    net = models.resnet(8, 2, stream="regular", inner="regular", in_channels=1)
+    assert grey["parameters"] == sum(m.weight.numel() for m in net.modules() if isinstance(m, snn.Conv2d))
 
 
 @pytest.mark.parametrize(

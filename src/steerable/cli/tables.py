@@ -54,25 +54,28 @@ def cost(
     kernel_size: Annotated[int, typer.Option(help="Taps along each side of the filter.", min=1, max=99)] = 3,
     depth: Annotated[int, typer.Option(help="For 'resnet': its depth, 6·blocks + 2.")] = 14,
     copies: Annotated[int, typer.Option(help="For 'resnet': copies of each capsule in the first stage.", min=1)] = 14,
+    stream: Annotated[str | None, typer.Option(help="For 'resnet': the mix between blocks; else the paper's.")] = None,
+    inner: Annotated[str | None, typer.Option(help="For 'resnet': the mix inside a block, likewise.")] = None,
+    in_channels: Annotated[int, typer.Option(help="For 'resnet': channels of the image.", min=1)] = 3,
     size: Annotated[int, typer.Option(help="Height and width of the images, for FLOPs.", min=1)] = 32,
     as_json: Json = False,
 ) -> None:
-    """Channels, parameters, utilisation μ and FLOPs of one convolution, or of all those of the paper's network."""
+    """Channels, parameters, utilisation μ and FLOPs of one convolution, or of all those of a residual network."""
     if out_type is None and in_type != "resnet":
         raise ValueError(
             f"one argument names a model, and the only one is 'resnet'; got {in_type!r}. Or give two types."
         )
-    rows = (
-        _model_costs(depth, copies, group, size)
-        if out_type is None
-        else _pair_cost(in_type, out_type, group, kernel_size, size)
-    )
+    if out_type is None:
+        image = f"{in_channels}*trivial"
+        rows = _model_costs(depth, copies, group, size, image_type=image, stream=stream, inner=inner)
+    else:
+        rows = _pair_cost(in_type, out_type, group, kernel_size, size)
     total = {"parameters": sum(r["parameters"] for r in rows), "flops": sum(r["flops"] for r in rows)}
     if as_json:
         typer.echo(json.dumps({"layers": rows, **total}, indent=2))
         return
-    image = "×".join([str(size)] * _axes(group)) + (" image" if _axes(group) == 2 else " volume")
-    table = Table(title=f"{total['parameters']:,} parameters, {total['flops'] / 1e9:.2f} GFLOP per {image}")
+    seen = "×".join([str(size)] * _axes(group)) + (" image" if _axes(group) == 2 else " volume")
+    table = Table(title=f"{total['parameters']:,} parameters, {total['flops'] / 1e9:.2f} GFLOP per {seen}")
     page = console if console.is_terminal else Console(width=140)
     # Types are long. Where they would squeeze the numbers, which cut short are other numbers, they are left out.
     left_out = ("from", "to") if page.width < 110 and len(rows) > 1 else ()
@@ -104,7 +107,7 @@ def _pair_cost(in_text: str, out_text: str, group: str, kernel_size: int, size: 
     return [_cost_row("convolution", FieldType(found, in_text), FieldType(found, out_text), kernel_size, size)]
 
 
-def _model_costs(depth: int, copies: int, group: str, size: int) -> list[dict[str, Any]]:
+def _model_costs(depth: int, copies: int, group: str, size: int, **mixes: Any) -> list[dict[str, Any]]:
     from steerable.plans import resnet_plan
 
     if _axes(group) != 2:
@@ -114,7 +117,7 @@ def _model_costs(depth: int, copies: int, group: str, size: int) -> list[dict[st
     if size < 4:
         raise ValueError(f"resnet halves its images twice, so that they have a size of 4 at least; got {size}.")
     rows = []
-    for conv in resnet_plan(depth, copies, group=group_named(group)).convolutions:
+    for conv in resnet_plan(depth, copies, group=group_named(group), **mixes).convolutions:
         stage = int(conv.name[5]) if conv.name.startswith("stage") else 1
         rows.append(_cost_row(conv.name, conv.in_type, conv.out_type, conv.kernel_size, size // 2 ** (stage - 1)))
     return rows
