@@ -230,9 +230,8 @@ def main() -> None:
     console = Console(width=150)
     chosen = [case for case in cases() if arguments.only in case.name]
     if not chosen:
-        parser.error(
-            f"no case has {arguments.only!r} in its name; there are {', '.join(case.name for case in cases())}"
-        )
+        known = ", ".join(dict.fromkeys(case.name for case in cases()))
+        parser.error(f"no case has {arguments.only!r} in its name; there are {known}")
     for case in chosen:
         results.append(measure(case, arguments))
         table.add_row(*row(results[-1]))

@@ -25,6 +25,7 @@ from convolution import processor
 from fourier_gpu import kernels
 from rich.console import Console
 from rich.table import Table
+from speed_page import how
 from torch import Tensor, nn
 
 from steerable import __version__, models
@@ -113,12 +114,6 @@ def summary(times: list[float]) -> dict[str, float]:
     return {"median_ms": middle, "low_ms": low, "high_ms": high}
 
 
-def backends(layer: snn.Conv2d) -> str:
-    """What a layer was given, also where evaluation has another one."""
-    other = layer.carrier.without_gradients
-    return layer.backend if other is None else f"{layer.backend}, without gradients {other}"
-
-
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     device = torch.device(arguments.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     torch.manual_seed(0)
@@ -153,7 +148,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "versions": {"torch": torch.__version__, "steerable": __version__, "python": platform.python_version()},
         "precision": "bfloat16" if in_half(device, arguments) else "float32 (TF32)" if arguments.tf32 else "float32",
         "build_s": {"cold": builds[0], "warm": builds[1]},
-        "backends": {name: backends(layer) for name, layer in convolutions.items()},
+        "backends": {name: str(layer.carrier) for name, layer in convolutions.items()},
         "networks": {},
     }
     for name, contestant in contestants.items():
@@ -189,10 +184,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> Table:
     case = result["case"]
-    how = " and ".join(how for how, said in (("compiled", "compile"), ("recorded", "record")) if case[said]) or "eager"
     lines = Table(
         title=f"{case['depth']} layers, ({20 * case['copies']}, {8 * case['copies']}), batch {case['batch']}, "
-        f"{case['size']}², {result['precision']}, {how}, {result['hardware']}"
+        f"{case['size']}², {result['precision']}, {how(case)}, {result['hardware']}"
     )
     for column in (
         "network",

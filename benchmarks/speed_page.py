@@ -44,7 +44,7 @@ def network_table(results: dict[str, Any]) -> list[str]:
         *lines,
         "",
         f"{case['depth']} layers, ({20 * case['copies']}, {8 * case['copies']}), batch {case['batch']}, images of "
-        f"{case['size']}², {results['precision']}, {_how(case)}, "
+        f"{case['size']}², {results['precision']}, {how(case)}, "
         f"backend {case.get('backend', 'dense')}; {_machine(results)}. "
         f"Built in {build['cold']:.2f} s, a second time in {build['warm']:.2f} s.",
     ]
@@ -86,9 +86,10 @@ def kernel_table(results: dict[str, Any]) -> list[str]:
     return [*lines, "", f"Microseconds of GPU time, {how}; {_machine(results)}."]
 
 
-def _how(case: dict[str, Any]) -> str:
+def how(case: dict[str, Any]) -> str:
+    """How a network was run."""
     ways = (("compiled", "compile"), ("recorded", "record"))
-    return " and ".join(how for how, said in ways if case.get(said)) or "eager"
+    return " and ".join(way for way, said in ways if case.get(said)) or "eager"
 
 
 def _machine(results: dict[str, Any]) -> str:

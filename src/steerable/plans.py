@@ -11,9 +11,9 @@ from steerable.families import dihedral
 from steerable.fields import FieldType, parameter_cost
 from steerable.groups import FiniteGroup
 
-__all__ = ["BlockPlan", "ConvolutionPlan", "ResNetPlan", "activated", "network_nonlinearity", "resnet_plan"]
+__all__ = ["DEEPEST", "BlockPlan", "ConvolutionPlan", "ResNetPlan", "activated", "network_nonlinearity", "resnet_plan"]
 
-DEEPEST, MOST_COPIES = 2_000, 5_000
+DEEPEST, MOST_COPIES = 2_000, 5_000  # beyond these no machine holds a network
 PAPER_MIXES = ("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E")
 """The capsules of D4 between the blocks of the paper's network, and inside them."""
 

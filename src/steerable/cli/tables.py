@@ -13,6 +13,7 @@ from steerable.cli.application import Json, app, console
 from steerable.families import group_named
 from steerable.fields import FieldType, parameter_cost
 from steerable.filters import pixel_patch
+from steerable.groups import FiniteGroup
 
 __all__ = ["cost", "types"]
 
@@ -66,7 +67,7 @@ def cost(
             f"one argument names a model, and the only one is 'resnet'; got {in_type!r}. Or give two types."
         )
     if out_type is None:
-        image = f"{in_channels}*trivial"
+        image = f"{in_channels}*A1"
         rows = _model_costs(depth, copies, group, size, image_type=image, stream=stream, inner=inner)
     else:
         rows = _pair_cost(in_type, out_type, group, kernel_size, size)
@@ -74,7 +75,8 @@ def cost(
     if as_json:
         typer.echo(json.dumps({"layers": rows, **total}, indent=2))
         return
-    seen = "×".join([str(size)] * _axes(group)) + (" image" if _axes(group) == 2 else " volume")
+    axes = _axes(group_named(group))
+    seen = "×".join([str(size)] * axes) + (" image" if axes == 2 else " volume")
     table = Table(title=f"{total['parameters']:,} parameters, {total['flops'] / 1e9:.2f} GFLOP per {seen}")
     page = console if console.is_terminal else Console(width=140)
     # Types are long. Where they would squeeze the numbers, which cut short are other numbers, they are left out.
@@ -110,14 +112,15 @@ def _pair_cost(in_text: str, out_text: str, group: str, kernel_size: int, size: 
 def _model_costs(depth: int, copies: int, group: str, size: int, **mixes: Any) -> list[dict[str, Any]]:
     from steerable.plans import resnet_plan
 
-    if _axes(group) != 2:
+    found = group_named(group)
+    if _axes(found) != 2:
         raise ValueError(
             f"resnet is a network for images, and {group} moves volumes. Choose another group, such as D4."
         )
     if size < 4:
         raise ValueError(f"resnet halves its images twice, so that they have a size of 4 at least; got {size}.")
     rows = []
-    for conv in resnet_plan(depth, copies, group=group_named(group), **mixes).convolutions:
+    for conv in resnet_plan(depth, copies, group=found, **mixes).convolutions:
         stage = int(conv.name[5]) if conv.name.startswith("stage") else 1
         rows.append(_cost_row(conv.name, conv.in_type, conv.out_type, conv.kernel_size, size // 2 ** (stage - 1)))
     return rows
@@ -135,11 +138,10 @@ def _cost_row(name: str, in_type: FieldType, out_type: FieldType, kernel_size: i
         "size": size,
         "parameters": parameters,
         "utilization": weights / parameters if parameters else None,
-        "flops": 2 * weights * size ** _axes(in_type.group.name),  # of the dense convolution that carries it out
+        "flops": 2 * weights * size ** _axes(in_type.group),  # of the dense convolution that carries it out
     }
 
 
-def _axes(group: str) -> int:
+def _axes(group: FiniteGroup) -> int:
     """2 for groups that move images, 3 for those that move volumes."""
-    action = group_named(group).action
-    return 2 if action is None else int(action.shape[1])
+    return 2 if group.action is None else int(group.action.shape[1])

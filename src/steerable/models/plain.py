@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 from steerable.models.image_sizes import check_whole_numbers
 from steerable.models.saving import SavedModel
+from steerable.plans import DEEPEST
 
 __all__ = ["PlainResNet", "plain_resnet", "plain_width"]
 
-DEEPEST, WIDEST = 2_000, 100_000
+WIDEST = 100_000
 
 
 class PlainResNet(SavedModel, nn.Module):

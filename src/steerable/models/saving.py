@@ -53,6 +53,8 @@ class SavedModel(
         try:
             found: Self = super().from_pretrained(*arguments, strict=strict, **options)
         except RuntimeError as error:
+            if "loading state_dict" not in str(error):  # no GPU, for instance
+                raise
             raise RuntimeError(
                 f"the saved weights are not those of the {cls.__name__} in its config. Load them with the class that "
                 f"saved them, and with its own config.json. {error}"

@@ -175,9 +175,7 @@ class Conv2d(FilterBankModule):
         parts = [super().extra_repr(), f"kernel_size={self.kernel_size}"]
         defaults = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1, "padding_mode": "zeros"}
         parts += [f"{k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v]
-        other = self.carrier.without_gradients
-        parts += [f"backend={self.backend}"] if self.backend != "auto" else []
-        parts += [f"without gradients {other}"] if other is not None else []
+        parts += [f"backend={self.carrier}"] if self.backend != "auto" else []
         return ", ".join(parts) + ("" if self.bias is not None else ", bias=False")
 
 

@@ -16,8 +16,9 @@ from steerable.training.images import Progress
 from steerable.training.labelled import LabelledImages
 from steerable.training.module import Classifier
 from steerable.training.preprocessing import Augmentation, Normalisation
+from steerable.training.recipes import Recipe
 
-__all__ = ["TrainingData", "make_classifier", "prepare_data"]
+__all__ = ["TrainingData", "augmentation", "make_classifier", "prepare_data"]
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,15 @@ def prepare_data(config: RunConfig, progress: Progress | None = None) -> Trainin
         notes = (*notes, note)
     elif config.validation:
         train, validation = train.split(config.validation, seed=config.seed)
-    if config.recipe.augment:  # a shift that is too large is refused before a run folder is made
-        Augmentation(config.recipe.shift_of(min(train.image_size))).check(*train.image_size)
+    if chosen := augmentation(config.recipe, train):  # a shift that is too large is refused before a run folder is made
+        chosen.check(*train.image_size)
     for_statistics = splits.train.images if config.recipe.statistics_of_all else train.images
     return TrainingData(train, validation, splits.test, for_statistics, splits.name, splits.skipped, notes)
+
+
+def augmentation(recipe: Recipe, images: LabelledImages) -> Augmentation | None:
+    """What the recipe does to these training images, where it does anything."""
+    return Augmentation(recipe.shift_of(min(images.image_size))) if recipe.augment else None
 
 
 def make_classifier(config: RunConfig, data: TrainingData) -> Classifier:

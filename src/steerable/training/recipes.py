@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
@@ -40,7 +40,7 @@ class Recipe:
     batch_size: int = 128
     epochs: int = 300
     schedule: Literal["steps", "cosine"] = "steps"
-    milestones: tuple[int, ...] = (50, 100, 150)
+    milestones: Sequence[int] = (50, 100, 150)
     decay: float = 0.1
     warmup_epochs: float = 0.0
     label_smoothing: float = 0.0
@@ -52,6 +52,8 @@ class Recipe:
     rates_by_sharing: bool = False
 
     def __post_init__(self) -> None:
+        if isinstance(self.milestones, list):  # as files have them
+            object.__setattr__(self, "milestones", tuple(self.milestones))
         for name in ("batch_size", "epochs"):
             self._require(name, "a whole number", _whole(getattr(self, name)))
         for name in ("nesterov", "augment", "statistics_of_all", "rates_by_sharing"):
@@ -128,8 +130,7 @@ class Recipe:
     def from_dict(values: dict[str, Any]) -> Recipe:
         """From a config file; unknown keys are refused."""
         Recipe.check_names(values)
-        plain: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
-        return Recipe(**plain)
+        return Recipe(**values)
 
 
 def _whole(value: object) -> bool:
@@ -166,7 +167,7 @@ def load_recipe(name: str, **changes: Any) -> Recipe:
     else:
         raise ValueError(f"unknown recipe {name!r}. {did_you_mean(name, recipe_names())} Or give a .toml file.")
     Recipe.check_names(changes)
-    changes = {k: tuple(v) if isinstance(v, list) else v for k, v in changes.items() if v is not None}
+    changes = {key: value for key, value in changes.items() if value is not None}
     epochs = changes.pop("epochs", None)
     if epochs is not None and epochs != recipe.epochs:
         recipe = recipe.with_epochs(epochs)

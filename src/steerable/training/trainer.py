@@ -19,8 +19,7 @@ from steerable.training.checkpoints import AtomicCheckpoints
 from steerable.training.config import RunConfig
 from steerable.training.divergence import StopWhenDiverged
 from steerable.training.labelled import LabelledImages
-from steerable.training.preparing import TrainingData
-from steerable.training.preprocessing import Augmentation
+from steerable.training.preparing import TrainingData, augmentation
 
 __all__ = ["RunBatches", "make_trainer", "minutes_trained", "silence_lightning", "trusting"]
 
@@ -42,7 +41,7 @@ class RunBatches(pl.LightningDataModule):
             shuffle=train,
             seed=self.config.seed,
             device=self.trainer.strategy.root_device,
-            augment=Augmentation(recipe.shift_of(min(images.image_size))) if train and recipe.augment else None,
+            augment=augmentation(recipe, images) if train else None,
             rank=self.trainer.global_rank,
             world_size=self.trainer.world_size,
         )

@@ -50,6 +50,10 @@ class Carrier:
         self._choices: dict[tuple[object, ...], Choice] = {}
         self._kept: tuple[object, Tensor, Tensor, Tensor | None] | None = None
 
+    def __str__(self) -> str:
+        other = self.without_gradients
+        return self.backend if other is None else f"{self.backend}, without gradients {other}"
+
     def forget(self) -> None:
         """Drop the blocks that evaluation keeps."""
         self._kept = None
@@ -97,10 +101,8 @@ class Carrier:
             return "dense"  # without ``ahead`` starting its kernels one by one takes longer than it gains
         if device == "cuda" and not half and products_in_tf32() and not tf32_allowed(x.device):
             return "dense"  # which rounds less
-        plain = type(layer.weight) is nn.Parameter and type(x) in (
-            Tensor,
-            nn.Parameter,
-        )  # others may not compute at all
+        # Tensors of other types, fake ones for instance, may not compute at all.
+        plain = type(layer.weight) is nn.Parameter and type(x) in (Tensor, nn.Parameter)
         if not plain or not _fits_input(layer, x):
             return "dense"
         if torch.are_deterministic_algorithms_enabled():
