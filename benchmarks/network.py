@@ -32,6 +32,8 @@ from steerable import __version__, models
 from steerable import nn as snn
 from steerable.training.recording import RecordedNetwork
 
+CASE = ("depth", "copies", "batch", "size", "compile", "mode", "record", "cudnn_benchmark", "backend")
+
 
 class Contestant:
     """A network with what it takes to run a step of it."""
@@ -42,7 +44,7 @@ class Contestant:
         if device.type == "cuda":
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimiser = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
-        self.call = cast(nn.Module, torch.compile(self.net)) if arguments.compile else self.net
+        self.call = cast(nn.Module, torch.compile(self.net, mode=arguments.mode)) if arguments.compile else self.net
         self.in_training = RecordedNetwork(self.call) if arguments.record else self.call
 
     def train_step(self, x: Tensor, y: Tensor) -> None:
@@ -140,9 +142,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     }
     console = Console(width=130)
     result: dict[str, Any] = {
-        "case": {
-            k: getattr(arguments, k) for k in ("depth", "copies", "batch", "size", "compile", "record", "backend")
-        },
+        "case": {k: getattr(arguments, k) for k in CASE},
         "hardware": torch.cuda.get_device_name() if device.type == "cuda" else processor(),
         "threads": torch.get_num_threads(),
         "versions": {"torch": torch.__version__, "steerable": __version__, "python": platform.python_version()},
@@ -222,8 +222,10 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=5, help="how often each network takes its turn on a CPU")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--mode", choices=["default", "reduce-overhead"], default="default", help="of torch.compile")
     parser.add_argument("--record", action="store_true", help="training steps as CUDA graphs")
     parser.add_argument("--tf32", action="store_true", help="on a GPU float32 in place of bfloat16, with TF32 allowed")
+    parser.add_argument("--cudnn-benchmark", action="store_true", help="cuDNN measures its algorithms")
     parser.add_argument("--backend", default="auto", choices=["auto", "dense", "fourier"], help="of the convolutions")
     parser.add_argument("--device")
     parser.add_argument("--json", type=Path)
@@ -234,6 +236,7 @@ def main() -> None:
         parser.error("--tf32 is for a GPU")
     if arguments.tf32:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.benchmark = arguments.cudnn_benchmark
     result = measure(arguments)
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)

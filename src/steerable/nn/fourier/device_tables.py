@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import numpy as np
@@ -61,6 +62,14 @@ class DeviceTables:
 
 def _placed(device: torch.device, dtype: torch.dtype, *arrays: NDArray[np.int64] | NDArray[np.float64]) -> Arrays:
     """Whole numbers as they are, others in ``dtype``."""
-    return tuple(
-        torch.tensor(array, dtype=torch.int64 if array.dtype.kind == "i" else dtype, device=device) for array in arrays
-    )
+
+    def place() -> Arrays:
+        kinds = (torch.int64 if array.dtype.kind == "i" else dtype for array in arrays)
+        return tuple(torch.tensor(a, dtype=kind, device=device) for a, kind in zip(arrays, kinds, strict=True))
+
+    if device.type != "cuda":
+        return place()
+    # Tables outlive the pass that first needs them. Where that pass is about to be recorded as a CUDA graph, torch
+    # takes whatever its thread allocates for the graph's own: compiled with mode="reduce-overhead" it then fails.
+    with ThreadPoolExecutor(max_workers=1) as elsewhere:
+        return elsewhere.submit(place).result()
