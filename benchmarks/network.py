@@ -132,21 +132,25 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     x = torch.randn(arguments.batch, 3, arguments.size, arguments.size, device=device)
     x = x.contiguous(memory_format=torch.channels_last) if device.type == "cuda" else x
     y = torch.randint(10, (arguments.batch,), device=device)
+    start = time.perf_counter()
     if arguments.backend == "auto" and (arguments.compile or arguments.record):
         with torch.autocast(device.type, torch.bfloat16, enabled=in_half(device, arguments)):
             layout = torch.channels_last if device.type == "cuda" else torch.preserve_format
             snn.choose_backends(steerable.to(device).to(memory_format=layout), x)  # type: ignore[call-overload]
+    chosen_s = time.perf_counter() - start
     contestants = {
         "plain": Contestant(plain, device, arguments),
         "steerable": Contestant(steerable, device, arguments),
     }
     console = Console(width=130)
+    console.print(f"backends chosen in {chosen_s:.1f} s")
     result: dict[str, Any] = {
         "case": {k: getattr(arguments, k) for k in CASE},
         "hardware": torch.cuda.get_device_name() if device.type == "cuda" else processor(),
         "threads": torch.get_num_threads(),
         "versions": {"torch": torch.__version__, "steerable": __version__, "python": platform.python_version()},
         "precision": "bfloat16" if in_half(device, arguments) else "float32 (TF32)" if arguments.tf32 else "float32",
+        "choose_backends_s": chosen_s,
         "build_s": {"cold": builds[0], "warm": builds[1]},
         "backends": {name: str(layer.carrier) for name, layer in convolutions.items()},
         "networks": {},

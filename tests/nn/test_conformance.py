@@ -396,6 +396,27 @@ def test_inductor_compiles_a_residual_network(training: bool):
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # inductor's own
+def test_inductor_compiles_fields_of_one_capsule():
+    """What a single parameter or capsule is spread over comes back as a sum, which it can compile for CPUs."""
+    regular = FieldType(GROUPS["D4"], "regular")
+    net = snn.Sequential(
+        snn.Conv2d(regular, regular, 3, padding=1),
+        snn.BatchNorm2d(regular),
+        snn.GroupNorm(1, regular),
+        snn.NormReLU(regular),
+        snn.GlobalAvgPool(regular),
+        snn.Linear(regular, regular),
+    )
+    twin = copy.deepcopy(net)
+    x = torch.randn(2, regular.channels, 5, 5)
+    for network in (net, torch.compile(twin, fullgraph=True)):
+        network(x).square().sum().backward()
+    for a, b in zip(net.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
 def test_compiled_evaluation_sees_new_weights():
     module = built(CASES["Conv2d-zeros"], D4)
     graph = torch.compile(module, fullgraph=True, backend="aot_eager")

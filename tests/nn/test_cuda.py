@@ -13,7 +13,8 @@ from test_conformance import assert_commutes, relative_error
 
 import steerable as st
 from steerable import nn as snn
-from steerable.nn.fourier import carrier
+from steerable.nn.fourier import choice, timing
+from steerable.nn.fourier.passes import Passes
 
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
@@ -217,21 +218,24 @@ def test_half_precision_spans_the_range_of_bfloat16(scale: float):
 
 
 @pytest.fixture
-def measurements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """One entry for each measurement that is made; Fourier always wins."""
-    made: list[str] = []
+def measurements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+    """What is compared in each measurement that is made; Fourier always wins."""
+    made: list[list[str]] = []
 
-    def measured(dense, fourier, synchronise):
-        dense(), fourier(), synchronise()
-        made.append("both")
-        return "fourier"
+    def medians(runs, synchronise):
+        for run in runs.values():
+            run()
+        synchronise()
+        made.append(sorted(map(str, runs)))
+        return {name: 1.0 + ("fourier" not in name) for name in runs}
 
     monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(carrier, "measured", measured)
+    monkeypatch.setattr(timing, "medians", medians)
+    monkeypatch.setattr(choice, "medians", medians)
     return made
 
 
-def test_in_float32_the_faster_backend_is_found_without_being_asked_for(measurements: list[str]):
+def test_in_float32_the_faster_backend_is_found_without_being_asked_for(measurements: list[list[str]]):
     conv = snn.Conv2d(st.FieldType(D4, "40*regular"), st.FieldType(D4, "32*regular"), 3, padding=1).cuda()
     x = torch.randn(256, 320, 16, 16, device="cuda")
     with torch.autocast("cuda", torch.bfloat16):
@@ -239,7 +243,7 @@ def test_in_float32_the_faster_backend_is_found_without_being_asked_for(measurem
     assert not measurements  # of half floats the dense form is faster unless kernels start by themselves
     for _ in range(2):
         y = conv(x)
-    assert measurements == ["both"]
+    assert measurements == [["dense", "fourier"]]
     expected = conv.dense(x)
     assert (y - expected).abs().max() < 1e-2 * expected.abs().max()  # TF32
 
@@ -296,14 +300,70 @@ def test_exported_networks_hold_operators_of_torch_only(training: bool):
 
 @pytest.mark.parametrize("gradients", [False, True])
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "autocast"])
-def test_backends_are_measured_once_as_recorded_graphs(gradients: bool, half: bool, measurements: list[str]):
+def test_passes_are_measured_once_as_recorded_graphs(gradients: bool, half: bool, measurements: list[list[str]]):
     types = st.FieldType(D4, "96*regular"), st.FieldType(D4, "100*regular")
     net = snn.Sequential(snn.Conv2d(*types, 3, padding=1), snn.ReLU(types[1]), snn.Conv2d(*types[::-1], 3, padding=1))
     net = net.cuda().to(memory_format=torch.channels_last)
     x = torch.randn(128, 768, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
     with torch.set_grad_enabled(gradients), torch.autocast("cuda", torch.bfloat16, enabled=half):
-        found = snn.choose_backends(net, x)
-        assert found == {"0": "fourier", "2": "fourier"}
-        assert measurements == ["both"] * (4 if gradients else 2)  # a step and a forward pass each
+        assert snn.choose_backends(net, x) == {"0": "fourier", "2": "fourier"}
+        forward, each, both = ["dense", "fourier"], ["dense", "fourier", "turned"], ["('fourier', 'fourier')"]
+        # The first layer's input gets no gradient.
+        assert measurements == ([forward, each, forward, each, each, both] if gradients else [forward, forward])
         y = net(x)
     assert torch.isfinite(y).all()
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["TF32", "bfloat16"])
+@pytest.mark.parametrize(
+    "passes",
+    [
+        Passes("dense", "turned", "turned"),
+        Passes("dense", "fourier", "fourier"),
+        Passes("dense", "turned", "fourier"),
+        Passes("fourier", "dense", "turned"),
+        Passes("padded", "dense", "turned"),
+    ],
+    ids=Passes.to_text,
+)
+def test_passes_in_any_way_are_the_dense_ones(passes: Passes, half: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    torch.manual_seed(0)
+    types = st.FieldType(D4, "3*A1 + 5*regular"), st.FieldType(D4, "4*regular + 3*E")
+    exact = snn.Conv2d(*types, 3, padding=1, backend="dense").cuda().double()
+    layer = snn.Conv2d(*types, 3, padding=1, backend="dense").cuda().to(memory_format=torch.channels_last)
+    layer.load_state_dict(exact.state_dict())
+    layer.carrier.settle(layer, passes, passes.forward)
+    x = torch.randn(4, types[0].channels, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
+    found = []
+    for conv, field in ((exact, x.double()), (layer, x.clone(memory_format=torch.channels_last))):
+        field.requires_grad_()
+        with torch.autocast("cuda", torch.bfloat16, enabled=half and conv is layer):
+            y = conv(field)
+        found.append((y, *torch.autograd.grad(y, [field, *conv.parameters()], torch.cos(y.detach()))))
+    for a, b in zip(*found, strict=True):
+        assert relative_error(b.double(), a) < (1e-2 if half else 2 * 2.0**-11)
+
+
+@inductors_own_warnings
+def test_a_network_of_settled_passes_compiles():
+    """Compared with the same network left dense, in float32 without TF32."""
+    torch.manual_seed(0)
+    types = st.FieldType(D4, "3*A1"), st.FieldType(D4, "4*regular")
+    layers = [snn.Conv2d(*types, 3, padding=1), snn.BatchNorm2d(types[1]), snn.ReLU(types[1])]
+    net = snn.Sequential(*layers, snn.Conv2d(types[1], types[1], 3, padding=1)).cuda()
+    net = net.to(memory_format=torch.channels_last)
+    other = copy.deepcopy(net)
+    for layer, passes in (
+        (other[0], Passes("padded", "dense", "turned")),
+        (other[3], Passes("dense", "turned", "turned")),
+    ):
+        layer.carrier.settle(layer, passes, passes.forward)
+    torch.compiler.reset()
+    x = torch.randn(4, 3, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
+    found = []
+    for network in (net, torch.compile(other, fullgraph=True)):
+        y = network(x)
+        found.append((y, *torch.autograd.grad(y, list(network.parameters()), torch.cos(y.detach()))))
+    for a, b in zip(*found, strict=True):
+        assert relative_error(b, a) < 1e-4

@@ -20,6 +20,7 @@ from steerable.nn.expansion import BankPlan
 from steerable.nn.fourier import execution, fourier_conv, fourier_plan, workers
 from steerable.nn.fourier import function as operations
 from steerable.nn.fourier.blocks import BlockPlan
+from steerable.nn.fourier.passes import DENSE, FOURIER
 from steerable.nn.fourier.reference import block_gradient_reference, fourier_conv_reference
 from steerable.nn.fourier.spectrum import commutant, isotypic_basis
 from steerable.nn.fourier.tiles import TiledConvolution
@@ -66,7 +67,7 @@ def outcome(layer: snn.Conv2d, x: Tensor) -> list[Tensor]:
 
 
 def assert_same(fourier: snn.Conv2d, dense: snn.Conv2d, x: Tensor, tolerance: float = 1e-12) -> None:
-    assert fourier.carrier.takes_fourier(fourier, x)
+    assert fourier.carrier.passes_for(fourier, x) == FOURIER
     for a, b in zip(outcome(fourier, x), outcome(dense, x), strict=True):
         assert relative(a, b) <= tolerance
 
@@ -199,7 +200,7 @@ def test_irreps_that_no_patch_contains_stay_zero() -> None:
 def test_strides_and_groups_are_carried_out_densely(options: dict[str, object]) -> None:
     fourier, dense = pair_of_layers(FieldType(D4, "2*regular + 2*E"), FieldType(D4, "2*qm"), **options)
     x = field(fourier, (7, 7))
-    assert not fourier.carrier.takes_fourier(fourier, x)
+    assert fourier.carrier.passes_for(fourier, x) == DENSE
     assert torch.equal(fourier(x), dense(x))
 
 

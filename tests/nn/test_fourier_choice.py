@@ -41,7 +41,7 @@ def measurements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append("fourier")
         return "fourier"
 
-    monkeypatch.setattr(carrier, "_measure", always_fourier)
+    monkeypatch.setattr(carrier, "faster_form", always_fourier)
     return made
 
 
@@ -54,7 +54,7 @@ def field(size: int = 6, **options: object) -> Tensor:
 
 
 def chosen(conv: snn.Conv2d, x: Tensor) -> str:
-    return "fourier" if conv.carrier.takes_fourier(conv, x) else "dense"
+    return conv.carrier.passes_for(conv, x).forward
 
 
 # ---------------------------------------------------------------- measured once, remembered
@@ -101,7 +101,7 @@ def test_where_memory_is_short_the_choice_is_dense_for_this_process(
         tried.append("once")
         raise torch.cuda.OutOfMemoryError
 
-    monkeypatch.setattr(carrier, "_measure", too_large)
+    monkeypatch.setattr(carrier, "faster_form", too_large)
     conv, x = layer(), field()
     for _ in range(2):
         torch.testing.assert_close(conv(x), conv.dense(x))
@@ -132,7 +132,7 @@ def test_both_choices_give_the_same_values(monkeypatch: pytest.MonkeyPatch) -> N
     conv, x = layer().double(), field(dtype=torch.float64)
     outputs = []
     for result in ("dense", "fourier"):
-        monkeypatch.setattr(carrier, "_measure", lambda layer, x, ahead, result=result: result)
+        monkeypatch.setattr(carrier, "faster_form", lambda layer, x, ahead, result=result: result)
         conv.backend = "auto"
         monkeypatch.setenv("STEERABLE_CACHE_DIR", "")
         choice._store.cache_clear()
@@ -247,7 +247,7 @@ def test_backends_are_settled_for_all_inputs_of_a_layer(slower_at: int | None, m
         seen.append(x.shape[-1])
         return "dense" if x.shape[-1] == slower_at else "fourier"
 
-    monkeypatch.setattr(carrier, "_measure", measure)
+    monkeypatch.setattr(carrier, "faster_form", measure)
     network = Network()
     network.norm.eval()
     x, statistics = field(), {key: value.clone() for key, value in network.state_dict().items()}
@@ -266,7 +266,7 @@ def test_backends_are_settled_for_all_inputs_of_a_layer(slower_at: int | None, m
 @pytest.mark.parametrize("faster", ["dense", "fourier"], ids=lambda name: f"steps {name}")
 def test_steps_and_forward_passes_may_take_different_backends(faster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     slower = {"dense": "fourier", "fourier": "dense"}[faster]
-    monkeypatch.setattr(carrier, "_measure", lambda layer, x, ahead: faster if torch.is_grad_enabled() else slower)
+    monkeypatch.setattr(carrier, "faster_form", lambda layer, x, ahead: faster if torch.is_grad_enabled() else slower)
     conv, x = layer(), field()
     assert snn.choose_backends(conv, x) == {"": faster}
     held: list[str] = []
@@ -418,7 +418,7 @@ def test_fake_tensors_are_never_measured(measurements: list[str], own_cache: Pat
 
 
 def test_a_layer_tells_both_of_its_backends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carrier, "_measure", lambda *_: "fourier" if torch.is_grad_enabled() else "dense")
+    monkeypatch.setattr(carrier, "faster_form", lambda *_: "fourier" if torch.is_grad_enabled() else "dense")
     conv = layer()
     snn.choose_backends(conv, field())
     assert "backend=fourier, without gradients dense" in repr(conv)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from steerable.nn.conv import Conv2d
-from steerable.nn.fourier.choice import Choice
+from steerable.nn.fourier.passes import DENSE, Passes, Way
 
 __all__ = ["choose_backends"]
 
@@ -18,13 +19,15 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
 
     ``torch.compile`` can measure nothing, and carries out ``"auto"`` densely; so call this first. The inputs should be
     as in use: their shape, device, autocast. Forward passes are compared, and where gradients are recorded whole steps
-    as well: a layer may then take one backend for steps and another under ``torch.no_grad()``. On a GPU it is its own
-    time that counts, for a compiled or recorded network runs ahead of it. A layer that inputs of different shapes reach
-    takes the Fourier form only where it is faster for all of them; one that none reaches stays as it is.
+    as well: a layer may then take one backend for steps and another under ``torch.no_grad()``. On a GPU the forward
+    pass and the two gradients are compared each by itself, in all ways of :class:`Passes`, and it is the GPU's own time
+    that counts, for a compiled or recorded network runs ahead of it. What inputs of different shapes reach is carried
+    out in another way than the dense one only where that is faster for all of them; a layer that none reaches stays as
+    it is.
 
     Returns:
-        The backend of each layer that had none, by its name; where gradients are recorded, that of whole steps. A
-        layer's ``repr`` tells both.
+        The backend of each layer that had none, by its name; where gradients are recorded, that of a step's forward
+        pass. A layer's ``repr`` tells all.
 
     >>> from steerable import FieldType, dihedral
     >>> layer = Conv2d(FieldType(dihedral(4), "regular"), FieldType(dihedral(4), "regular"), 3)
@@ -34,20 +37,17 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     waiting = {name: m for name, m in network.named_modules() if isinstance(m, Conv2d) and m.backend == "auto"}
     if not waiting:
         return {}
-    for_steps: dict[Conv2d, set[Choice]] = {layer: set() for layer in waiting.values()}
-    for_passes: dict[Conv2d, set[Choice]] = {layer: set() for layer in waiting.values()}
+    found: dict[Conv2d, list[tuple[Passes, Way]]] = {layer: [] for layer in waiting.values()}
 
     def choose(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         x = args[0] if args else kwargs.get("x")
         if isinstance(layer, Conv2d) and isinstance(x, Tensor) and x.ndim == 4:
-            for_steps[layer].add(_faster(layer, x))
-            with torch.no_grad():
-                for_passes[layer].add(_faster(layer, x))
+            found[layer].append(_fastest(layer, x))
 
     modes = {module: module.training for module in network.modules()}
-    hooks = [layer.register_forward_pre_hook(choose, with_kwargs=True) for layer in for_steps]
+    hooks = [layer.register_forward_pre_hook(choose, with_kwargs=True) for layer in found]
     try:
-        for layer in for_steps:  # what it is measured for here is not how this pass runs it
+        for layer in found:  # what it is measured for here is not how this pass runs it
             layer.backend = "dense"
         network.eval()  # running statistics stay as they are
         # Where a part of the network is compiled already, its graph would pass by the hooks.
@@ -56,27 +56,27 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     finally:
         for hook in hooks:
             hook.remove()
-        for layer in for_steps:
+        for layer in found:
             layer.backend = "auto"
         for module, mode in modes.items():
             module.training = mode
-    for layer, choices in for_steps.items():
-        if choices:
-            _settle(layer, _common(choices), _common(for_passes[layer]))
+    for layer, ways in found.items():
+        if ways:
+            passes = Passes(*(_common(same_pass) for same_pass in zip(*(p for p, _ in ways), strict=True)))
+            layer.carrier.settle(layer, passes, _common([alone for _, alone in ways]))
     return {name: layer.backend for name, layer in waiting.items()}
 
 
-def _faster(layer: Conv2d, x: Tensor) -> Choice:
-    return layer.carrier.choose(layer, x, ahead=True) if layer.carrier.possible else "dense"
+def _fastest(layer: Conv2d, x: Tensor) -> tuple[Passes, Way]:
+    """Of the passes of a step, and of a forward pass alone."""
+    if not layer.carrier.possible:
+        return DENSE, "dense"
+    passes = layer.carrier.choose_passes(layer, x)
+    if x.is_cuda:  # where the forward pass was compared by itself
+        return passes, passes.forward
+    with torch.no_grad():
+        return passes, layer.carrier.choose_passes(layer, x).forward
 
 
-def _common(choices: set[Choice]) -> Choice:
-    return "fourier" if choices == {"fourier"} else "dense"
-
-
-def _settle(layer: Conv2d, step: Choice, forward_pass: Choice) -> None:
-    layer.backend = step
-    if forward_pass != step:
-        layer.carrier.without_gradients = forward_pass
-        if forward_pass == "fourier":
-            layer.carrier.prepare(layer)
+def _common(ways: Sequence[Way]) -> Way:
+    return ways[0] if len(set(ways)) == 1 else "dense"

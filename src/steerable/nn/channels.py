@@ -25,6 +25,7 @@ __all__ = [
     "merge_order",
     "scale_channels",
     "shift_channels",
+    "take",
     "take_channels",
     "take_with_negatives",
     "widened",
@@ -71,7 +72,20 @@ def take_channels(x: Tensor, index: Tensor) -> Tensor:
 
 
 def _take(x: Tensor, index: Tensor, last: bool) -> Tensor:
-    return x.permute(0, 2, 3, 1).index_select(3, index).permute(0, 3, 1, 2) if last else x.index_select(1, index)
+    return take(x.permute(0, 2, 3, 1), 3, index).permute(0, 3, 1, 2) if last else take(x, 1, index)
+
+
+def take(values: Tensor, dim: int, index: Tensor) -> Tensor:
+    """``values.index_select(dim, index)``; a single value is repeated.
+
+    Inductor cannot compile the gradient of its selection for CPUs: an addition of many numbers at one place (torch 2.9
+    to 2.13).
+    """
+    if is_traced(values) or values.shape[dim] != 1:
+        return values.index_select(dim, index)
+    shape = list(values.shape)
+    shape[dim] = len(index)
+    return values.expand(shape)
 
 
 def in_channels_last(x: Tensor) -> bool:

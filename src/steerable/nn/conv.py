@@ -17,6 +17,7 @@ from steerable.fields import FieldType
 from steerable.nn.channels import take_channels
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.fourier.carrier import Backend, Carrier
+from steerable.nn.fourier.passes import DENSE
 from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_reversed, pair
 
 __all__ = ["Conv2d", "ConvTranspose2d"]
@@ -114,7 +115,8 @@ class Conv2d(FilterBankModule):
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
         self.guard.check(x)
-        return self.carrier.run(self, x) if self.carrier.takes_fourier(self, x) else self.dense(x)
+        passes = self.carrier.passes_for(self, x)
+        return self.dense(x) if passes == DENSE else self.carrier.run(self, x, passes)
 
     def train(self, mode: bool = True) -> Self:
         self.carrier.forget()

@@ -23,6 +23,7 @@ from steerable.capsules import Capsule
 from steerable.fields import FieldType
 from steerable.filters import sparse_kernel_basis
 from steerable.intertwiners import hom_basis
+from steerable.nn.channels import take
 
 __all__ = ["BankPlan", "InvariantPlan", "PairBlock"]
 
@@ -179,8 +180,8 @@ class InvariantPlan:
     def expand(self, coefficients: Tensor, index: Tensor, factor: Tensor) -> Tensor:
         """(channels,): the invariant vector with these coefficients; ``index`` and ``factor`` are the lookup's."""
         if self.most == 1:
-            return coefficients.index_select(0, index.flatten()) * factor.flatten()
-        return (coefficients.index_select(0, index.flatten()).view_as(factor) * factor).sum(1)
+            return take(coefficients, 0, index.flatten()) * factor.flatten()
+        return (take(coefficients, 0, index.flatten()).view_as(factor) * factor).sum(1)
 
 
 def _share(field_type: FieldType, groups: int, role: str) -> Sequence[tuple[Capsule, int]]:

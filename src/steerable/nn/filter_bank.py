@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from steerable.fields import FieldType
 from steerable.nn.bank_tables import bank_tables
-from steerable.nn.channels import is_exported, is_traced, is_transformed, without_autocast
+from steerable.nn.channels import is_exported, is_traced, is_transformed, take, without_autocast
 from steerable.nn.expansion import BankPlan, InvariantPlan
 from steerable.nn.init import initialise
 from steerable.nn.kernels import HAS_TRITON
@@ -111,7 +111,7 @@ class FilterBankModule(EquivariantModule):
             if self._table_sizes and not (is_transformed(self.weight) or is_exported()):
                 bank = self._bank_by_kernel(dtype)
             elif self.looks_up:
-                bank = self.weight.index_select(0, self.lookup_index) * self.lookup_factor
+                bank = take(self.weight, 0, self.lookup_index) * self.lookup_factor
                 bank = bank.view(self.bank_shape)
             else:
                 bank = self.plan.expand(self.weight, self.basis)

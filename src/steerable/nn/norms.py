@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from steerable.fields import FieldType
 from steerable.nn.activations import require
-from steerable.nn.channels import scale_channels, shift_channels, widened, without_autocast
+from steerable.nn.channels import scale_channels, shift_channels, take, widened, without_autocast
 from steerable.nn.expansion import InvariantPlan
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
@@ -125,9 +125,9 @@ class GroupNorm(CapsuleNorm):
         wide = widened(x)
         variance, mean = torch.var_mean(wide, (2, 3), correction=0)
         to_mean, to_variance = self.to_mean.to(mean.dtype), self.to_variance.to(mean.dtype)
-        centre = (mean @ to_mean).index_select(1, self.channel_group) * self.reference
+        centre = take(mean @ to_mean, 1, self.channel_group) * self.reference
         group_variance = (variance + (mean - centre).square()) @ to_variance
-        group_variance = group_variance.index_select(1, self.capsule_group)
+        group_variance = take(group_variance, 1, self.capsule_group)
         scale, shift = self.scale_and_shift(centre, group_variance, self.weight, self.bias)
         return (wide * scale[..., None, None] + shift[..., None, None]).to(x.dtype)
 

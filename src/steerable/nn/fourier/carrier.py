@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
@@ -13,11 +10,14 @@ from torch import Tensor, nn
 
 from steerable.errors import did_you_mean
 from steerable.nn.channels import is_exported, is_traced, is_transformed
-from steerable.nn.fourier.choice import FEWEST_COPIES, MEASURED_FROM, Choice, by_rule, choice_store, measured, store_key
+from steerable.nn.fourier.by_passes import Operands, conv_by_passes
+from steerable.nn.fourier.choice import FEWEST_COPIES, MEASURED_FROM, Choice, by_rule, choice_store, store_key
 from steerable.nn.fourier.function import fourier_conv
-from steerable.nn.fourier.plan import FourierPlan, fourier_plan
+from steerable.nn.fourier.passes import DENSE, FOURIER, Passes, Way, passes_from_text
+from steerable.nn.fourier.plan import FourierPlan, fourier_plan, plan_key
 from steerable.nn.fourier.scales import products_in_tf32, tf32_allowed
 from steerable.nn.fourier.tiles import tiles_available
+from steerable.nn.fourier.timing import faster_form, fastest_passes
 from steerable.nn.kernels import HAS_TRITON
 
 if TYPE_CHECKING:
@@ -26,33 +26,36 @@ if TYPE_CHECKING:
 __all__ = ["Backend", "Carrier"]
 
 Backend = Literal["auto", "dense", "fourier"]
-RUNS_IN_A_ROW = 8  # on a GPU, of what is timed
 
 
 class Carrier:
-    """Chooses between the dense and the Fourier form of one layer, and runs the latter.
+    """Chooses between the dense and the Fourier form of one layer, or of each of its passes, and runs them.
 
-    The two compute the same function of the same parameters. ``"auto"`` measures both once per shape of the input and
-    takes the faster. Where nothing can or may be measured it takes the dense one: under torch.compile and torch.func,
-    in exported graphs, in narrow layers and on small inputs, without numba or Triton, in half precision on a GPU unless
-    :func:`steerable.nn.choose_backends` asks. Under ``torch.use_deterministic_algorithms`` it goes by a fixed rule, on
-    a GPU the dense one. ``"dense"`` and ``"fourier"`` are for good; a stride or groups are always carried out densely.
+    They compute the same function of the same parameters. ``"auto"`` measures both forms once per shape of the input
+    and takes the faster. Where nothing can or may be measured it takes the dense one: under torch.compile and
+    torch.func, in exported graphs, in narrow layers and on small inputs, without numba or Triton, in half precision on
+    a GPU unless :func:`steerable.nn.choose_backends` asks. Under ``torch.use_deterministic_algorithms`` it goes by a
+    fixed rule, on a GPU the dense one. ``"dense"`` and ``"fourier"`` are for good; a stride or groups are always
+    carried out densely.
     """
 
     def __init__(self, backend: str, layer: Conv2d) -> None:
         self.backend = checked_backend(backend)
-        self.without_gradients: Choice | None = None  # another backend where none are recorded: a forward pass alone
+        self.passes = FOURIER if backend == "fourier" else DENSE  # of a backend that is settled
+        self.without_gradients: Way | None = None  # another way for a forward pass alone
         self.possible = layer.stride == (1, 1) and layer.groups == 1 and layer.plan.parameters > 0
         order = layer.in_type.group.order
         self.copies = min(layer.in_type.channels, layer.out_type.channels) / order if order > 1 else 0.0
         self.per_pixel = layer.in_type.channels * layer.out_type.channels * layer.plan.taps  # multiplications
         self.plan: FourierPlan | None = None
-        self._choices: dict[tuple[object, ...], Choice] = {}
+        self._choices: dict[tuple[object, ...], str] = {}
         self._kept: tuple[object, Tensor, Tensor, Tensor | None] | None = None
 
     def __str__(self) -> str:
+        if self.backend == "auto":
+            return "auto"
         other = self.without_gradients
-        return self.backend if other is None else f"{self.backend}, without gradients {other}"
+        return f"{self.passes}" if other is None else f"{self.passes}, without gradients {other}"
 
     def forget(self) -> None:
         """Drop the blocks that evaluation keeps."""
@@ -66,17 +69,31 @@ class Carrier:
         if self.plan is None and self.possible:
             self.plan = fourier_plan(layer.in_type, layer.out_type, layer.kernel_size)
 
+    def settle(self, layer: Conv2d, passes: Passes, forward_alone: Way) -> None:
+        """Carry out each pass in this way from now on, and a forward pass without gradients in that one."""
+        self.backend = "fourier" if passes.forward == "fourier" else "dense"
+        self.passes = passes
+        self.without_gradients = None if forward_alone == passes.forward else forward_alone
+        if "fourier" in (*passes, forward_alone):
+            self.prepare(layer)
+
     # ---------------------------------------------------------------- the choice
 
-    def takes_fourier(self, layer: Conv2d, x: Tensor) -> bool:
-        """Whether this input is carried out by the Fourier form."""
-        alone = self.without_gradients is not None and not torch.is_grad_enabled()
-        backend = self.without_gradients if alone else self.backend
-        if backend == "dense" or is_traced(x) or x.device.type == "meta" or not self.possible:
-            return False
-        if backend == "fourier":
-            return self.plan is not None and _fits_input(layer, x)
-        if torch.compiler.is_compiling():
+    def passes_for(self, layer: Conv2d, x: Tensor) -> Passes:
+        """How the passes of this input are carried out."""
+        passes = self.passes
+        if not torch.is_grad_enabled():
+            passes = _alone(self.without_gradients or passes.forward)
+        if self.backend == "auto":
+            passes = FOURIER if self._takes_fourier(layer, x) else DENSE
+        if passes == DENSE or is_traced(x) or x.device.type == "meta" or not self.possible:
+            return DENSE
+        if "fourier" in passes and self.plan is None:
+            return DENSE
+        return passes if _fits_input(layer, x) else DENSE
+
+    def _takes_fourier(self, layer: Conv2d, x: Tensor) -> bool:
+        if is_traced(x) or x.device.type == "meta" or not self.possible or torch.compiler.is_compiling():
             return False
         chosen = self.choose(layer, x)
         if chosen == "fourier":
@@ -88,28 +105,37 @@ class Carrier:
 
         ``ahead``: as it runs in a compiled or recorded network, where a GPU need not wait for Python.
         """
-        device = x.device.type
-        # What is quickly told comes first: a small layer is over in the time of a few questions.
-        if self.copies < FEWEST_COPIES.get(device, math.inf):
-            return "dense"
-        height, width = _output_size(layer, x)
-        work = len(x) * height * width * self.per_pixel
-        if work < MEASURED_FROM[device] or not _has_kernels(device):
-            return "dense"
-        half = device == "cuda" and _dtype_in_use(x) in (torch.bfloat16, torch.float16)
-        if half and (not ahead or self.copies < FEWEST_COPIES["cuda half"]):
-            return "dense"  # without ``ahead`` starting its kernels one by one takes longer than it gains
-        if device == "cuda" and not half and products_in_tf32() and not tf32_allowed(x.device):
-            return "dense"  # which rounds less
-        # Tensors of other types, fake ones for instance, may not compute at all.
-        plain = type(layer.weight) is nn.Parameter and type(x) in (Tensor, nn.Parameter)
-        if not plain or not _fits_input(layer, x):
+        if not self._may_gain(layer, x, ahead) or not _computes(layer, x):
             return "dense"
         if torch.are_deterministic_algorithms_enabled():
-            return by_rule(self.copies, layer.plan.taps, work) if device == "cpu" else "dense"
-        return self._choose(layer, x, ahead)
+            work = _multiplications(layer, x)
+            return by_rule(self.copies, layer.plan.taps, work) if x.device.type == "cpu" else "dense"
+        found = self._remembered(layer, x, "form", ahead)
+        return "fourier" if found == "fourier" else "dense"
 
-    def _choose(self, layer: Conv2d, x: Tensor, ahead: bool) -> Choice:
+    def choose_passes(self, layer: Conv2d, x: Tensor) -> Passes:
+        """The fastest way of each pass for inputs like x in a compiled or recorded network."""
+        if not x.is_cuda:
+            return FOURIER if self.choose(layer, x, ahead=True) == "fourier" else DENSE
+        enough = _multiplications(layer, x) >= MEASURED_FROM["cuda passes"]
+        if not enough or not _computes(layer, x) or torch.are_deterministic_algorithms_enabled():
+            return DENSE
+        return passes_from_text(self._remembered(layer, x, "passes", True)) or DENSE
+
+    def _may_gain(self, layer: Conv2d, x: Tensor, ahead: bool) -> bool:
+        """Whether the Fourier form is worth a measurement; what is quickly told first, for small layers are quick."""
+        device = x.device.type
+        if self.copies < FEWEST_COPIES.get(device, math.inf):
+            return False
+        if _multiplications(layer, x) < MEASURED_FROM[device] or not _has_kernels(device):
+            return False
+        half = device == "cuda" and _dtype_in_use(x) in (torch.bfloat16, torch.float16)
+        if half:  # without ``ahead`` starting its kernels one by one takes longer than it gains
+            return ahead and self.copies >= FEWEST_COPIES["cuda half"]
+        # The dense form rounds less where TF32 is not allowed.
+        return device != "cuda" or not products_in_tf32() or tf32_allowed(x.device)
+
+    def _remembered(self, layer: Conv2d, x: Tensor, question: str, ahead: bool) -> str:
         recorded = torch.is_grad_enabled()
         key = (
             tuple(x.shape),
@@ -121,46 +147,66 @@ class Carrier:
             recorded and layer.weight.requires_grad,
             layer.padding,
             layer.dilation,
+            question,
             ahead and x.is_cuda,
+            x.is_cuda and torch.backends.cudnn.benchmark,
             tf32_allowed(x.device),
         )
         if key not in self._choices:
-            self.prepare(layer)
-            if self.plan is None:
-                return "dense"
-            name = store_key(x.device, (self.plan.key, *key))
+            name = store_key(x.device, (plan_key(layer.in_type, layer.out_type, layer.kernel_size), *key))
             store = choice_store()
             found = store.get(name)
             if found is None:
                 if x.is_cuda and torch.cuda.is_current_stream_capturing():  # nothing may be waited for
                     return "dense"
                 try:
-                    found = _measure(layer, x, ahead)
+                    found = self._measured(layer, x, question, ahead)
                     store.put(name, found)
                 except torch.cuda.OutOfMemoryError:  # a spectrum is taps times the input; another process may have room
                     found = "dense"
             self._choices[key] = found
         return self._choices[key]
 
-    # ---------------------------------------------------------------- the Fourier form
+    def _measured(self, layer: Conv2d, x: Tensor, question: str, ahead: bool) -> str:
+        if question == "form":
+            self.prepare(layer)
+            return faster_form(layer, x, ahead)
+        with_fourier = self._may_gain(layer, x, ahead)
+        if with_fourier:
+            self.prepare(layer)
+        return fastest_passes(layer, x, with_fourier=with_fourier).to_text()
 
-    def run(self, layer: Conv2d, x: Tensor) -> Tensor:
+    # ---------------------------------------------------------------- running it
+
+    def run(self, layer: Conv2d, x: Tensor, passes: Passes) -> Tensor:
         """The layer's output, (batch, out, h', w')."""
+        dtype = _dtype_in_use(x)
+        if passes != FOURIER:
+            operands = self.operands(layer, x)
+            with torch.autocast(x.device.type, enabled=False):
+                bias = layer.expanded_bias()
+                return conv_by_passes(operands, None if bias is None else bias.to(operands.x.dtype), passes)
         if self.plan is None:
             raise RuntimeError("the Fourier form of a layer is prepared before it runs")
-        device, dtype = x.device.type, _dtype_in_use(x)
         # CPUs gain nothing from half precision here, and rounding once at the end is more accurate.
-        inner = torch.float32 if device == "cpu" and dtype in (torch.bfloat16, torch.float16) else dtype
-        padding = layer.padding
-        if layer.padding_mode != "zeros" and any(padding):
-            top, left = padding
-            x, padding = nn.functional.pad(x, (left, left, top, top), mode=layer.padding_mode), (0, 0)
-        with torch.autocast(device, enabled=False):
+        half = dtype in (torch.bfloat16, torch.float16)
+        inner = torch.float32 if half and x.device.type == "cpu" else dtype
+        x, padding = _padded(layer, x)
+        with torch.autocast(x.device.type, enabled=False):
             blocks, bias = self._expanded(layer, inner)
             # A GPU makes half-precision blocks from the parameters themselves.
             weight = layer.weight if inner in (torch.bfloat16, torch.float16) else layer.weight.to(inner)
             y = fourier_conv(x.to(inner), weight, bias, self.plan, padding, layer.dilation, blocks)
         return y.to(dtype)
+
+    def operands(self, layer: Conv2d, x: Tensor) -> Operands:
+        """What passes that are not all Fourier are computed from, in the dtype in use."""
+        dtype = _dtype_in_use(x)
+        bank, _ = layer.expand()
+        x, padding = _padded(layer, x)
+        weight = layer.weight if dtype in (torch.bfloat16, torch.float16) else layer.weight.to(dtype)
+        key = "" if self.plan is None else self.plan.key
+        return Operands(x.to(dtype), weight, bank.to(dtype), key, padding, layer.dilation)
 
     def _expanded(self, layer: Conv2d, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
         """Blocks and bias; blocks only where evaluation keeps them, see ``FilterBankModule.filters``."""
@@ -198,6 +244,23 @@ def _fits_input(layer: Conv2d, x: Tensor) -> bool:
     return same and x.is_floating_point() and x.device == layer.weight.device and min(sizes) > 0
 
 
+def _computes(layer: Conv2d, x: Tensor) -> bool:
+    """Tensors of other types, fake ones for instance, may not compute at all."""
+    return type(layer.weight) is nn.Parameter and type(x) in (Tensor, nn.Parameter) and _fits_input(layer, x)
+
+
+def _alone(way: Way) -> Passes:
+    return FOURIER if way == "fourier" else Passes(way)
+
+
+def _padded(layer: Conv2d, x: Tensor) -> tuple[Tensor, tuple[int, int]]:
+    """The input with what is not zeros around it, and the padding by zeros that is left."""
+    top, left = layer.padding
+    if layer.padding_mode == "zeros" or not any(layer.padding):
+        return x, layer.padding
+    return nn.functional.pad(x, (left, left, top, top), mode=layer.padding_mode), (0, 0)
+
+
 def _has_kernels(device: str) -> bool:
     return tiles_available() if device == "cpu" else device == "cuda" and HAS_TRITON
 
@@ -216,65 +279,6 @@ def _output_size(layer: Conv2d, x: Tensor) -> tuple[int, int]:
     return height, width
 
 
-def _measure(layer: Conv2d, x: Tensor, ahead: bool) -> Choice:
-    """Time both forms on this very input, forward and backward, on a twin of the layer that shares its memory.
-
-    The twin has no hooks and its parameters are leaves of their own, so that nothing of this is seen from outside.
-    """
-    recorded = torch.is_grad_enabled()
-    twin = copy.copy(layer)
-    twin._parameters = {
-        name: None if p is None else nn.Parameter(p.detach(), requires_grad=p.requires_grad)
-        for name, p in layer._parameters.items()
-    }
-    twin._kept = None
-    twin.carrier = copy.copy(layer.carrier)
-    twin.carrier._kept = None
-    field = x.detach().requires_grad_(recorded and x.requires_grad)
-    leaves = [t for t in (field, *twin._parameters.values()) if t is not None and t.requires_grad]
-
-    device = x.device.type
-    cast = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
-
-    def step(form: Choice) -> None:
-        # Autocast would keep what it has cast of the input for the dense form's next run.
-        with torch.autocast(device, cast[1], enabled=cast[0], cache_enabled=False):
-            y = twin.carrier.run(twin, field) if form == "fourier" else twin.dense(field)
-        if recorded and leaves:
-            torch.autograd.grad(y, leaves, y.detach())
-
-    def synchronise() -> None:
-        if device == "cuda":
-            torch.cuda.synchronize(x.device)
-
-    dense: Callable[[], None] = partial(step, "dense")
-    fourier: Callable[[], None] = partial(step, "fourier")
-    if device == "cuda":
-        with torch.cuda.device_of(x):
-            several = _recorded if ahead else _in_a_row
-            return measured(several(dense), several(fourier), synchronise)
-    return measured(dense, fourier, synchronise)
-
-
-def _in_a_row(run: Callable[[], None]) -> Callable[[], None]:
-    """Several runs without waiting, as in a network: the slower of Python and the GPU decides."""
-
-    def runs() -> None:
-        for _ in range(RUNS_IN_A_ROW):
-            run()
-
-    return runs
-
-
-def _recorded(run: Callable[[], None]) -> Callable[[], None]:
-    """Several runs as one CUDA graph; what is compiled or placed on the device at first is before it."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        run()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(RUNS_IN_A_ROW):
-            run()
-    return graph.replay
+def _multiplications(layer: Conv2d, x: Tensor) -> int:
+    height, width = _output_size(layer, x)
+    return len(x) * height * width * layer.carrier.per_pixel

@@ -17,9 +17,11 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
+
+from steerable.nn.fourier.passes import passes_from_text
 
 __all__ = [
     "FEWEST_COPIES",
@@ -29,31 +31,35 @@ __all__ = [
     "by_rule",
     "cache_folder",
     "choice_store",
+    "fastest",
     "measured",
+    "medians",
+    "store_key",
 ]
 
 Choice = Literal["dense", "fourier"]
+Name = TypeVar("Name")
 
 # Multiplications of the dense convolution; a smaller one is over before a choice pays.
-MEASURED_FROM = {"cpu": 20_000_000, "cuda": 20_000_000_000}
+MEASURED_FROM = {"cpu": 20_000_000, "cuda": 20_000_000_000, "cuda passes": 1_000_000_000}
 # Channels / order of the group, of the narrower type: below these the Fourier form was never the faster one.
 FEWEST_COPIES = {"cpu": 12, "cuda": 32, "cuda half": 96}
-MARGIN = 0.97  # Fourier is chosen when it takes less than this share of the dense time
+MARGIN = 0.97  # another way than the dense one is taken when it needs less than this share of the dense one's time
 REPEATS, REPEATS_IF_CLOSE = 5, 20
 CLOSE = 0.15  # to MARGIN
 LARGEST_FILE = 4096  # entries; beyond that the oldest are dropped
 FORMAT = 1
 
 
-def measured(dense: Callable[[], object], fourier: Callable[[], object], synchronise: Callable[[], None]) -> Choice:
-    """Run both in turns and compare their medians; the first turn of each, which may compile, does not count.
+def medians(runs: Mapping[Name, Callable[[], object]], synchronise: Callable[[], None]) -> dict[Name, float]:
+    """Seconds that each takes, in turns; the first turn of each, which may compile, does not count.
 
-    Where they are close, several times as many turns decide: other programs disturb single ones.
+    Where the faster ones are close, several times as many turns decide: other programs disturb single ones.
     """
-    times: dict[str, list[float]] = {"dense": [], "fourier": []}
-    ratio = 0.0
+    times: dict[Name, list[float]] = {name: [] for name in runs}
+    found: dict[Name, float] = {}
     for k in range(REPEATS_IF_CLOSE + 1):
-        for name, run in (("dense", dense), ("fourier", fourier)):
+        for name, run in runs.items():
             synchronise()
             start = time.perf_counter()
             run()
@@ -61,10 +67,23 @@ def measured(dense: Callable[[], object], fourier: Callable[[], object], synchro
             if k:
                 times[name].append(time.perf_counter() - start)
         if k >= REPEATS:
-            ratio = statistics.median(times["fourier"]) / max(statistics.median(times["dense"]), 1e-9)
-            if abs(ratio - MARGIN) > CLOSE:
+            found = {name: statistics.median(taken) for name, taken in times.items()}
+            fastest, *others = sorted(found.values())
+            if not others or abs(fastest / max(others[0], 1e-9) - MARGIN) > CLOSE:
                 break
-    return "fourier" if ratio < MARGIN else "dense"
+    return found
+
+
+def fastest(times: Mapping[Name, float], usual: Name) -> Name:
+    """What takes the shortest time, if that is clearly shorter than the usual one's."""
+    name = min(times, key=times.__getitem__)
+    return name if times[name] < MARGIN * times[usual] else usual
+
+
+def measured(dense: Callable[[], object], fourier: Callable[[], object], synchronise: Callable[[], None]) -> Choice:
+    """The faster of the two."""
+    runs: dict[Choice, Callable[[], object]] = {"dense": dense, "fourier": fourier}
+    return fastest(medians(runs, synchronise), usual="dense")
 
 
 def by_rule(copies: float, taps: int, multiplications: int) -> Choice:
@@ -83,20 +102,22 @@ def by_rule(copies: float, taps: int, multiplications: int) -> Choice:
 class ChoiceStore:
     """Choices by key, in memory and in a file that other processes may write as well.
 
+    A choice is ``"dense"``, ``"fourier"`` or the text of :class:`Passes`.
+
     Args:
         path: the JSON file; None keeps them in memory only.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._memory: dict[str, Choice] | None = None
+        self._memory: dict[str, str] | None = None
 
-    def get(self, key: str) -> Choice | None:
+    def get(self, key: str) -> str | None:
         if self._memory is None:
             self._memory = self._read()
         return self._memory.get(key)
 
-    def put(self, key: str, choice: Choice) -> None:
+    def put(self, key: str, choice: str) -> None:
         """Remember, and write the file anew with what others have written since; a rename makes that atomic."""
         if self._memory is None:
             self._memory = self._read()
@@ -116,7 +137,7 @@ class ChoiceStore:
             if temporary is not None:
                 Path(temporary).unlink(missing_ok=True)
 
-    def _read(self) -> dict[str, Choice]:
+    def _read(self) -> dict[str, str]:
         if self.path is None:
             return {}
         try:
@@ -128,7 +149,11 @@ class ChoiceStore:
         choices = content.get("choices")
         if not isinstance(choices, Mapping):
             return {}
-        return {k: c for k, c in choices.items() if isinstance(k, str) and c in ("dense", "fourier")}
+        return {k: c for k, c in choices.items() if isinstance(k, str) and isinstance(c, str) and _is_known(c)}
+
+
+def _is_known(choice: str) -> bool:
+    return choice in get_args(Choice) or passes_from_text(choice) is not None
 
 
 def choice_store() -> ChoiceStore:

@@ -44,7 +44,7 @@ def gradients(
     wanted: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
     """Of the input and of the parameters, from that of the output, where they are wanted."""
-    inner, outer = adjoint_window(gradient, plan.forward.direction, padding, dilation)
+    inner, outer = adjoint_window(gradient, plan.forward.direction.kernel_size, padding, dilation)
     if _on_gpu(x):
         return plan.whole_adjoint.gradients(inner, x, weight, outer, dilation, wanted)
     if not _in_tiles(x):
@@ -71,7 +71,7 @@ def reference_gradients(
     """The same in plain torch, differentiable any number of times."""
     for_x = for_weight = None
     if wanted[0]:
-        inner, outer = adjoint_window(gradient, plan.forward.direction, padding, dilation)
+        inner, outer = adjoint_window(gradient, plan.forward.direction.kernel_size, padding, dilation)
         blocks = plan.adjoint.expand(weight).to(x.dtype)
         for_x = fourier_conv_reference(inner, blocks, plan.adjoint, outer, dilation)
     if wanted[1]:

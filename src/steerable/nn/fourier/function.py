@@ -16,7 +16,7 @@ from steerable.nn.channels import in_channels_last
 from steerable.nn.fourier.execution import convolve, gradients, reference_gradients
 from steerable.nn.fourier.plan import FourierPlan, plan_by_key
 
-__all__ = ["fourier_conv"]
+__all__ = ["fourier_conv", "fourier_conv_by_key", "fourier_gradients"]
 
 Pair = tuple[int, int]
 
@@ -40,8 +40,35 @@ def fourier_conv(
         padding, dilation: (height, width).
         blocks: ``plan.forward.expand(weight)`` where it is known already; no gradient goes through it.
     """
-    y: Tensor = _conv(x, weight, bias, blocks, plan.key, padding, dilation)
+    return fourier_conv_by_key(x, weight, bias, blocks, plan.key, padding, dilation)
+
+
+def fourier_conv_by_key(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    blocks: Tensor | None,
+    key: str,
+    padding: Pair,
+    dilation: Pair,
+) -> Tensor:
+    """The same for the plan of that key, of which a compiler sees nothing."""
+    y: Tensor = _conv(x, weight, bias, blocks, key, padding, dilation)
     return y
+
+
+def fourier_gradients(
+    gradient: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    key: str,
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    """Of input and parameters, where they are wanted, from that of the output."""
+    of_x, of_weight = _gradients(gradient, x, weight, key, padding, dilation, wanted)
+    return of_x if wanted[0] else None, of_weight if wanted[1] else None
 
 
 @torch.library.custom_op("steerable::fourier_conv", mutates_args=())
@@ -130,8 +157,7 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         padding, dilation = _pair(ctx.padding), _pair(ctx.dilation)
         for_x, for_weight = reference_gradients(ctx.plan, gradient, x, weight, padding, dilation, wanted)
     elif any(wanted):
-        of_x, of_weight = _gradients(gradient, x, weight, ctx.key, ctx.padding, ctx.dilation, wanted)
-        for_x, for_weight = of_x if wanted[0] else None, of_weight if wanted[1] else None
+        for_x, for_weight = fourier_gradients(gradient, x, weight, ctx.key, ctx.padding, ctx.dilation, wanted)
     if ctx.has_bias and ctx.needs_input_grad[2]:
         for_bias = gradient.sum((0, 2, 3))
     return for_x, for_weight, for_bias, None, None, None, None

@@ -13,7 +13,7 @@ from steerable.nn.fourier.blocks import BlockPlan
 from steerable.nn.fourier.tiles import TiledConvolution
 from steerable.nn.fourier.whole import WholeConvolution
 
-__all__ = ["FourierPlan", "fourier_plan", "plan_by_key"]
+__all__ = ["FourierPlan", "fourier_plan", "plan_by_key", "plan_key"]
 
 
 class FourierPlan:
@@ -60,16 +60,21 @@ _ALIVE: WeakValueDictionary[str, FourierPlan] = WeakValueDictionary()  # a plan 
 
 def fourier_plan(in_type: FieldType, out_type: FieldType, kernel_size: tuple[int, int]) -> FourierPlan:
     """The plan of a convolution, made anew or shared with a layer that has it."""
+    key = plan_key(in_type, out_type, kernel_size)
+    plan = _ALIVE.get(key)
+    if plan is None:
+        plan = _ALIVE[key] = FourierPlan(BankPlan(in_type, out_type, kernel_size), key)
+    return plan
+
+
+def plan_key(in_type: FieldType, out_type: FieldType, kernel_size: tuple[int, int]) -> str:
+    """The same for all convolutions between equal types with equal kernels."""
     content = hashlib.blake2b(repr(kernel_size).encode(), digest_size=16)
     for field_type in (in_type, out_type):
         content.update(b"|")
         for capsule, copies in field_type.blocks:
             content.update(capsule.representation.digest + b"%d," % copies)
-    key = content.hexdigest()
-    plan = _ALIVE.get(key)
-    if plan is None:
-        plan = _ALIVE[key] = FourierPlan(BankPlan(in_type, out_type, kernel_size), key)
-    return plan
+    return content.hexdigest()
 
 
 def plan_by_key(key: str) -> FourierPlan:

@@ -48,10 +48,10 @@ def block_gradient_reference(
 
 
 def adjoint_window(
-    gradient: Tensor, direction: Direction, padding: tuple[int, int], dilation: tuple[int, int]
+    gradient: Tensor, kernel_size: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int]
 ) -> tuple[Tensor, tuple[int, int]]:
     """The output's gradient and the padding with which it is convolved: d(k-1) - p, cut off where that is negative."""
-    top, left = (d * (k - 1) - p for p, d, k in zip(padding, dilation, direction.kernel_size, strict=True))
+    top, left = (d * (k - 1) - p for p, d, k in zip(padding, dilation, kernel_size, strict=True))
     if top < 0:
         gradient = gradient.narrow(2, -top, gradient.shape[2] + 2 * top)
     if left < 0:

@@ -1,0 +1,232 @@
+"""Each pass of a convolution in its own way: all of them compute the same."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+import steerable as st
+from steerable import nn as snn
+from steerable.nn.channels import in_channels_last
+from steerable.nn.fourier import timing
+from steerable.nn.fourier.passes import DENSE, FOURIER, Passes, passes_from_text
+
+D4 = st.dihedral(4)
+TYPES = st.FieldType(D4, "3*A1 + 2*E"), st.FieldType(D4, "regular + 2*qm + A1")
+ALL = [
+    *(Passes(*ways) for ways in itertools.product(("dense", "fourier"), *2 * [("dense", "turned", "fourier")])),  # type: ignore[arg-type]
+    *(Passes("padded", *ways) for ways in itertools.product(("dense", "turned"), repeat=2)),  # type: ignore[arg-type]
+]
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.*` is deprecated")  # torch.func's own, and compilers'
+every_combination = pytest.mark.parametrize("passes", ALL, ids=Passes.to_text)
+
+
+def settled(layer: snn.Conv2d, passes: Passes) -> snn.Conv2d:
+    twin = copy.deepcopy(layer)
+    twin.carrier.settle(twin, passes, passes.forward)
+    return twin
+
+
+def results(layer: snn.Conv2d, x: Tensor) -> list[Tensor]:
+    """The output, and the gradients of its weighted square."""
+    y = layer(x)
+    weights = torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view(y.shape)
+    return [y, *torch.autograd.grad((weights * y.square()).sum(), [x, *layer.parameters()])]
+
+
+def assert_same(layer: snn.Conv2d, x: Tensor, passes: Passes) -> None:
+    other = settled(layer, passes)
+    assert other.carrier.passes_for(other, x) == passes
+    for found, expected in zip(results(other, x), results(layer, x), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
+
+
+@every_combination
+@pytest.mark.parametrize(
+    ("kernel", "options"),
+    [
+        (3, {"padding": 1}),
+        (3, {"padding": 1, "padding_mode": "circular", "bias": False}),
+        (1, {"padding": 1}),  # more than the kernel reaches: the outer output sees zeros only
+        (2, {"padding": 0, "dilation": 2}),
+        (5, {"padding": 2}),
+    ],
+    ids=str,
+)
+def test_all_ways_are_the_dense_one(passes: Passes, kernel: int, options: dict[str, object]) -> None:
+    layer = snn.Conv2d(*TYPES, kernel, backend="dense", **options).double()  # type: ignore[arg-type]
+    x = torch.randn(2, TYPES[0].channels, 6, 7, dtype=torch.float64, requires_grad=True)
+    assert_same(layer, x, passes)
+
+
+@every_combination
+def test_memory_formats_are_kept(passes: Passes) -> None:
+    layer = snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    x = torch.randn(2, TYPES[0].channels, 6, 7, dtype=torch.float64).contiguous(memory_format=torch.channels_last)
+    assert_same(layer, x.requires_grad_(), passes)
+    y, for_x, *_ = results(settled(layer, passes), x)
+    assert in_channels_last(y)
+    assert in_channels_last(for_x)
+
+
+@every_combination
+def test_gradients_of_gradients(passes: Passes) -> None:
+    layer = snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double()
+    x = torch.randn(1, TYPES[0].channels, 4, 4, dtype=torch.float64, requires_grad=True)
+    found = []
+    for conv in (layer, settled(layer, passes)):
+        leaves = [x, *conv.parameters()]
+        first = torch.autograd.grad(conv(x).pow(3).sum(), leaves, create_graph=True)
+        found.append(torch.autograd.grad(sum(g.square().sum() for g in first), leaves))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+
+
+@every_combination
+def test_compiled_they_are_the_same(passes: Passes) -> None:
+    layer = settled(snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double(), passes)
+    x = torch.randn(2, TYPES[0].channels, 5, 5, dtype=torch.float64, requires_grad=True)
+    expected = results(layer, x)
+    torch.compiler.reset()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    y = compiled(x)
+    weights = torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view(y.shape)
+    found = [y, *torch.autograd.grad((weights * y.square()).sum(), [x, *layer.parameters()])]
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+
+
+@every_combination
+def test_without_gradients_only_the_forward_way_counts(passes: Passes) -> None:
+    layer = settled(snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double(), passes)
+    x = torch.randn(2, TYPES[0].channels, 5, 5, dtype=torch.float64)
+    with torch.no_grad():
+        alone = layer.carrier.passes_for(layer, x)
+        assert alone == (FOURIER if passes.forward == "fourier" else Passes(passes.forward))
+        torch.testing.assert_close(layer(x), layer.dense(x), rtol=1e-12, atol=1e-12)
+
+
+@every_combination
+def test_only_what_is_asked_for_gets_a_gradient(passes: Passes) -> None:
+    layer = settled(snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double(), passes)
+    x = torch.randn(2, TYPES[0].channels, 5, 5, dtype=torch.float64)
+    layer(x).sum().backward()
+    assert layer.weight.grad is not None
+    layer.requires_grad_(False)
+    layer(x.requires_grad_()).sum().backward()
+    assert x.grad is not None
+
+
+@every_combination
+def test_a_backward_pass_may_come_when_the_layer_is_gone(passes: Passes) -> None:
+    """Whatever it needs it holds itself; a type that no other layer of this process has."""
+    types = st.FieldType(D4, "2*A1 + B2"), st.FieldType(D4, "3*B1 + E")
+    layer = settled(snn.Conv2d(*types, 3, padding=1, backend="dense"), passes)
+    x = torch.randn(1, types[0].channels, 4, 4, requires_grad=True)
+    y = layer(x)
+    del layer
+    y.sum().backward()
+    assert x.grad is not None
+
+
+def test_transforms_and_exports_get_the_dense_one() -> None:
+    layer = settled(snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double(), Passes("dense", "turned", "fourier"))
+    x = torch.randn(2, TYPES[0].channels, 5, 5, dtype=torch.float64)
+    jvp = torch.func.jvp(layer, (x,), (x,))[1]
+    torch.testing.assert_close(jvp, layer.dense(x) - layer.expanded_bias()[:, None, None], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(torch.func.vmap(layer)(x[:, None])[:, 0], layer.dense(x), rtol=1e-12, atol=1e-12)
+    held = {str(node.target) for node in torch.export.export(layer, (x,)).graph.nodes}
+    assert not [name for name in held if name.startswith("steerable")]
+
+
+def test_settled_ways_are_kept_and_told() -> None:
+    passes = Passes("dense", "turned", "fourier")
+    layer = settled(snn.Conv2d(*TYPES, 3, padding=1), passes)
+    assert "backend=dense, input gradient turned, weight gradient fourier" in repr(layer)
+    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert twin.carrier.passes == passes
+        twin(torch.randn(1, TYPES[0].channels, 4, 4)).sum().backward()
+    layer.carrier.settle(layer, FOURIER, "dense")
+    assert "backend=fourier, without gradients dense" in repr(layer)
+    layer.backend = "dense"  # what a user says holds for all
+    assert layer.carrier.passes == DENSE
+
+
+def test_texts_of_passes() -> None:
+    for passes in ALL:
+        assert passes_from_text(passes.to_text()) == passes
+    for text in ("", "dense", "dense/dense", "dense/dense/dense/dense", "dense/dense/other", "dense//dense"):
+        assert passes_from_text(text) is None
+
+
+# ---------------------------------------------------------------- the fastest way of each
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Seconds of each way, 1 per pass where nothing is said; what is timed runs once, here in place of on a GPU."""
+    seconds: dict[str, float] = {}
+
+    def medians(runs: dict[object, Callable[[], None]], synchronise: object) -> dict[object, float]:
+        for run in runs.values():
+            run()
+        passes = [timed.pop(0) for _ in runs]
+        return {
+            name: seconds.get(f"{what} {name}", 2.0 if what == "both" else 1.0)
+            for what, name in zip(passes, runs, strict=True)
+        }
+
+    timed: list[str] = []
+
+    def recorded(run: partial[None]) -> Callable[[], None]:
+        gradients = len(run.args) == 2
+        both, filters = gradients and all(run.args[1]), gradients and run.args[1][1]
+        timed.append("both" if both else "weight" if filters else "input" if gradients else "forward")
+        return run
+
+    monkeypatch.setattr(timing, "medians", medians)
+    monkeypatch.setattr(timing, "_recorded", recorded)
+    monkeypatch.setattr(timing, "_on_a_stream_of_its_own", nullcontext)
+    monkeypatch.setattr(torch.cuda, "device_of", lambda x: nullcontext())
+    return seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ({}, DENSE),
+        ({"forward fourier": 0.9}, Passes("fourier", "dense", "dense")),
+        ({"input turned": 0.5, "weight fourier": 0.6}, Passes("dense", "turned", "fourier")),
+        ({"weight turned": 0.96}, DENSE),  # less than 3 % of both together
+        ({"both ('fourier', 'fourier')": 1.2, "input turned": 0.5}, Passes("dense", "fourier", "fourier")),
+        ({"both ('fourier', 'fourier')": 1.6, "input turned": 0.5}, Passes("dense", "turned", "dense")),
+    ],
+    ids=str,
+)
+def test_the_fastest_way_of_each_pass_is_taken(
+    seconds: dict[str, float], expected: Passes, clock: dict[str, float]
+) -> None:
+    clock |= seconds
+    layer = snn.Conv2d(*TYPES, 3, padding=1)
+    layer.carrier.prepare(layer)
+    x = torch.randn(2, TYPES[0].channels, 5, 5, requires_grad=True)
+    assert timing.fastest_passes(layer, x, with_fourier=True) == expected
+    assert layer.weight.grad is x.grad is None
+
+
+def test_what_needs_no_gradient_is_not_timed(clock: dict[str, float]) -> None:
+    clock |= {"input turned": 0.1, "weight turned": 0.1, "forward padded": 0.1}
+    layer, x = snn.Conv2d(*TYPES, 3, padding=1), torch.randn(2, TYPES[0].channels, 5, 5)
+    assert timing.fastest_passes(layer, x, with_fourier=False) == Passes("padded", "dense", "turned")
+    with torch.no_grad():
+        assert timing.fastest_passes(layer, x, with_fourier=False) == Passes("padded")
+    layer.requires_grad_(False)
+    assert timing.fastest_passes(layer, x.requires_grad_(), with_fourier=False) == Passes("padded", "turned", "dense")
