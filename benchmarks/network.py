@@ -45,7 +45,7 @@ class Contestant:
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimiser = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
         self.call = cast(nn.Module, torch.compile(self.net, mode=arguments.mode)) if arguments.compile else self.net
-        self.in_training = RecordedNetwork(self.call) if arguments.record else self.call
+        self.in_training = RecordedNetwork(self.net, self.call) if arguments.record else self.call
 
     def train_step(self, x: Tensor, y: Tensor) -> None:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):

@@ -267,6 +267,7 @@ def test_compiled_networks_hold_our_operators():
 
 
 @inductors_own_warnings
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")  # torch's own, of the graph that it begins with
 @pytest.mark.parametrize("backend", ["dense", "fourier"])
 def test_networks_compiled_as_cuda_graphs(backend: str):
     """Whatever a first pass makes for later ones must not lie in memory that a graph overwrites."""
@@ -346,8 +347,10 @@ def test_passes_in_any_way_are_the_dense_ones(passes: Passes, half: bool, monkey
 
 
 @inductors_own_warnings
-def test_a_network_of_settled_passes_compiles():
+@pytest.mark.parametrize("half", [False, True], ids=["float32", "bfloat16"])
+def test_a_network_of_settled_passes_compiles(half: bool, monkeypatch: pytest.MonkeyPatch):
     """Compared with the same network left dense, in float32 without TF32."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     torch.manual_seed(0)
     types = st.FieldType(D4, "3*A1"), st.FieldType(D4, "4*regular")
     layers = [snn.Conv2d(*types, 3, padding=1), snn.BatchNorm2d(types[1]), snn.ReLU(types[1])]
@@ -363,7 +366,8 @@ def test_a_network_of_settled_passes_compiles():
     x = torch.randn(4, 3, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
     found = []
     for network in (net, torch.compile(other, fullgraph=True)):
-        y = network(x)
+        with torch.autocast("cuda", torch.bfloat16, enabled=half):
+            y = network(x)
         found.append((y, *torch.autograd.grad(y, list(network.parameters()), torch.cos(y.detach()))))
     for a, b in zip(*found, strict=True):
-        assert relative_error(b, a) < 1e-4
+        assert relative_error(b.float(), a.float()) < (3e-2 if half else 1e-4)

@@ -104,6 +104,22 @@ def test_compiled_they_are_the_same(passes: Passes) -> None:
         torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("passes", [p for p in ALL if "fourier" not in p], ids=Passes.to_text)
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_under_autocast(passes: Passes, compiled: bool) -> None:
+    """Also where the backward pass is under it; passes in the basis of irreps run in half precision on GPUs only."""
+    layer = settled(snn.Conv2d(*TYPES, 3, padding=1, backend="dense"), passes)
+    x = torch.randn(2, TYPES[0].channels, 5, 5, requires_grad=True)
+    torch.compiler.reset()
+    run = torch.compile(layer, fullgraph=True, backend="aot_eager") if compiled else layer
+    with torch.autocast("cpu", torch.bfloat16):
+        y = run(x)
+        found = torch.autograd.grad(y.float().square().sum(), [x, *layer.parameters()])
+    assert y.dtype == torch.bfloat16
+    for a, b in zip(found, torch.autograd.grad(layer.dense(x).square().sum(), [x, *layer.parameters()]), strict=True):
+        assert (a - b).abs().max() <= 0.03 * b.abs().max()
+
+
 @every_combination
 def test_without_gradients_only_the_forward_way_counts(passes: Passes) -> None:
     layer = settled(snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double(), passes)

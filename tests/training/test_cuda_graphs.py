@@ -36,7 +36,7 @@ def test_recorded_steps_are_those_of_the_network(half: bool, compiled: bool) -> 
     network = build_model("resnet", depth=8, copies=2, in_channels=3, num_classes=5).cuda()
     network = network.to(memory_format=torch.channels_last)
     other = copy.deepcopy(network)
-    recorded = RecordedNetwork(torch.compile(other) if compiled else other)
+    recorded = RecordedNetwork(other, torch.compile(other) if compiled else None)
     for size in (8, 8, 8) if compiled else (8, 8, 3, 8, 3):
         x = torch.randn(size, 3, 16, 16, device="cuda").contiguous(memory_format=torch.channels_last)
         labels = torch.arange(size, device="cuda") % 5
@@ -58,6 +58,9 @@ def test_recorded_steps_are_those_of_the_network(half: bool, compiled: bool) -> 
 
 
 @needs_gpu
-def test_a_recorded_run_learns_the_digits(tmp_path: Path) -> None:
-    config = RunConfig("digits", MODEL, recipe=Recipe(epochs=8), cuda_graphs=True, channels_last=True, progress=False)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:TensorFloat32")  # inductor's own
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_a_recorded_run_learns_the_digits(compiled: bool, tmp_path: Path) -> None:
+    options = {"cuda_graphs": True, "compile": compiled, "channels_last": True, "progress": False}
+    config = RunConfig("digits", MODEL, recipe=Recipe(epochs=8), **options)
     assert train(config, tmp_path / "run")["test_error"] < 0.1

@@ -88,7 +88,7 @@ def train(
     compile: Annotated[bool, typer.Option(help="Use torch.compile.")] = False,  # noqa: A002 - the option's name
     cuda_graphs: Annotated[
         bool,
-        typer.Option(help="Record the network's passes, so that a small network on a GPU does not wait for Python."),
+        typer.Option(help="Record the network's passes, compiled or not, so that a GPU does not wait for Python."),
     ] = False,
     channels_last: Annotated[bool, typer.Option(help="The memory format that GPUs prefer.")] = False,
     accelerator: Annotated[str, typer.Option(help="auto, cpu or gpu.")] = "auto",

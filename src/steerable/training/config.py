@@ -56,7 +56,8 @@ class RunConfig:
             0 trains to the end and keeps the last ones.
         precision: Lightning's, ``"32-true"`` or ``"bf16-mixed"``.
         compile: run the network through ``torch.compile``.
-        cuda_graphs: record the network's passes and replay them, so that a small network does not wait for Python.
+        cuda_graphs: record the network's passes, compiled or not, and replay them, so that a GPU does not wait for
+            Python.
         channels_last: the memory format that GPUs prefer.
         backend: how convolutions are carried out, ``"dense"`` or ``"fourier"``. ``"auto"`` measures, and may choose
             differently in another process, so that a resumed run agrees to rounding only.
@@ -134,8 +135,6 @@ class RunConfig:
             )
         if self.devices < 1 or self.nodes < 1:
             raise ValueError(f"devices and nodes are at least 1; got {self.devices} and {self.nodes}.")
-        if self.cuda_graphs and self.compile:
-            raise ValueError("compile and cuda_graphs are two ways to run a network; choose one of them.")
         if self.cuda_graphs and self.devices * self.nodes > 1:
             raise ValueError(f"cuda_graphs are for one device; got {self.devices} devices on {self.nodes} nodes.")
         if self.recipe.batch_size < self.devices * self.nodes:

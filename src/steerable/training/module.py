@@ -71,9 +71,8 @@ class Classifier(pl.LightningModule):
     @cached_property
     def network(self) -> Callable[[Tensor], Tensor]:
         """The model as it is run in training; outside the module tree, so that a checkpoint's keys stay the model's."""
-        if self.cuda_graphs:
-            return RecordedNetwork(self.model)
-        return CompiledNetwork(self.model) if self.compile_model else self.model
+        run = CompiledNetwork(self.model) if self.compile_model else self.model
+        return RecordedNetwork(self.model, run) if self.cuda_graphs else run
 
     @property
     def best_model(self) -> nn.Module:

@@ -24,10 +24,11 @@ class RecordedNetwork:
 
     Args:
         network: on a GPU, in training mode, without hooks; its parameters and buffers must stay where they are.
+        run: how it is run, for instance compiled; None as it is.
     """
 
-    def __init__(self, network: nn.Module) -> None:
-        self._network = network
+    def __init__(self, network: nn.Module, run: Network | None = None) -> None:
+        self._network, self._run = network, network if run is None else run
         self._recorded: dict[torch.Size, Network] = {}
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -48,7 +49,7 @@ class RecordedNetwork:
         ):
             # Warming up happens on a stream of its own, and that is meant.
             warnings.filterwarnings("ignore", ".*AccumulateGrad node's stream does not match")
-            recorded = torch.cuda.make_graphed_callables(_Whole(self._network), (x.detach().clone(),))
+            recorded = torch.cuda.make_graphed_callables(_Whole(self._network, self._run), (x.detach().clone(),))
         for buffer, value in zip(buffers, before, strict=True):
             buffer.copy_(value)
         torch.cuda.set_rng_state(random_state, x.device)
@@ -58,10 +59,10 @@ class RecordedNetwork:
 class _Whole(nn.Module):
     """Takes the place of a network whose own ``forward`` is to stay as it is."""
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: nn.Module, run: Network) -> None:
         super().__init__()
         self.network = network
+        self.runs = (run,)  # in a tuple, for a compiled network is a module too, with the same parameters
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.network(x)
-        return y
+        return self.runs[0](x)

@@ -91,31 +91,37 @@ class _ByPasses(torch.autograd.Function):
         ctx.key, ctx.padding, ctx.dilation, ctx.passes, ctx.has_bias = key, padding, dilation, passes, bias is not None
         if "fourier" in passes and not torch.compiler.is_compiling():
             ctx.plan = plan_by_key(key)  # lives as long as the backward pass may come, also when its layer is gone
-        with without_autocast(x.device):
-            if passes.forward == "fourier":
-                return fourier_conv_by_key(x, weight, bias, None, key, padding, dilation)
-            return F.conv2d(x, bank, bias, 1, padding, dilation)
+        if passes.forward == "fourier":
+            return fourier_conv_by_key(x, weight, bias, None, key, padding, dilation)
+        return F.conv2d(x, bank, bias, 1, padding, dilation)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bank = ctx.saved_tensors
+        operands = Operands(x, weight, bank, ctx.key, ctx.padding, ctx.dilation)
         needed = ctx.needs_input_grad
         by_fourier = ctx.passes.for_weight == "fourier"
         wanted = needed[0], needed[1] if by_fourier else needed[2]
-        window = ctx.padding, ctx.dilation
-        with without_autocast(x.device):
-            if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # to be differentiated itself
-                if by_fourier:
-                    for_x, found = reference_gradients(ctx.plan, gradient, x, weight, *window, wanted)
-                else:
-                    for_x, found = _dense_gradients(gradient, x, bank, *window, wanted)
-            else:
-                for_x, found = gradients_by_passes(
-                    gradient, Operands(x, weight, bank, ctx.key, *window), ctx.passes, wanted
-                )
+        if torch.compiler.is_compiling():  # which takes no change of autocast inside a function, and needs none
+            for_x, found = gradients_by_passes(gradient, operands, ctx.passes, wanted)
+        else:
+            with without_autocast(x.device):
+                again = torch.is_grad_enabled()  # to be differentiated itself
+                find = _differentiable_gradients if again else gradients_by_passes
+                for_x, found = find(gradient, operands, ctx.passes, wanted)
         for_weight, for_bank = (found, None) if by_fourier else (None, found)
         for_bias = gradient.sum((0, 2, 3)) if ctx.has_bias and needed[3] else None
         return for_x, for_weight, for_bank, for_bias, None, None, None, None
+
+
+def _differentiable_gradients(
+    gradient: Tensor, operands: Operands, passes: Passes, wanted: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """Both in one way: where one came from the parameters and one from the bank, each would miss the other's part."""
+    x, weight, bank, key, padding, dilation = operands
+    if passes.for_weight == "fourier":
+        return reference_gradients(plan_by_key(key), gradient, x, weight, padding, dilation, wanted)
+    return _dense_gradients(gradient, x, bank, padding, dilation, wanted)
 
 
 def _dense_gradients(
