@@ -353,7 +353,7 @@ def test_a_network_of_settled_passes_compiles(half: bool, monkeypatch: pytest.Mo
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     torch.manual_seed(0)
     types = st.FieldType(D4, "3*A1"), st.FieldType(D4, "4*regular")
-    layers = [snn.Conv2d(*types, 3, padding=1), snn.BatchNorm2d(types[1]), snn.ReLU(types[1])]
+    layers = [snn.Conv2d(*types, 3, padding=1, bias=False), snn.BatchNorm2d(types[1]), snn.ReLU(types[1])]
     net = snn.Sequential(*layers, snn.Conv2d(types[1], types[1], 3, padding=1)).cuda()
     net = net.to(memory_format=torch.channels_last)
     other = copy.deepcopy(net)
