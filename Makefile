@@ -91,6 +91,8 @@ bench-gpu: $(STAMP)
 	@$(BIN)/python benchmarks/network.py --json $(OUT)/benchmarks/network-eager.json
 	@$(BIN)/python benchmarks/network.py --compile --json $(OUT)/benchmarks/network-compiled.json
 	@$(BIN)/python benchmarks/network.py --compile --tf32 --json $(OUT)/benchmarks/network-tf32.json
+	@$(BIN)/python benchmarks/network.py --compile --mode reduce-overhead --json $(OUT)/benchmarks/network-graphs.json
+	@$(BIN)/python benchmarks/network.py --compile --mode reduce-overhead --tf32 --json $(OUT)/benchmarks/network-graphs-tf32.json
 	@$(BIN)/python benchmarks/network.py --depth 20 --copies 8 --record --json $(OUT)/benchmarks/network-recorded.json
 
 clean:

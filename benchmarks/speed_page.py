@@ -36,7 +36,8 @@ def network_table(results: dict[str, Any]) -> list[str]:
             ms = row[task]["median_ms"]
             cells += [f"{ms:.1f}", f"{plain[task]['median_ms'] / ms:.2f}"]
         # Recorded passes have memory of their own, which the peak of one replay does not show.
-        memory = None if results["case"].get("record") else row.get("peak_memory")
+        recorded = results["case"].get("record") or results["case"].get("mode") == "reduce-overhead"
+        memory = None if recorded else row.get("peak_memory")
         cells.append("–" if memory is None else f"{memory / 2**30:.2f} GiB")
         lines.append("| " + " | ".join(cells) + " |")
     case, build = results["case"], results["build_s"]
@@ -88,7 +89,8 @@ def kernel_table(results: dict[str, Any]) -> list[str]:
 
 def how(case: dict[str, Any]) -> str:
     """How a network was run."""
-    ways = (("compiled", "compile"), ("recorded", "record"))
+    compiled = "compiled as CUDA graphs" if case.get("mode") == "reduce-overhead" else "compiled"
+    ways = ((compiled, "compile"), ("recorded", "record"))
     return " and ".join(way for way, said in ways if case.get(said)) or "eager"
 
 
