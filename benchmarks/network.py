@@ -1,6 +1,6 @@
 """The paper's network beside a plain one with the same dense channels: build, training step, evaluation, memory.
 
-    python benchmarks/network.py [--copies 20] [--compile] [--tf32] [--json out/benchmarks/network.json]
+    python benchmarks/network.py [--copies 20] [--compile] [--mode reduce-overhead] [--tf32] [--json network.json]
 
 Networks take turns in one process; figures are medians with quartiles. Steps are timed one by one, waiting for the
 device after each, and on a GPU also ten in a row without waiting, as in training, and kernel by kernel. On a GPU
@@ -32,7 +32,7 @@ from steerable import __version__, models
 from steerable import nn as snn
 from steerable.training.recording import RecordedNetwork
 
-CASE = ("depth", "copies", "batch", "size", "compile", "mode", "record", "cudnn_benchmark", "backend")
+CASE = ("depth", "copies", "batch", "size", "compile", "mode", "record", "backend")
 
 
 class Contestant:
@@ -229,7 +229,6 @@ def main() -> None:
     parser.add_argument("--mode", choices=["default", "reduce-overhead"], default="default", help="of torch.compile")
     parser.add_argument("--record", action="store_true", help="training steps as CUDA graphs")
     parser.add_argument("--tf32", action="store_true", help="on a GPU float32 in place of bfloat16, with TF32 allowed")
-    parser.add_argument("--cudnn-benchmark", action="store_true", help="cuDNN measures its algorithms")
     parser.add_argument("--backend", default="auto", choices=["auto", "dense", "fourier"], help="of the convolutions")
     parser.add_argument("--device")
     parser.add_argument("--json", type=Path)
@@ -240,7 +239,6 @@ def main() -> None:
         parser.error("--tf32 is for a GPU")
     if arguments.tf32:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    torch.backends.cudnn.benchmark = arguments.cudnn_benchmark
     result = measure(arguments)
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from steerable.nn.channels import is_exported, is_traced, is_transformed
 from steerable.nn.fourier.by_passes import Operands, conv_by_passes
 from steerable.nn.fourier.choice import FEWEST_COPIES, MEASURED_FROM, Choice, by_rule, choice_store, store_key
 from steerable.nn.fourier.function import fourier_conv
-from steerable.nn.fourier.passes import DENSE, FOURIER, Passes, Way, passes_from_text
+from steerable.nn.fourier.passes import DENSE, FOURIER, Passes, Way, passes_from_text, without_gradients
 from steerable.nn.fourier.plan import FourierPlan, fourier_plan, plan_key
 from steerable.nn.fourier.scales import products_in_tf32, tf32_allowed
 from steerable.nn.fourier.tiles import tiles_available
@@ -81,24 +81,19 @@ class Carrier:
 
     def passes_for(self, layer: Conv2d, x: Tensor) -> Passes:
         """How the passes of this input are carried out."""
+        if is_traced(x) or x.device.type == "meta" or not self.possible:
+            return DENSE
+        if self.backend == "auto":
+            if torch.compiler.is_compiling() or self.choose(layer, x) == "dense":
+                return DENSE
+            self.prepare(layer)
+            return FOURIER
         passes = self.passes
         if not torch.is_grad_enabled():
-            passes = _alone(self.without_gradients or passes.forward)
-        if self.backend == "auto":
-            passes = FOURIER if self._takes_fourier(layer, x) else DENSE
-        if passes == DENSE or is_traced(x) or x.device.type == "meta" or not self.possible:
+            passes = without_gradients(self.without_gradients or passes.forward)
+        if passes == DENSE or ("fourier" in passes and self.plan is None) or not _fits_input(layer, x):
             return DENSE
-        if "fourier" in passes and self.plan is None:
-            return DENSE
-        return passes if _fits_input(layer, x) else DENSE
-
-    def _takes_fourier(self, layer: Conv2d, x: Tensor) -> bool:
-        if is_traced(x) or x.device.type == "meta" or not self.possible or torch.compiler.is_compiling():
-            return False
-        chosen = self.choose(layer, x)
-        if chosen == "fourier":
-            self.prepare(layer)
-        return chosen == "fourier"
+        return passes
 
     def choose(self, layer: Conv2d, x: Tensor, *, ahead: bool = False) -> Choice:
         """The faster form for inputs like x, where that can be told.
@@ -247,10 +242,6 @@ def _fits_input(layer: Conv2d, x: Tensor) -> bool:
 def _computes(layer: Conv2d, x: Tensor) -> bool:
     """Tensors of other types, fake ones for instance, may not compute at all."""
     return type(layer.weight) is nn.Parameter and type(x) in (Tensor, nn.Parameter) and _fits_input(layer, x)
-
-
-def _alone(way: Way) -> Passes:
-    return FOURIER if way == "fourier" else Passes(way)
 
 
 def _padded(layer: Conv2d, x: Tensor) -> tuple[Tensor, tuple[int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, get_args
 
-__all__ = ["DENSE", "FOURIER", "Passes", "Way", "passes_from_text"]
+__all__ = ["DENSE", "FOURIER", "Passes", "Way", "passes_from_text", "without_gradients"]
 
 Way = Literal["dense", "padded", "turned", "fourier"]
 
@@ -36,6 +36,11 @@ class Passes(NamedTuple):
 
 DENSE = Passes()
 FOURIER = Passes("fourier", "fourier", "fourier")
+
+
+def without_gradients(forward: Way) -> Passes:
+    """Of a forward pass that no gradients follow."""
+    return FOURIER if forward == "fourier" else Passes(forward)
 
 
 def passes_from_text(text: str) -> Passes | None:

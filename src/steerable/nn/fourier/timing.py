@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from steerable.nn.fourier.by_passes import CHANNELS, gradients_by_passes
 from steerable.nn.fourier.choice import Choice, fastest, measured, medians
-from steerable.nn.fourier.passes import DENSE, FOURIER, Passes, Way
+from steerable.nn.fourier.passes import DENSE, FOURIER, Passes, Way, without_gradients
 
 if TYPE_CHECKING:
     from steerable.nn.conv import Conv2d
@@ -64,7 +64,7 @@ def _fastest_forward(twin: Conv2d, x: Tensor, with_fourier: bool) -> Way:
     @torch.no_grad()
     def run(way: Way) -> None:
         with casting():
-            twin.carrier.run(twin, x.detach(), Passes(way))
+            twin.carrier.run(twin, x.detach(), without_gradients(way))
 
     ways: list[Way] = ["dense"]
     if with_fourier:
@@ -138,9 +138,11 @@ def _on_a_stream_of_its_own() -> Iterator[None]:
     """Only such a stream can be recorded, and a backward pass runs on the stream of its forward pass."""
     before, stream = torch.cuda.current_stream(), torch.cuda.Stream()
     stream.wait_stream(before)
-    with torch.cuda.stream(stream):
-        yield
-    before.wait_stream(stream)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        before.wait_stream(stream)
 
 
 def _in_a_row(run: Run) -> Run:
