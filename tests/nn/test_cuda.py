@@ -13,7 +13,7 @@ from test_conformance import assert_commutes, relative_error
 
 import steerable as st
 from steerable import nn as snn
-from steerable.nn.fourier import choice, timing
+from steerable.nn.fourier import timing
 from steerable.nn.fourier.passes import Passes
 
 if not torch.cuda.is_available():
@@ -231,7 +231,6 @@ def measurements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[s
 
     monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(timing, "medians", medians)
-    monkeypatch.setattr(choice, "medians", medians)
     return made
 
 

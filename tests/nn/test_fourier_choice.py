@@ -12,8 +12,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import steerable as st
 from steerable import FieldType
 from steerable import nn as snn
-from steerable.nn.fourier import carrier, choice
-from steerable.nn.fourier.choice import ChoiceStore, by_rule, cache_folder, choice_store, measured
+from steerable.nn.fourier import carrier, choice, timing
+from steerable.nn.fourier.choice import ChoiceStore, by_rule, cache_folder, choice_store
+from steerable.nn.fourier.timing import measured
 
 pytest.importorskip("numba")
 
@@ -37,7 +38,7 @@ def measurements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The result of every measurement that is made, always Fourier."""
     made: list[str] = []
 
-    def always_fourier(layer: snn.Conv2d, x: Tensor, ahead: bool) -> str:
+    def always_fourier(layer: snn.Conv2d, x: Tensor) -> str:
         made.append("fourier")
         return "fourier"
 
@@ -97,7 +98,7 @@ def test_where_memory_is_short_the_choice_is_dense_for_this_process(
 ) -> None:
     tried: list[str] = []
 
-    def too_large(layer: snn.Conv2d, x: Tensor, ahead: bool) -> str:
+    def too_large(layer: snn.Conv2d, x: Tensor) -> str:
         tried.append("once")
         raise torch.cuda.OutOfMemoryError
 
@@ -132,7 +133,7 @@ def test_both_choices_give_the_same_values(monkeypatch: pytest.MonkeyPatch) -> N
     conv, x = layer().double(), field(dtype=torch.float64)
     outputs = []
     for result in ("dense", "fourier"):
-        monkeypatch.setattr(carrier, "faster_form", lambda layer, x, ahead, result=result: result)
+        monkeypatch.setattr(carrier, "faster_form", lambda layer, x, result=result: result)
         conv.backend = "auto"
         monkeypatch.setenv("STEERABLE_CACHE_DIR", "")
         choice._store.cache_clear()
@@ -161,7 +162,7 @@ def test_where_both_are_close_more_turns_decide(monkeypatch: pytest.MonkeyPatch)
 def clock_of_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[], None]]:
     """Makes runs that take so many seconds by the clock, the first ones others."""
     now = [0.0]
-    monkeypatch.setattr(choice.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
 
     def taking(seconds: float, *first: float) -> Callable[[], None]:
         runs = iter(first)
@@ -243,7 +244,7 @@ class Network(torch.nn.Module):
 def test_backends_are_settled_for_all_inputs_of_a_layer(slower_at: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
-    def measure(layer: snn.Conv2d, x: Tensor, ahead: bool) -> str:
+    def measure(layer: snn.Conv2d, x: Tensor) -> str:
         seen.append(x.shape[-1])
         return "dense" if x.shape[-1] == slower_at else "fourier"
 
@@ -266,7 +267,7 @@ def test_backends_are_settled_for_all_inputs_of_a_layer(slower_at: int | None, m
 @pytest.mark.parametrize("faster", ["dense", "fourier"], ids=lambda name: f"steps {name}")
 def test_steps_and_forward_passes_may_take_different_backends(faster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     slower = {"dense": "fourier", "fourier": "dense"}[faster]
-    monkeypatch.setattr(carrier, "faster_form", lambda layer, x, ahead: faster if torch.is_grad_enabled() else slower)
+    monkeypatch.setattr(carrier, "faster_form", lambda layer, x: faster if torch.is_grad_enabled() else slower)
     conv, x = layer(), field()
     assert snn.choose_backends(conv, x) == {"": faster}
     held: list[str] = []
@@ -355,6 +356,9 @@ def test_dtypes_that_do_not_agree_are_left_to_torchs_own_message(measurements: l
         '{"format": 1}',
         '{"format": 1, "choices": ["key"]}',
         '{"format": 1, "choices": {"key": "furier"}}',
+        '{"format": 1, "choices": {"key": 1}}',
+        '{"format": 1, "choices": {"key": "dense/padded/dense"}}',
+        '{"format": 1, "choices": {"key": "padded/fourier/dense"}}',
         "\x00\xff",
         "[" * 200_000,
     ],

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import gc
 import itertools
 import pickle
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +19,8 @@ from torch import Tensor
 import steerable as st
 from steerable import nn as snn
 from steerable.nn.channels import in_channels_last
-from steerable.nn.fourier import timing
+from steerable.nn.fourier import by_passes, carrier, timing
+from steerable.nn.fourier.by_passes import gradients_by_passes
 from steerable.nn.fourier.passes import DENSE, FOURIER, Passes, passes_from_text
 
 D4 = st.dihedral(4)
@@ -131,14 +135,23 @@ def test_without_gradients_only_the_forward_way_counts(passes: Passes) -> None:
 
 
 @every_combination
-def test_only_what_is_asked_for_gets_a_gradient(passes: Passes) -> None:
-    layer = settled(snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double(), passes)
-    x = torch.randn(2, TYPES[0].channels, 5, 5, dtype=torch.float64)
-    layer(x).sum().backward()
-    assert layer.weight.grad is not None
-    layer.requires_grad_(False)
-    layer(x.requires_grad_()).sum().backward()
-    assert x.grad is not None
+@pytest.mark.parametrize("frozen", [False, True], ids=["input without gradient", "frozen filters"])
+def test_only_what_is_asked_for_is_computed(passes: Passes, frozen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[bool, bool]] = []
+
+    def watched(*args: Any) -> tuple[Tensor | None, Tensor | None]:
+        asked.append(args[-1])
+        return gradients_by_passes(*args)
+
+    monkeypatch.setattr(by_passes, "gradients_by_passes", watched)
+    layer = snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double()
+    x = torch.randn(2, TYPES[0].channels, 5, 5, dtype=torch.float64, requires_grad=frozen)
+    found = []
+    for conv in (layer, settled(layer, passes)):
+        conv.weight.requires_grad_(not frozen)
+        found.append(torch.autograd.grad(conv(x).square().sum(), x if frozen else conv.weight)[0])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-11, atol=1e-11)
+    assert asked == ([(frozen, not frozen)] if passes not in (DENSE, FOURIER) else [])
 
 
 @every_combination
@@ -151,6 +164,23 @@ def test_a_backward_pass_may_come_when_the_layer_is_gone(passes: Passes) -> None
     del layer
     y.sum().backward()
     assert x.grad is not None
+
+
+@pytest.mark.parametrize("passes", [DENSE, FOURIER, Passes("dense", "turned", "dense"), Passes("fourier", "turned")])
+def test_transforms_of_something_else_that_runs_the_layer(passes: Passes) -> None:
+    """None of the layer's tensors is a transformed one, and still torch.func takes plain operations only."""
+    layer = settled(snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double(), passes)
+    act = snn.CReLU(TYPES[1])
+    x = torch.randn(2, TYPES[0].channels, 5, 5, dtype=torch.float64)
+
+    def loss(scale: Tensor) -> Tensor:
+        return (scale * act(layer(x))).square().sum()
+
+    scale = torch.tensor(1.5, dtype=torch.float64)
+    expected = 2 * loss(scale) / scale
+    torch.testing.assert_close(torch.func.grad(loss)(scale), expected.detach(), rtol=1e-11, atol=1e-11)
+    several = torch.func.vmap(loss)(scale.repeat(3))
+    torch.testing.assert_close(several, loss(scale).repeat(3), rtol=1e-11, atol=1e-11)
 
 
 def test_transforms_and_exports_get_the_dense_one() -> None:
@@ -170,6 +200,8 @@ def test_settled_ways_are_kept_and_told() -> None:
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert twin.carrier.passes == passes
         twin(torch.randn(1, TYPES[0].channels, 4, 4)).sum().backward()
+    layer.carrier.settle(layer, Passes("padded", "turned", "dense"), "padded")
+    assert "backend=dense, channels padded, input gradient turned" in repr(layer)
     layer.carrier.settle(layer, FOURIER, "dense")
     assert "backend=fourier, without gradients dense" in repr(layer)
     layer.backend = "dense"  # what a user says holds for all
@@ -179,7 +211,8 @@ def test_settled_ways_are_kept_and_told() -> None:
 def test_texts_of_passes() -> None:
     for passes in ALL:
         assert passes_from_text(passes.to_text()) == passes
-    for text in ("", "dense", "dense/dense", "dense/dense/dense/dense", "dense/dense/other", "dense//dense"):
+    shapes = ("", "dense", "dense/dense", "dense/dense/dense/dense", "dense/dense/other", "dense//dense")
+    for text in (*shapes, "turned/dense/dense", "dense/padded/dense", "dense/dense/padded", "padded/dense/fourier"):
         assert passes_from_text(text) is None
 
 
@@ -241,8 +274,54 @@ def test_the_fastest_way_of_each_pass_is_taken(
 def test_what_needs_no_gradient_is_not_timed(clock: dict[str, float]) -> None:
     clock |= {"input turned": 0.1, "weight turned": 0.1, "forward padded": 0.1}
     layer, x = snn.Conv2d(*TYPES, 3, padding=1), torch.randn(2, TYPES[0].channels, 5, 5)
-    assert timing.fastest_passes(layer, x, with_fourier=False) == Passes("padded", "dense", "turned")
+    # What is not wanted follows what is.
+    assert timing.fastest_passes(layer, x, with_fourier=False) == Passes("padded", "turned", "turned")
+    clock |= {"input turned": 2.0}
+    layer.requires_grad_(False)
+    assert timing.fastest_passes(layer, x.requires_grad_(), with_fourier=False) == Passes("padded", "dense", "dense")
+    clock |= {"forward fourier": 0.1}
+    layer.carrier.prepare(layer)
     with torch.no_grad():
         assert timing.fastest_passes(layer, x, with_fourier=False) == Passes("padded")
-    layer.requires_grad_(False)
-    assert timing.fastest_passes(layer, x.requires_grad_(), with_fourier=False) == Passes("padded", "turned", "dense")
+        assert timing.fastest_passes(layer, x, with_fourier=True) == FOURIER
+
+
+class BrokenGraph:
+    """A recording that runs out of memory, and then ends with an error of its own."""
+
+    def capture_begin(self) -> None:
+        assert not gc.isenabled()
+
+    def capture_end(self) -> None:
+        raise RuntimeError("operation failed due to a previous error during capture")
+
+
+def test_a_recording_that_fails_leaves_no_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", BrokenGraph)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    runs = iter([None])
+
+    def run() -> None:
+        try:
+            next(runs)
+        except StopIteration:
+            raise torch.cuda.OutOfMemoryError from None
+
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        timing._recorded(run)
+    assert gc.isenabled()
+
+
+def test_the_question_says_whether_the_basis_of_irreps_is_allowed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What was found with TF32 must not be taken from the cache where it is not allowed."""
+    monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(carrier, "fastest_passes", lambda *_, with_fourier: FOURIER if with_fourier else DENSE)
+    monkeypatch.setattr(carrier, "MEASURED_FROM", {"cuda passes": 0})
+    monkeypatch.setattr(Tensor, "is_cuda", property(lambda x: True))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    layer, x = snn.Conv2d(*TYPES, 3, padding=1), torch.randn(2, TYPES[0].channels, 5, 5)
+    for allowed in (True, False, True):
+        monkeypatch.setattr(carrier.Carrier, "_may_gain", lambda *_, ahead, allowed=allowed: allowed)
+        assert layer.carrier.choose_passes(layer, x) == (FOURIER if allowed else DENSE)

@@ -31,7 +31,7 @@ def test_a_run_without_a_gpu_refuses_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "bfloat16"])
 def test_recorded_steps_are_those_of_the_network(half: bool, compiled: bool) -> None:
-    """Over batches of two shapes in turns: losses, gradients and running statistics."""
+    """Losses, gradients and running statistics; over batches of two shapes in turns, but compiled for one."""
     torch.manual_seed(0)
     network = build_model("resnet", depth=8, copies=2, in_channels=3, num_classes=5).cuda()
     network = network.to(memory_format=torch.channels_last)

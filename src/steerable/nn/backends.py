@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from steerable.nn.conv import Conv2d
-from steerable.nn.fourier.passes import DENSE, Passes, Way
+from steerable.nn.fourier.passes import DENSE, Forward, Passes
 
 __all__ = ["choose_backends"]
+
+Way = TypeVar("Way", bound=str)
 
 
 def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[str, str]:
@@ -20,10 +22,10 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     ``torch.compile`` can measure nothing, and carries out ``"auto"`` densely; so call this first. The inputs should be
     as in use: their shape, device, autocast. Forward passes are compared, and where gradients are recorded whole steps
     as well: a layer may then take one backend for steps and another under ``torch.no_grad()``. On a GPU the forward
-    pass and the two gradients are compared each by itself, in all ways of :class:`Passes`, and it is the GPU's own time
-    that counts, for a compiled or recorded network runs ahead of it. What inputs of different shapes reach is carried
-    out in another way than the dense one only where that is faster for all of them; a layer that none reaches stays as
-    it is.
+    pass, the input gradient and the weight gradient are compared each by itself: densely, in the basis of irreps, and
+    in two other ways of asking torch for the same. It is the GPU's own time that counts, as in a recorded network or
+    one compiled with ``mode="reduce-overhead"``. What inputs of different shapes reach is carried out in another way
+    than the dense one only where that is faster for all of them; a layer that none reaches stays as it is.
 
     Returns:
         The backend of each layer that had none, by its name; where gradients are recorded, that of a step's forward
@@ -37,7 +39,7 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     waiting = {name: m for name, m in network.named_modules() if isinstance(m, Conv2d) and m.backend == "auto"}
     if not waiting:
         return {}
-    found: dict[Conv2d, list[tuple[Passes, Way]]] = {layer: [] for layer in waiting.values()}
+    found: dict[Conv2d, list[tuple[Passes, Forward]]] = {layer: [] for layer in waiting.values()}
 
     def choose(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         x = args[0] if args else kwargs.get("x")
@@ -62,12 +64,13 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
             module.training = mode
     for layer, ways in found.items():
         if ways:
-            passes = Passes(*(_common(same_pass) for same_pass in zip(*(p for p, _ in ways), strict=True)))
+            forward, for_input, for_weight = zip(*(passes for passes, _ in ways), strict=True)
+            passes = Passes(_common(forward), _common(for_input), _common(for_weight))
             layer.carrier.settle(layer, passes, _common([alone for _, alone in ways]))
     return {name: layer.backend for name, layer in waiting.items()}
 
 
-def _fastest(layer: Conv2d, x: Tensor) -> tuple[Passes, Way]:
+def _fastest(layer: Conv2d, x: Tensor) -> tuple[Passes, Forward]:
     """Of the passes of a step, and of a forward pass alone."""
     if not layer.carrier.possible:
         return DENSE, "dense"
@@ -79,4 +82,5 @@ def _fastest(layer: Conv2d, x: Tensor) -> tuple[Passes, Way]:
 
 
 def _common(ways: Sequence[Way]) -> Way:
-    return ways[0] if len(set(ways)) == 1 else "dense"
+    """The one way of all of them, else the dense one."""
+    return ways[0] if len(set(ways)) == 1 else "dense"  # type: ignore[return-value]

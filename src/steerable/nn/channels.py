@@ -22,6 +22,7 @@ __all__ = [
     "is_traced",
     "is_transformed",
     "is_vector",
+    "memory_format",
     "merge_order",
     "scale_channels",
     "shift_channels",
@@ -47,23 +48,17 @@ def is_exported() -> bool:
     return torch.compiler._is_exporting_flag
 
 
-def is_transformed(x: Tensor) -> bool:
-    """Whether torch.func or forward-mode differentiation is at work, which know plain operations only."""
-    if torch.compiler.is_compiling():
-        return _transforms_at_work()
-    return torch._C._functorch.is_functorch_wrapped_tensor(x) or torch.autograd.forward_ad._current_level >= 0
+def is_transformed() -> bool:
+    """Whether torch.func or forward-mode differentiation is at work, which know plain operations only.
 
-
-def _transforms_at_work() -> bool:
-    """The same for all tensors, while a compiler looks on.
-
-    Its tensors are no wrapped ones, but it enters the transforms that it follows, and compiles anew under others.
+    They refuse others also where none of the tensors is their own. A compiler enters the transforms that it follows,
+    and compiles anew under others.
     """
     return torch._C._functorch.peek_interpreter_stack() is not None or torch.autograd.forward_ad._current_level >= 0
 
 
 # What torch.compiler.assume_constant_result does, without importing a compiler: ask at compile time, keep the answer.
-_transforms_at_work._dynamo_marked_constant = True  # type: ignore[attr-defined]
+is_transformed._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def take_channels(x: Tensor, index: Tensor) -> Tensor:
@@ -85,7 +80,7 @@ def take(values: Tensor, dim: int, index: Tensor) -> Tensor:
         return values.index_select(dim, index)
     shape = list(values.shape)
     shape[dim] = len(index)
-    return values.expand(shape)
+    return values.expand(shape).clone()  # as a selection: memory of its own
 
 
 def in_channels_last(x: Tensor) -> bool:
@@ -93,12 +88,17 @@ def in_channels_last(x: Tensor) -> bool:
     return not (is_traced(x) or x.ndim != 4 or x.is_contiguous() or x.stride(1) != 1)
 
 
+def memory_format(x: Tensor) -> torch.memory_format:
+    """In which an operation on x answers: a compiler must know it beforehand."""
+    return torch.channels_last if in_channels_last(x) else torch.contiguous_format
+
+
 def take_with_negatives(x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
     """sign · x[:, source], where each channel of x is taken twice: as it is, at ``plus``, and negated, at ``minus``.
 
     Its gradient is g[:, plus] - g[:, minus]: two reads, where that of a plain selection is a scattered addition.
     """
-    if is_traced(x) or is_transformed(x):
+    if is_traced(x) or is_transformed():
         return scale_channels(take_channels(x, source), sign)
     y: Tensor = _TakeWithNegatives.apply(x, source, sign, plus, minus, in_channels_last(x))
     return y

@@ -108,7 +108,7 @@ class FilterBankModule(EquivariantModule):
         if device != "meta" and torch.is_autocast_enabled(device):
             dtype = torch.get_autocast_dtype(device)
         with without_autocast(self.weight.device):
-            if self._table_sizes and not (is_transformed(self.weight) or is_exported()):
+            if self._table_sizes and not (is_transformed() or is_exported()):
                 bank = self._bank_by_kernel(dtype)
             elif self.looks_up:
                 bank = take(self.weight, 0, self.lookup_index) * self.lookup_factor

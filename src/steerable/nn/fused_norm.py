@@ -31,7 +31,7 @@ def can_fuse(x: Tensor, has_triton: bool) -> bool:
     """Whether ``fused_norm`` serves: eager, four-dimensional, on a CPU or on a GPU with Triton, no transforms about."""
     if is_traced(x) or torch.compiler.is_compiling() or type(x) is not Tensor or x.ndim != 4 or not x.numel():
         return False
-    if is_transformed(x):
+    if is_transformed():
         return False
     if x.device.type == "cpu":
         return x.dtype in (torch.float32, torch.float64)

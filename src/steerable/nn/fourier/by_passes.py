@@ -8,17 +8,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from steerable.nn.channels import in_channels_last, without_autocast
+from steerable.nn.channels import memory_format, without_autocast
 from steerable.nn.fourier.execution import reference_gradients
 from steerable.nn.fourier.function import fourier_conv_by_key, fourier_gradients
 from steerable.nn.fourier.passes import Passes
 from steerable.nn.fourier.plan import plan_by_key
 from steerable.nn.fourier.reference import adjoint_window
 
-__all__ = ["CHANNELS", "Operands", "conv_by_passes", "gradients_by_passes"]
+__all__ = ["CHANNEL_MULTIPLE", "Operands", "conv_by_passes", "gradients_by_passes", "with_padded_channels"]
 
 Pair = tuple[int, int]
-CHANNELS = 8  # half-precision kernels read so many at a time
+CHANNEL_MULTIPLE = 8  # half-precision kernels read so many at a time
 
 
 class Operands(NamedTuple):
@@ -40,14 +40,18 @@ class Operands(NamedTuple):
 
 def conv_by_passes(operands: Operands, bias: Tensor | None, passes: Passes) -> Tensor:
     """(batch, in, h, w) → (batch, out, h', w')."""
-    x, weight, bank, key, padding, dilation = operands
-    if passes.forward == "padded":
-        missing = -x.shape[1] % CHANNELS
-        x, bank = (F.pad(t, (0, 0, 0, 0, 0, missing)) for t in (x, bank))
+    x, weight, bank, key, padding, dilation = with_padded_channels(operands) if passes.forward == "padded" else operands
     by_fourier = passes.for_weight == "fourier"
     weight, bank = (weight, bank.detach()) if by_fourier else (weight.detach(), bank)
     y: Tensor = _ByPasses.apply(x, weight, bank, bias, key, padding, dilation, passes)
     return y
+
+
+def with_padded_channels(operands: Operands) -> Operands:
+    """The same with channels of zeros."""
+    missing = -operands.x.shape[1] % CHANNEL_MULTIPLE
+    x, bank = (F.pad(t, (0, 0, 0, 0, 0, missing)) for t in (operands.x, operands.bank))
+    return operands._replace(x=x, bank=bank)
 
 
 def gradients_by_passes(
@@ -143,15 +147,9 @@ def _room_for_turned(bank: Tensor) -> Tensor:
     """Filters of no values, where only shape and memory format are asked for."""
     outputs, inputs, height, width = bank.shape
     size = (inputs, outputs, height, width)
-    return torch.empty(size, dtype=bank.dtype, device=bank.device, memory_format=_memory_format(bank))
+    return torch.empty(size, dtype=bank.dtype, device=bank.device, memory_format=memory_format(bank))
 
 
 def _laid_out(t: Tensor, like: Tensor) -> Tensor:
     """In the memory format of another."""
-    return t.contiguous(memory_format=_memory_format(like))
-
-
-def _memory_format(t: Tensor) -> torch.memory_format:
-    # One-by-one filters are in both formats, and cuDNN then asks for channels_last.
-    last = in_channels_last(t) or t.is_contiguous(memory_format=torch.channels_last)
-    return torch.channels_last if last else torch.contiguous_format
+    return t.contiguous(memory_format=memory_format(like))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
@@ -13,7 +15,7 @@ from steerable.nn.channels import is_exported, is_traced, is_transformed
 from steerable.nn.fourier.by_passes import Operands, conv_by_passes
 from steerable.nn.fourier.choice import FEWEST_COPIES, MEASURED_FROM, Choice, by_rule, choice_store, store_key
 from steerable.nn.fourier.function import fourier_conv
-from steerable.nn.fourier.passes import DENSE, FOURIER, Passes, Way, passes_from_text, without_gradients
+from steerable.nn.fourier.passes import DENSE, FOURIER, Forward, Passes, forward_only, passes_from_text
 from steerable.nn.fourier.plan import FourierPlan, fourier_plan, plan_key
 from steerable.nn.fourier.scales import products_in_tf32, tf32_allowed
 from steerable.nn.fourier.tiles import tiles_available
@@ -42,7 +44,7 @@ class Carrier:
     def __init__(self, backend: str, layer: Conv2d) -> None:
         self.backend = checked_backend(backend)
         self.passes = FOURIER if backend == "fourier" else DENSE  # of a backend that is settled
-        self.without_gradients: Way | None = None  # another way for a forward pass alone
+        self.without_gradients: Forward | None = None  # another way for a forward pass alone
         self.possible = layer.stride == (1, 1) and layer.groups == 1 and layer.plan.parameters > 0
         order = layer.in_type.group.order
         self.copies = min(layer.in_type.channels, layer.out_type.channels) / order if order > 1 else 0.0
@@ -54,8 +56,8 @@ class Carrier:
     def __str__(self) -> str:
         if self.backend == "auto":
             return "auto"
-        other = self.without_gradients
-        return f"{self.passes}" if other is None else f"{self.passes}, without gradients {other}"
+        other, passes = self.without_gradients, self.passes.in_words()
+        return passes if other is None else f"{passes}, without gradients {other}"
 
     def forget(self) -> None:
         """Drop the blocks that evaluation keeps."""
@@ -69,7 +71,7 @@ class Carrier:
         if self.plan is None and self.possible:
             self.plan = fourier_plan(layer.in_type, layer.out_type, layer.kernel_size)
 
-    def settle(self, layer: Conv2d, passes: Passes, forward_alone: Way) -> None:
+    def settle(self, layer: Conv2d, passes: Passes, forward_alone: Forward) -> None:
         """Carry out each pass in this way from now on, and a forward pass without gradients in that one."""
         self.backend = "fourier" if passes.forward == "fourier" else "dense"
         self.passes = passes
@@ -90,35 +92,43 @@ class Carrier:
             return FOURIER
         passes = self.passes
         if not torch.is_grad_enabled():
-            passes = without_gradients(self.without_gradients or passes.forward)
+            passes = forward_only(self.without_gradients or passes.forward)
         if passes == DENSE or ("fourier" in passes and self.plan is None) or not _fits_input(layer, x):
             return DENSE
         return passes
 
-    def choose(self, layer: Conv2d, x: Tensor, *, ahead: bool = False) -> Choice:
-        """The faster form for inputs like x, where that can be told.
-
-        ``ahead``: as it runs in a compiled or recorded network, where a GPU need not wait for Python.
-        """
-        if not self._may_gain(layer, x, ahead) or not _computes(layer, x):
+    def choose(self, layer: Conv2d, x: Tensor) -> Choice:
+        """The faster form for inputs like x, where that can be told."""
+        if not self._may_gain(layer, x) or not _computes(layer, x):
             return "dense"
         if torch.are_deterministic_algorithms_enabled():
             work = _multiplications(layer, x)
             return by_rule(self.copies, layer.plan.taps, work) if x.device.type == "cpu" else "dense"
-        found = self._remembered(layer, x, "form", ahead)
+        self.prepare(layer)
+        found = self._remembered(layer, x, "form", partial(faster_form, layer, x))
         return "fourier" if found == "fourier" else "dense"
 
     def choose_passes(self, layer: Conv2d, x: Tensor) -> Passes:
         """The fastest way of each pass for inputs like x in a compiled or recorded network."""
         if not x.is_cuda:
-            return FOURIER if self.choose(layer, x, ahead=True) == "fourier" else DENSE
+            return FOURIER if self.choose(layer, x) == "fourier" else DENSE
         enough = _multiplications(layer, x) >= MEASURED_FROM["cuda passes"]
         if not enough or not _computes(layer, x) or torch.are_deterministic_algorithms_enabled():
             return DENSE
-        return passes_from_text(self._remembered(layer, x, "passes", True)) or DENSE
+        with_fourier = self._may_gain(layer, x, ahead=True)
+        if with_fourier:
+            self.prepare(layer)
+        question = "passes with Fourier" if with_fourier else "passes"
+        found = self._remembered(
+            layer, x, question, lambda: fastest_passes(layer, x, with_fourier=with_fourier).to_text()
+        )
+        return passes_from_text(found) or DENSE
 
-    def _may_gain(self, layer: Conv2d, x: Tensor, ahead: bool) -> bool:
-        """Whether the Fourier form is worth a measurement; what is quickly told first, for small layers are quick."""
+    def _may_gain(self, layer: Conv2d, x: Tensor, *, ahead: bool = False) -> bool:
+        """Whether the Fourier form is worth a measurement; what is quickly told first, for small layers are quick.
+
+        ``ahead``: in a compiled or recorded network, where a GPU need not wait for Python.
+        """
         device = x.device.type
         if self.copies < FEWEST_COPIES.get(device, math.inf):
             return False
@@ -130,7 +140,8 @@ class Carrier:
         # The dense form rounds less where TF32 is not allowed.
         return device != "cuda" or not products_in_tf32() or tf32_allowed(x.device)
 
-    def _remembered(self, layer: Conv2d, x: Tensor, question: str, ahead: bool) -> str:
+    def _remembered(self, layer: Conv2d, x: Tensor, question: str, measure: Callable[[], str]) -> str:
+        """What was found for inputs like x before, in this process or another, or is measured now."""
         recorded = torch.is_grad_enabled()
         key = (
             tuple(x.shape),
@@ -143,7 +154,6 @@ class Carrier:
             layer.padding,
             layer.dilation,
             question,
-            ahead and x.is_cuda,
             x.is_cuda and torch.backends.cudnn.benchmark,
             tf32_allowed(x.device),
         )
@@ -155,21 +165,12 @@ class Carrier:
                 if x.is_cuda and torch.cuda.is_current_stream_capturing():  # nothing may be waited for
                     return "dense"
                 try:
-                    found = self._measured(layer, x, question, ahead)
+                    found = measure()
                     store.put(name, found)
                 except torch.cuda.OutOfMemoryError:  # a spectrum is taps times the input; another process may have room
                     found = "dense"
             self._choices[key] = found
         return self._choices[key]
-
-    def _measured(self, layer: Conv2d, x: Tensor, question: str, ahead: bool) -> str:
-        if question == "form":
-            self.prepare(layer)
-            return faster_form(layer, x, ahead)
-        with_fourier = self._may_gain(layer, x, ahead)
-        if with_fourier:
-            self.prepare(layer)
-        return fastest_passes(layer, x, with_fourier=with_fourier).to_text()
 
     # ---------------------------------------------------------------- running it
 
@@ -230,7 +231,7 @@ def checked_backend(backend: str) -> Backend:
 
 def _fits_input(layer: Conv2d, x: Tensor) -> bool:
     """Where dtypes disagree or nothing comes out, torch's own convolution says what is wrong."""
-    if is_exported() or is_transformed(x) or is_transformed(layer.weight):
+    if is_exported() or is_transformed():
         return False
     same = x.dtype == layer.weight.dtype or (
         torch.is_autocast_enabled(x.device.type) and torch.float64 not in (x.dtype, layer.weight.dtype)

@@ -9,15 +9,13 @@ import hashlib
 import json
 import os
 import platform
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -31,59 +29,17 @@ __all__ = [
     "by_rule",
     "cache_folder",
     "choice_store",
-    "fastest",
-    "measured",
-    "medians",
     "store_key",
 ]
 
 Choice = Literal["dense", "fourier"]
-Name = TypeVar("Name")
 
 # Multiplications of the dense convolution; a smaller one is over before a choice pays.
 MEASURED_FROM = {"cpu": 20_000_000, "cuda": 20_000_000_000, "cuda passes": 1_000_000_000}
 # Channels / order of the group, of the narrower type: below these the Fourier form was never the faster one.
 FEWEST_COPIES = {"cpu": 12, "cuda": 32, "cuda half": 96}
-MARGIN = 0.97  # another way than the dense one is taken when it needs less than this share of the dense one's time
-REPEATS, REPEATS_IF_CLOSE = 5, 20
-CLOSE = 0.15  # to MARGIN
 LARGEST_FILE = 4096  # entries; beyond that the oldest are dropped
 FORMAT = 1
-
-
-def medians(runs: Mapping[Name, Callable[[], object]], synchronise: Callable[[], None]) -> dict[Name, float]:
-    """Seconds that each takes, in turns; the first turn of each, which may compile, does not count.
-
-    Where the faster ones are close, several times as many turns decide: other programs disturb single ones.
-    """
-    times: dict[Name, list[float]] = {name: [] for name in runs}
-    found: dict[Name, float] = {}
-    for k in range(REPEATS_IF_CLOSE + 1):
-        for name, run in runs.items():
-            synchronise()
-            start = time.perf_counter()
-            run()
-            synchronise()
-            if k:
-                times[name].append(time.perf_counter() - start)
-        if k >= REPEATS:
-            found = {name: statistics.median(taken) for name, taken in times.items()}
-            fastest, *others = sorted(found.values())
-            if not others or abs(fastest / max(others[0], 1e-9) - MARGIN) > CLOSE:
-                break
-    return found
-
-
-def fastest(times: Mapping[Name, float], usual: Name) -> Name:
-    """What takes the shortest time, if that is clearly shorter than the usual one's."""
-    name = min(times, key=times.__getitem__)
-    return name if times[name] < MARGIN * times[usual] else usual
-
-
-def measured(dense: Callable[[], object], fourier: Callable[[], object], synchronise: Callable[[], None]) -> Choice:
-    """The faster of the two."""
-    runs: dict[Choice, Callable[[], object]] = {"dense": dense, "fourier": fourier}
-    return fastest(medians(runs, synchronise), usual="dense")
 
 
 def by_rule(copies: float, taps: int, multiplications: int) -> Choice:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steerable.nn.channels import in_channels_last
+from steerable.nn.channels import memory_format
 from steerable.nn.fourier.execution import convolve, gradients, reference_gradients
 from steerable.nn.fourier.plan import FourierPlan, plan_by_key
 
@@ -89,7 +89,7 @@ def _conv(
         )
     with _without_autocast(x):
         y = convolve(plan, x.detach(), weight.detach(), bias, _pair(padding), _pair(dilation), blocks)
-        return y.contiguous(memory_format=_memory_format(x))
+        return y.contiguous(memory_format=memory_format(x))
 
 
 @torch.library.custom_op("steerable::fourier_conv_gradients", mutates_args=())
@@ -109,7 +109,7 @@ def _gradients(
             plan, gradient.detach(), x.detach(), weight.detach(), _pair(padding), _pair(dilation), (for_x, for_weight)
         )
         empty = x.new_empty(0)
-        of_x = empty if found[0] is None else found[0].contiguous(memory_format=_memory_format(x))
+        of_x = empty if found[0] is None else found[0].contiguous(memory_format=memory_format(x))
         return of_x, empty.clone() if found[1] is None else found[1]
 
 
@@ -125,7 +125,7 @@ def _conv_shape(
 ) -> Tensor:
     direction = plan_by_key(key).forward.direction
     shape = (len(x), direction.out_channels, *direction.output_size(x.shape, _pair(padding), _pair(dilation)))
-    return torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=_memory_format(x))
+    return torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=memory_format(x))
 
 
 @_gradients.register_fake
@@ -138,7 +138,7 @@ def _gradient_shapes(
     dilation: Sequence[int],
     wanted: Sequence[bool],
 ) -> tuple[Tensor, Tensor]:
-    of_x = torch.empty_like(x, memory_format=_memory_format(x)) if wanted[0] else x.new_empty(0)
+    of_x = torch.empty_like(x, memory_format=memory_format(x)) if wanted[0] else x.new_empty(0)
     return of_x, torch.empty_like(weight) if wanted[1] else x.new_empty(0)
 
 
@@ -164,11 +164,6 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _conv.register_autograd(_backward, setup_context=_remember)
-
-
-def _memory_format(x: Tensor) -> torch.memory_format:
-    """In which an operation on x answers: a compiler must know it beforehand."""
-    return torch.channels_last if in_channels_last(x) else torch.contiguous_format
 
 
 def _pair(values: Sequence[int]) -> Pair:

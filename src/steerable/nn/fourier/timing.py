@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import copy
 import gc
+import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from steerable.nn.fourier.by_passes import CHANNELS, gradients_by_passes
-from steerable.nn.fourier.choice import Choice, fastest, measured, medians
-from steerable.nn.fourier.passes import DENSE, FOURIER, Passes, Way, without_gradients
+from steerable.nn.fourier.by_passes import CHANNEL_MULTIPLE, gradients_by_passes, with_padded_channels
+from steerable.nn.fourier.choice import Choice
+from steerable.nn.fourier.passes import DENSE, FOURIER, Forward, Gradient, Passes, forward_only
 
 if TYPE_CHECKING:
     from steerable.nn.conv import Conv2d
 
-__all__ = ["faster_form", "fastest_passes"]
+__all__ = ["faster_form", "fastest", "fastest_passes", "measured", "medians"]
 
 RUNS_IN_A_ROW = 8  # on a GPU, of what is timed
+MARGIN = 0.97  # another way than the usual one is taken when it needs less than this share of its time
+REPEATS, REPEATS_IF_CLOSE = 5, 20
+CLOSE = 0.15  # to MARGIN
 
 Run = Callable[[], None]
 Name = TypeVar("Name")
 
 
-def faster_form(layer: Conv2d, x: Tensor, ahead: bool) -> Choice:
-    """Time the dense and the Fourier form, with all gradients where they are recorded.
-
-    ``ahead``: as in a compiled or recorded network, where a GPU need not wait for Python.
-    """
+def faster_form(layer: Conv2d, x: Tensor) -> Choice:
+    """Time the dense and the Fourier form, with all gradients where they are recorded."""
     recorded, twin, casting = torch.is_grad_enabled(), _twin(layer), _autocast_as_now(x)
     field = x.detach().requires_grad_(recorded and x.requires_grad)
     leaves = [t for t in (field, *twin._parameters.values()) if t is not None and t.requires_grad]
@@ -45,9 +47,8 @@ def faster_form(layer: Conv2d, x: Tensor, ahead: bool) -> Choice:
     dense, fourier = partial(step, DENSE), partial(step, FOURIER)
     if not x.is_cuda:
         return measured(dense, fourier, lambda: None)
-    with torch.cuda.device_of(x), _on_a_stream_of_its_own():
-        several = _recorded if ahead else _in_a_row
-        return measured(several(dense), several(fourier), torch.cuda.synchronize)
+    with torch.cuda.device_of(x):
+        return measured(_in_a_row(dense), _in_a_row(fourier), torch.cuda.synchronize)
 
 
 def fastest_passes(layer: Conv2d, x: Tensor, *, with_fourier: bool) -> Passes:
@@ -58,35 +59,33 @@ def fastest_passes(layer: Conv2d, x: Tensor, *, with_fourier: bool) -> Passes:
         return Passes(forward, *_fastest_gradients(twin, x, forward, with_fourier))
 
 
-def _fastest_forward(twin: Conv2d, x: Tensor, with_fourier: bool) -> Way:
+def _fastest_forward(twin: Conv2d, x: Tensor, with_fourier: bool) -> Forward:
     casting = _autocast_as_now(x)
 
     @torch.no_grad()
-    def run(way: Way) -> None:
+    def run(way: Forward) -> None:
         with casting():
-            twin.carrier.run(twin, x.detach(), without_gradients(way))
+            twin.carrier.run(twin, x.detach(), forward_only(way))
 
-    ways: list[Way] = ["dense"]
-    if with_fourier:
-        ways.append("fourier")
-    elif x.shape[1] % CHANNELS:
-        ways.append("padded")
-    if len(ways) == 1:
+    other: Forward = "fourier" if with_fourier else "padded"
+    if other == "padded" and x.shape[1] % CHANNEL_MULTIPLE == 0:
         return "dense"
+    ways: tuple[Forward, ...] = ("dense", other)
     return fastest(_seconds({way: partial(run, way) for way in ways}), usual="dense")
 
 
-def _fastest_gradients(twin: Conv2d, x: Tensor, forward: Way, with_fourier: bool) -> tuple[Way, Way]:
-    """Of input and weights, where they are recorded.
+def _fastest_gradients(twin: Conv2d, x: Tensor, forward: Forward, with_fourier: bool) -> tuple[Gradient, Gradient]:
+    """Of input and weights; one that is not recorded follows the other, and both where none is the forward pass.
 
     In the basis of irreps the two share a spectrum, so that both in that basis are timed together.
     """
     recorded = torch.is_grad_enabled()
-    wanted = recorded and x.requires_grad, recorded and twin.weight.requires_grad
-    if not any(wanted):
-        return "dense", "dense"
-    operands = twin.carrier.operands(twin, x.detach())
+    for_input, for_weight = recorded and x.requires_grad, recorded and twin.weight.requires_grad
+    if not (for_input or for_weight):
+        return ("fourier", "fourier") if forward == "fourier" else ("dense", "dense")
     gradient = twin.carrier.run(twin, x.detach(), Passes(forward)).detach()
+    operands = twin.carrier.operands(twin, x.detach())
+    operands = with_padded_channels(operands) if forward == "padded" else operands
     bank = operands.bank.detach()
 
     def run(passes: Passes, wanted: tuple[bool, bool]) -> None:
@@ -94,20 +93,56 @@ def _fastest_gradients(twin: Conv2d, x: Tensor, forward: Way, with_fourier: bool
         if of_filters is not None and passes.for_weight != "fourier":  # on to the parameters that the bank comes from
             torch.autograd.grad(operands.bank, twin.weight, of_filters, retain_graph=True)
 
-    ways: tuple[Way, ...] = ("dense", "turned", "fourier") if with_fourier else ("dense", "turned")
-    nothing = dict.fromkeys(ways, 0.0)
+    ways: tuple[Gradient, ...] = ("dense", "turned", "fourier") if with_fourier else ("dense", "turned")
     runs_for_input = {way: partial(run, Passes(for_input=way), (True, False)) for way in ways}
     runs_for_weight = {way: partial(run, Passes(for_weight=way), (False, True)) for way in ways}
-    for_input = _seconds(runs_for_input) if wanted[0] else nothing
-    for_weight = _seconds(runs_for_weight) if wanted[1] else nothing
-    together = {(a, b): for_input[a] + for_weight[b] for a in ways for b in ways}
-    if with_fourier and all(wanted):
+    if not (for_input and for_weight):
+        way = fastest(_seconds(runs_for_input if for_input else runs_for_weight), usual="dense")
+        return way, way
+    of_input, of_weight = _seconds(runs_for_input), _seconds(runs_for_weight)
+    together = {(a, b): of_input[a] + of_weight[b] for a in ways for b in ways}
+    if with_fourier:
         together |= _seconds({("fourier", "fourier"): partial(run, FOURIER, (True, True))})
     return fastest(together, usual=("dense", "dense"))
 
 
 def _seconds(runs: Mapping[Name, Run]) -> dict[Name, float]:
     return medians({name: _recorded(run) for name, run in runs.items()}, torch.cuda.synchronize)
+
+
+def medians(runs: Mapping[Name, Callable[[], object]], synchronise: Callable[[], None]) -> dict[Name, float]:
+    """Seconds that each takes, in turns; the first turn of each, which may compile, does not count.
+
+    Where the faster ones are close, several times as many turns decide: other programs disturb single ones.
+    """
+    times: dict[Name, list[float]] = {name: [] for name in runs}
+    found: dict[Name, float] = {}
+    for k in range(REPEATS_IF_CLOSE + 1):
+        for name, run in runs.items():
+            synchronise()
+            start = time.perf_counter()
+            run()
+            synchronise()
+            if k:
+                times[name].append(time.perf_counter() - start)
+        if k >= REPEATS:
+            found = {name: statistics.median(taken) for name, taken in times.items()}
+            shortest, *others = sorted(found.values())
+            if not others or abs(shortest / max(others[0], 1e-9) - MARGIN) > CLOSE:
+                break
+    return found
+
+
+def fastest(times: Mapping[Name, float], usual: Name) -> Name:
+    """What takes the shortest time, if that is clearly shorter than the usual one's."""
+    name = min(times, key=times.__getitem__)
+    return name if times[name] < MARGIN * times[usual] else usual
+
+
+def measured(dense: Callable[[], object], fourier: Callable[[], object], synchronise: Callable[[], None]) -> Choice:
+    """The faster of the two."""
+    runs: dict[Choice, Callable[[], object]] = {"dense": dense, "fourier": fourier}
+    return fastest(medians(runs, synchronise), usual="dense")
 
 
 def _twin(layer: Conv2d) -> Conv2d:
@@ -162,15 +197,20 @@ def _recorded(run: Run) -> Run:
     only must not happen while kernels are recorded, for it may free what a recording may not touch.
     """
     run()
-    graph, collecting = torch.cuda.CUDAGraph(), gc.isenabled()
     torch.cuda.synchronize()
+    graph, collecting = torch.cuda.CUDAGraph(), gc.isenabled()
     gc.disable()
-    graph.capture_begin()
     try:
-        for _ in range(RUNS_IN_A_ROW):
-            run()
-    finally:
+        graph.capture_begin()
+        try:
+            for _ in range(RUNS_IN_A_ROW):
+                run()
+        except BaseException:
+            with suppress(RuntimeError):  # what is broken off ends with an error of its own
+                graph.capture_end()
+            raise
         graph.capture_end()
+    finally:
         if collecting:
             gc.enable()
     return graph.replay
