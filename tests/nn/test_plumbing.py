@@ -172,3 +172,11 @@ def test_wrong_channels_are_refused(layer: snn.EquivariantModule) -> None:
         f"{type(layer).__name__} expected {channels} channels, those of its type `{layer.in_type}`, got "
         f"{channels + 1} (shape (1, {channels + 1}, 2, 2))."
     )
+
+
+def test_a_selected_capsule_has_memory_of_its_own():
+    scalar = FieldType(D4, "A1")
+    x = torch.zeros(1, 1, 2, 2)
+    y = snn.Select(scalar, [0])(x)
+    y += 1
+    assert not x.any()
