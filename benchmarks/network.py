@@ -132,18 +132,19 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     x = torch.randn(arguments.batch, 3, arguments.size, arguments.size, device=device)
     x = x.contiguous(memory_format=torch.channels_last) if device.type == "cuda" else x
     y = torch.randint(10, (arguments.batch,), device=device)
-    start = time.perf_counter()
+    start, chosen_s = time.perf_counter(), None
     if arguments.backend == "auto" and (arguments.compile or arguments.record):
         with torch.autocast(device.type, torch.bfloat16, enabled=in_half(device, arguments)):
             layout = torch.channels_last if device.type == "cuda" else torch.preserve_format
             snn.choose_backends(steerable.to(device).to(memory_format=layout), x)  # type: ignore[call-overload]
-    chosen_s = time.perf_counter() - start
+        chosen_s = time.perf_counter() - start
     contestants = {
         "plain": Contestant(plain, device, arguments),
         "steerable": Contestant(steerable, device, arguments),
     }
     console = Console(width=130)
-    console.print(f"backends chosen in {chosen_s:.1f} s")
+    if chosen_s is not None:
+        console.print(f"backends chosen in {chosen_s:.1f} s")
     result: dict[str, Any] = {
         "case": {k: getattr(arguments, k) for k in CASE},
         "hardware": torch.cuda.get_device_name() if device.type == "cuda" else processor(),
