@@ -88,6 +88,7 @@ bench-gpu: $(STAMP)
 	@$(BIN)/python benchmarks/convolution.py --device cuda --tf32 --batch 128 --json $(OUT)/benchmarks/convolution-tf32.json
 	@$(BIN)/python benchmarks/fourier_gpu.py --json $(OUT)/benchmarks/fourier.json
 	@$(BIN)/python benchmarks/fourier_gpu.py --tf32 --json $(OUT)/benchmarks/fourier-tf32.json
+	@$(BIN)/python benchmarks/passes_gpu.py --json $(OUT)/benchmarks/passes.json
 	@$(BIN)/python benchmarks/network.py --json $(OUT)/benchmarks/network-eager.json
 	@$(BIN)/python benchmarks/network.py --compile --json $(OUT)/benchmarks/network-compiled.json
 	@$(BIN)/python benchmarks/network.py --compile --tf32 --json $(OUT)/benchmarks/network-tf32.json

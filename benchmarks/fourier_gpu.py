@@ -27,7 +27,7 @@ from steerable.plans import resnet_plan
 STEPS = 10
 
 
-def kernels(run: Callable[[], None]) -> dict[str, float]:
+def kernels(run: Callable[[], object]) -> dict[str, float]:
     """Microseconds of GPU time per step, by kernel."""
     for _ in range(3):
         run()

@@ -286,6 +286,28 @@ def test_what_needs_no_gradient_is_not_timed(clock: dict[str, float]) -> None:
         assert timing.fastest_passes(layer, x, with_fourier=True) == FOURIER
 
 
+def test_a_recording_holds_several_runs_and_begins_after_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    class Graph:
+        def capture_begin(self) -> None:
+            assert not gc.isenabled()
+            events.append("begin")
+
+        def capture_end(self) -> None:
+            events.append("end")
+
+        def replay(self) -> None:
+            events.append("replay")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: events.append("wait"))
+    replay = timing._recorded(lambda: events.append("run"))
+    assert gc.isenabled()
+    replay()
+    assert events == ["run", "wait", "begin", *["run"] * timing.RUNS_IN_A_ROW, "end", "replay"]
+
+
 class BrokenGraph:
     """A recording that runs out of memory, and then ends with an error of its own."""
 

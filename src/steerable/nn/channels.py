@@ -73,8 +73,8 @@ def _take(x: Tensor, index: Tensor, last: bool) -> Tensor:
 def take(values: Tensor, dim: int, index: Tensor) -> Tensor:
     """``values.index_select(dim, index)``; a single value is repeated.
 
-    Inductor cannot compile the gradient of its selection for CPUs: an addition of many numbers at one place (torch 2.9
-    to 2.13).
+    Inductor cannot compile the gradient of its selection for CPUs: an addition of many numbers at one place (seen with
+    torch 2.11 and 2.13).
     """
     if is_traced(values) or values.shape[dim] != 1:
         return values.index_select(dim, index)
