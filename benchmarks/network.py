@@ -136,7 +136,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.backend == "auto" and (arguments.compile or arguments.record):
         with torch.autocast(device.type, torch.bfloat16, enabled=in_half(device, arguments)):
             layout = torch.channels_last if device.type == "cuda" else torch.preserve_format
-            snn.choose_backends(steerable.to(device).to(memory_format=layout), x)  # type: ignore[call-overload]
+            in_place: nn.Module = steerable.to(device).to(memory_format=layout)  # type: ignore[call-overload]
+            snn.choose_backends(in_place, x, cuda_graphs=arguments.record or arguments.mode == "reduce-overhead")
         chosen_s = time.perf_counter() - start
     contestants = {
         "plain": Contestant(plain, device, arguments),

@@ -300,13 +300,14 @@ def test_exported_networks_hold_operators_of_torch_only(training: bool):
 
 @pytest.mark.parametrize("gradients", [False, True])
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "autocast"])
-def test_passes_are_measured_once_as_recorded_graphs(gradients: bool, half: bool, measurements: list[list[str]]):
+@pytest.mark.parametrize("graphs", [False, True], ids=["started by Python", "as CUDA graphs"])
+def test_passes_are_measured_once(graphs: bool, gradients: bool, half: bool, measurements: list[list[str]]):
     types = st.FieldType(D4, "96*regular"), st.FieldType(D4, "100*regular")
     net = snn.Sequential(snn.Conv2d(*types, 3, padding=1), snn.ReLU(types[1]), snn.Conv2d(*types[::-1], 3, padding=1))
     net = net.cuda().to(memory_format=torch.channels_last)
     x = torch.randn(128, 768, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
     with torch.set_grad_enabled(gradients), torch.autocast("cuda", torch.bfloat16, enabled=half):
-        assert snn.choose_backends(net, x) == {"0": "fourier", "2": "fourier"}
+        assert snn.choose_backends(net, x, cuda_graphs=graphs) == {"0": "fourier", "2": "fourier"}
         forward, each, both = ["dense", "fourier"], ["dense", "fourier", "turned"], ["('fourier', 'fourier')"]
         # The first layer's input gets no gradient.
         assert measurements == ([forward, each, forward, each, each, both] if gradients else [forward, forward])

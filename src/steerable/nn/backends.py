@@ -16,16 +16,23 @@ __all__ = ["choose_backends"]
 Way = TypeVar("Way", bound=str)
 
 
-def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[str, str]:
+def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False, **options: Any) -> dict[str, str]:
     """Give each convolution with ``backend="auto"`` the faster one for what ``network(*inputs, **options)`` brings it.
 
     ``torch.compile`` can measure nothing, and carries out ``"auto"`` densely; so call this first. The inputs should be
     as in use: their shape, device, autocast. Forward passes are compared, and where gradients are recorded whole steps
     as well: a layer may then take one backend for steps and another under ``torch.no_grad()``. On a GPU the forward
     pass, the input gradient and the weight gradient are compared each by itself: densely, in the basis of irreps, and
-    in two other ways of asking torch for the same. It is the GPU's own time that counts, as in a recorded network or
-    one compiled with ``mode="reduce-overhead"``. What inputs of different shapes reach is carried out in another way
+    in two other ways of asking torch for the same. What inputs of different shapes reach is carried out in another way
     than the dense one only where that is faster for all of them; a layer that none reaches stays as it is.
+
+    Args:
+        network: what is to be compiled or recorded.
+        *inputs: what it is called with.
+        cuda_graphs: on a GPU, whether the network will run as CUDA graphs, recorded or compiled with
+            ``mode="reduce-overhead"``. Then only the GPU's own time counts. Otherwise Python starts the many kernels of
+            a pass in the basis of irreps, and where that takes longer than the pass itself its time counts.
+        **options: what the network is called with by name.
 
     Returns:
         The backend of each layer that had none, by its name; where gradients are recorded, that of a step's forward
@@ -44,7 +51,7 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     def choose(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         x = args[0] if args else kwargs.get("x")
         if isinstance(layer, Conv2d) and isinstance(x, Tensor) and x.ndim == 4:
-            found[layer].append(_fastest(layer, x))
+            found[layer].append(_fastest(layer, x, cuda_graphs))
 
     modes = {module: module.training for module in network.modules()}
     hooks = [layer.register_forward_pre_hook(choose, with_kwargs=True) for layer in found]
@@ -70,15 +77,15 @@ def choose_backends(network: nn.Module, *inputs: Any, **options: Any) -> dict[st
     return {name: layer.backend for name, layer in waiting.items()}
 
 
-def _fastest(layer: Conv2d, x: Tensor) -> tuple[Passes, Forward]:
+def _fastest(layer: Conv2d, x: Tensor, cuda_graphs: bool) -> tuple[Passes, Forward]:
     """Of the passes of a step, and of a forward pass alone."""
     if not layer.carrier.possible:
         return DENSE, "dense"
-    passes = layer.carrier.choose_passes(layer, x)
+    passes = layer.carrier.choose_passes(layer, x, cuda_graphs=cuda_graphs)
     if x.is_cuda:  # where the forward pass was compared by itself
         return passes, passes.forward
     with torch.no_grad():
-        return passes, layer.carrier.choose_passes(layer, x).forward
+        return passes, layer.carrier.choose_passes(layer, x, cuda_graphs=cuda_graphs).forward
 
 
 def _common(ways: Sequence[Way]) -> Way:

@@ -96,7 +96,7 @@ class Classifier(pl.LightningModule):
         images, labels = batch
         x = self.prepare(images)
         if not self._backends_chosen:  # a compiled or recorded network can measure nothing
-            snn.choose_backends(self.model, x)
+            snn.choose_backends(self.model, x, cuda_graphs=self.cuda_graphs)
             self._backends_chosen = True
         scores = self.network(x)
         loss = F.cross_entropy(scores.float(), labels, label_smoothing=self.recipe.label_smoothing)

@@ -108,8 +108,8 @@ class Carrier:
         found = self._remembered(layer, x, "form", partial(faster_form, layer, x))
         return "fourier" if found == "fourier" else "dense"
 
-    def choose_passes(self, layer: Conv2d, x: Tensor) -> Passes:
-        """The fastest way of each pass for inputs like x in a compiled or recorded network."""
+    def choose_passes(self, layer: Conv2d, x: Tensor, *, cuda_graphs: bool) -> Passes:
+        """The fastest way of each pass for inputs like x in a compiled network, or in one that runs as CUDA graphs."""
         if not x.is_cuda:
             return FOURIER if self.choose(layer, x) == "fourier" else DENSE
         enough = _multiplications(layer, x) >= MEASURED_FROM["cuda passes"]
@@ -118,16 +118,15 @@ class Carrier:
         with_fourier = self._may_gain(layer, x, ahead=True)
         if with_fourier:
             self.prepare(layer)
-        question = "passes with Fourier" if with_fourier else "passes"
-        found = self._remembered(
-            layer, x, question, lambda: fastest_passes(layer, x, with_fourier=with_fourier).to_text()
-        )
+        question = "passes" if not with_fourier else f"passes with Fourier, {'replayed' if cuda_graphs else 'started'}"
+        measure = partial(fastest_passes, layer, x, with_fourier=with_fourier, cuda_graphs=cuda_graphs)
+        found = self._remembered(layer, x, question, lambda: measure().to_text())
         return passes_from_text(found) or DENSE
 
     def _may_gain(self, layer: Conv2d, x: Tensor, *, ahead: bool = False) -> bool:
         """Whether the Fourier form is worth a measurement; what is quickly told first, for small layers are quick.
 
-        ``ahead``: in a compiled or recorded network, where a GPU need not wait for Python.
+        ``ahead``: for a network that is yet to be compiled or recorded.
         """
         device = x.device.type
         if self.copies < FEWEST_COPIES.get(device, math.inf):
@@ -135,7 +134,7 @@ class Carrier:
         if _multiplications(layer, x) < MEASURED_FROM[device] or not _has_kernels(device):
             return False
         half = device == "cuda" and _dtype_in_use(x) in (torch.bfloat16, torch.float16)
-        if half:  # without ``ahead`` starting its kernels one by one takes longer than it gains
+        if half:  # in eager code starting its kernels one by one takes longer than it gains
             return ahead and self.copies >= FEWEST_COPIES["cuda half"]
         # The dense form rounds less where TF32 is not allowed.
         return device != "cuda" or not products_in_tf32() or tf32_allowed(x.device)
