@@ -9,6 +9,7 @@ import os
 import sys
 
 import fourier_kernels
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -19,7 +20,7 @@ from steerable.nn.expansion import BankPlan
 from steerable.nn.fourier import execution, scales
 from steerable.nn.fourier.block_tables import block_tables
 from steerable.nn.fourier.blocks import BlockPlan
-from steerable.nn.fourier.pass_tables import coupling_tables, irrep_rows, product_rows, single_tap_rows
+from steerable.nn.fourier.pass_tables import _run_length, coupling_tables, irrep_rows, product_rows, single_tap_rows
 from steerable.nn.fourier.plan import fourier_plan
 from steerable.nn.fourier.whole import WholeConvolution
 
@@ -32,7 +33,9 @@ CASES = [
     ("D1", "2*regular", "A1 + 2*A2", (3, 2), (1, 0), (1, 2)),
     ("D4", "regular", "E", (2, 2), (3, 1), (1, 1)),
     ("D4", "18*regular + 3*E", "17*qm + A1", (3, 3), (1, 1), (1, 1)),  # several slices
+    ("D4", "24*regular + 40*E", "16*qm + 8*A1", (3, 3), (1, 1), (1, 1)),  # eight copies at a time, and idle programs
     ("D3", "2*regular", "E + A1", (1, 1), (0, 0), (1, 1)),
+    ("D8", "2*regular + A1", "regular", (1, 1), (0, 0), (1, 1)),  # more rows than are read at once
 ]
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array:DeprecationWarning")  # the interpreter's own
@@ -183,6 +186,22 @@ def test_nothing_in_nothing_out(kernel: int, dtype: torch.dtype) -> None:
     assert not for_weight.any()
 
 
+@pytest.mark.parametrize(
+    ("copies", "vector", "expected"),
+    [
+        ([80, 160], 8, 80),  # 12 pixels of 10 vectors fill a program but for 8
+        ([40], 8, 40),
+        ([20], 4, 20),
+        ([3], 1, 3),
+        ([1, 64], 1, 16),
+        ([2], 2, 2),
+        ([1000], 1, 125),  # a program has room for one run at least
+    ],
+)
+def test_runs_are_as_long_as_wastes_little(copies: list[int], vector: int, expected: int) -> None:
+    assert _run_length(copies, vector) == expected
+
+
 @pytest.mark.parametrize("adjoint", [False, True])
 @pytest.mark.parametrize("group", ["D4", "C4", "D1"])
 def test_every_row_has_a_place_of_its_own(group: str, adjoint: bool) -> None:
@@ -213,6 +232,9 @@ def test_every_row_has_a_place_of_its_own(group: str, adjoint: bool) -> None:
         for i in range(copies)
     ]
     assert sorted(places) == list(range(pixels * whole.spectrum_width))
+    copies, _, begins, steps, _ = coupled.slices.T
+    for addresses in (copies, begins, steps, coupled.rows, [plan.direction.in_channels, coupled.width]):
+        assert not np.any(np.asarray(addresses) % coupled.vector)
     blocks = block_tables(plan)
     places = [
         begin + a * step + c

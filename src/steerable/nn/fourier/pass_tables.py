@@ -18,6 +18,7 @@ from steerable.nn.fourier.blocks import Direction
 from steerable.nn.fourier.tables import NEGLIGIBLE, BlockLayout
 
 __all__ = [
+    "VECTORS_PER_PROGRAM",
     "CouplingTables",
     "RowTables",
     "common_alignment",
@@ -32,6 +33,8 @@ Floats = NDArray[np.float64]
 Places = list[tuple[int, int]]
 Pattern = tuple[tuple[float, ...], ...]
 _WIDTHS = (16, 32, 64)  # copies in a slice
+_LONGEST_VECTOR, _SHORTEST_RUN = 8, 16
+VECTORS_PER_PROGRAM = 128  # of each input
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class CouplingTables:
         taps: (taps, 2): the shift of each in pixels.
         patterns: each with its factors.
         width: the most copies in a slice.
-        align: what all addresses are multiples of.
+        vector: how many copies are read and written at a time; all addresses, and ``width``, are multiples of it.
     """
 
     slices: Integers
@@ -76,7 +79,7 @@ class CouplingTables:
     taps: Integers
     patterns: tuple[Pattern, ...]
     width: int
-    align: int
+    vector: int
 
     @cached_property
     def constants(self) -> tuple[tuple[float, ...], ...]:
@@ -170,22 +173,24 @@ def coupling_tables(
         channel += n * len(basis.fibre)
     height, width = direction.kernel_size
     taps = np.array([(y, x) for y in range(height) for x in range(width)]) * dilation - np.array(padding)
+    addresses = [direction.in_channels]
+    for begin, n, places, _ in irreps:
+        addresses += [begin, n, *(value for place in places for value in place)]
+    vector = min(_LONGEST_VECTOR, common_alignment(addresses))
     slices = []
     rows: Places = []
-    copies_in_slice = _slice_width([n for _, n, _, _ in irreps])
+    width = _run_length([n for _, n, _, _ in irreps], vector)
     for begin, n, places, number in irreps:
-        for first, copies in _stretches(n, copies_in_slice):
+        for first, copies in _stretches(n, width):
             slices.append((copies, len(rows), begin + first, n, number))
             rows += [_shifted(place, first) for place in places]
-    addresses = [direction.in_channels, *(value for row in rows for value in row)]
-    addresses += [value for copies, _, begin, step, _ in slices for value in (copies, begin, step)]
     return CouplingTables(
         np.array(slices, dtype=np.int64),
         np.array(rows, dtype=np.int64),
         np.asarray(taps, dtype=np.int64),
         tuple(patterns),
-        copies_in_slice,
-        common_alignment(addresses),
+        width,
+        vector,
     )
 
 
@@ -228,6 +233,23 @@ def _slice_width(copies: Sequence[int]) -> int:
     """The widest slice that wastes little: lanes beyond a kind's copies idle."""
     waste = {width: sum(-n % width for n in copies) / sum(copies) for width in _WIDTHS}
     return max(width for width in _WIDTHS if waste[width] <= min(waste.values()) + 0.1)
+
+
+def _run_length(copies: Sequence[int], vector: int) -> int:
+    """The longest slice that wastes little, where kinds are cut into equal parts.
+
+    What wastes is a kind with fewer copies than the slice has room for, and a program whose last vectors are no pixel.
+    """
+
+    def work(width: int) -> float:
+        idle = VECTORS_PER_PROGRAM % (width // vector)
+        return sum(n + -n % width for n in copies) / sum(copies) / (1 - idle / VECTORS_PER_PROGRAM)
+
+    equal_parts = {-(-n // (parts * vector)) * vector for n in copies for parts in range(1, n // vector + 1)}
+    shortest, longest = min(_SHORTEST_RUN, max(copies)), VECTORS_PER_PROGRAM * vector
+    lengths = [width for width in equal_parts if shortest <= width <= longest]
+    least = min(map(work, lengths))
+    return max(width for width in lengths if work(width) <= least + 0.1)
 
 
 def _power_of_two(number: int) -> int:

@@ -7,6 +7,8 @@ for every pair of capsule kinds, with copies a and c; :mod:`steerable.nn.fourier
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 import triton
 import triton.language as tl
@@ -59,6 +61,7 @@ def _expand_kernel(
     ROWS: tl.constexpr,
     STEP: tl.constexpr,
     ALIGN: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):
     start, count, first_row, total_rows, first_entry, copies_in, q, known, first = _share(
         programs, pairs, COPIES, ALIGN
@@ -75,7 +78,7 @@ def _expand_kernel(
             mask=(r < total_rows)[:, None] & (h < count)[None, :],
             other=0.0,
         )
-        total += tl.dot(factor, tl.trans(theta), input_precision="ieee")
+        total += tl.dot(factor, tl.trans(theta), input_precision=PRECISION)
     if SCALED:
         total *= 1.0 / unit_of(largest_value, room)
     at = _places(rows, first_row, r, total_rows, q, copies_in, ALIGN)
@@ -99,6 +102,7 @@ def _collect_kernel(
     COUNT: tl.constexpr,
     STEP: tl.constexpr,
     ALIGN: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):
     start, count, first_row, total_rows, first_entry, copies_in, q, known, first = _share(
         programs, pairs, COPIES, ALIGN
@@ -114,7 +118,7 @@ def _collect_kernel(
             mask=(r < total_rows)[:, None] & (h < count)[None, :],
             other=0.0,
         )
-        total += tl.dot(tl.trans(factor), value, input_precision="ieee")
+        total += tl.dot(tl.trans(factor), value, input_precision=PRECISION)
     if SCALED:
         total *= unit_of(largest_value, room) * unit_of(other_largest, other_room)
     at = start + (q * count)[:, None] + h[None, :]
@@ -141,6 +145,8 @@ def expand(weight: Tensor, tables: BlockTables, arrays: Arrays, dtype: torch.dty
         ROWS=ROWS_PER_PROGRAM,
         STEP=_STEP,
         ALIGN=tables.align,
+        PRECISION=_precision(weight.device, scaled=scale is not None),
+        num_stages=1,
     )
     return blocks
 
@@ -162,5 +168,17 @@ def collect(blocks: Tensor, tables: BlockTables, arrays: Arrays, scales: tuple[S
         COUNT=ROWS_PER_PROGRAM,
         STEP=_STEP,
         ALIGN=tables.align,
+        PRECISION=_precision(blocks.device, scaled=scales is not None),
+        num_stages=1,
     )
     return weight
+
+
+@lru_cache
+def _precision(device: torch.device, *, scaled: bool) -> str:
+    """Of the products. What is rounded to half precision afterwards, or was before, is multiplied by tensor cores.
+
+    Three products of TF32 make one as exact as float32's to a few units in the last place.
+    """
+    on_tensor_cores = scaled and device.type == "cuda" and torch.version.cuda is not None
+    return "tf32x3" if on_tensor_cores and torch.cuda.get_device_capability(device) >= (8, 0) else "ieee"

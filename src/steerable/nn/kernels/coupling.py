@@ -13,22 +13,50 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from steerable.nn.fourier.pass_tables import CouplingTables
+from steerable.nn.fourier.pass_tables import VECTORS_PER_PROGRAM, CouplingTables
 
 __all__ = ["couple"]
 
 Arrays = tuple[Tensor, ...]
 
-_NUMBERS = 1024  # of each input in a program
 _INPUTS_IN_REGISTERS = 18  # taps · components; the 3×3 patch of a two-dimensional irrep
 
 
 @triton.jit
-def _positions(block, height, width, PIXELS: tl.constexpr):
-    """The pixels of a program: their numbers, and for each its image, row and column."""
-    p = block * PIXELS + tl.arange(0, PIXELS)
+def _positions(
+    block,
+    copies,
+    pixels,
+    channels,
+    height,
+    width,
+    in_height,
+    in_width,
+    WIDTH: tl.constexpr,
+    VECTORS: tl.constexpr,
+    VECTOR: tl.constexpr,
+):
+    """The vectors of a program: pixel, first copy, row and column of each, where its pixel begins, whether it exists.
+
+    Those of one pixel follow each other, so that what is written of it is as long as the slice is wide.
+    """
+    lane = tl.arange(0, VECTORS)
+    p = block * (VECTORS // (WIDTH // VECTOR)) + lane // (WIDTH // VECTOR)
+    i = lane % (WIDTH // VECTOR) * VECTOR
+    inside = (lane < VECTORS // (WIDTH // VECTOR) * (WIDTH // VECTOR)) & (p < pixels) & (i < copies)
     image, rest = p // (height * width), p % (height * width)
-    return p.to(tl.int64), image.to(tl.int64), rest // width, rest % width
+    y, x = rest // width, rest % width
+    at = tl.multiple_of(((image.to(tl.int64) * in_height + y) * in_width + x) * channels, VECTOR)
+    return p.to(tl.int64), i, y, x, at + i, inside
+
+
+@triton.jit
+def _beside(taps, t, y, x, in_height, in_width, channels, VECTOR: tl.constexpr):
+    """How far away the input of a tap is, and whether it exists."""
+    down, right = tl.load(taps + 2 * t).to(tl.int32), tl.load(taps + 2 * t + 1).to(tl.int32)
+    # As unsigned numbers negative ones are too large as well.
+    exists = ((y + down).to(tl.uint32) < in_height) & ((x + right).to(tl.uint32) < in_width)
+    return tl.multiple_of((down * in_width + right) * channels, VECTOR), exists
 
 
 @triton.jit
@@ -50,33 +78,32 @@ def _couple_pattern(
     DIM: tl.constexpr,
     ROWS: tl.constexpr,
     TAPS: tl.constexpr,
-    PIXELS: tl.constexpr,
     WIDTH: tl.constexpr,
-    ALIGN: tl.constexpr,
+    VECTORS: tl.constexpr,
+    VECTOR: tl.constexpr,
     ACCUMULATE: tl.constexpr,
 ):
-    copies, first = tl.multiple_of(tl.load(share), ALIGN), tl.load(share + 1)
-    begin, next_component = tl.multiple_of(tl.load(share + 2), ALIGN), tl.multiple_of(tl.load(share + 3), ALIGN)
-    p, image, y, x = _positions(block, height, width, PIXELS)
-    i = tl.arange(0, WIDTH)
-    inside = (p < pixels)[:, None] & (i < copies)[None, :]
+    copies, first = tl.load(share), tl.load(share + 1)
+    begin, next_component = tl.multiple_of(tl.load(share + 2), VECTOR), tl.multiple_of(tl.load(share + 3), VECTOR)
+    p, i, y, x, at, inside = _positions(
+        block, copies, pixels, channels, height, width, in_height, in_width, WIDTH, VECTORS, VECTOR
+    )
+    v = tl.arange(0, VECTOR)
+    here = source + begin + at[:, None] + v[None, :]
     inputs = ()
     for t in tl.static_range(TAPS):
-        above, beside = y + tl.load(taps + 2 * t), x + tl.load(taps + 2 * t + 1)
-        exists = (above >= 0) & (above < in_height) & (beside >= 0) & (beside < in_width)
-        at = ((image * in_height + above) * in_width + beside) * channels + begin
+        away, exists = _beside(taps, t, y, x, in_height, in_width, channels, VECTOR)
         for c in tl.static_range(DIM):
-            where = (at + c * next_component)[:, None] + i[None, :]
-            value = tl.load(source + where, mask=inside & exists[:, None], other=0.0)
+            value = tl.load(here + (away + c * next_component), mask=(inside & exists)[:, None], other=0.0)
             inputs = inputs + (value.to(ACCUMULATE),)  # noqa: RUF005 - Triton knows no unpacking
     for r in tl.static_range(ROWS):
-        total = tl.zeros([PIXELS, WIDTH], dtype=ACCUMULATE)
+        total = tl.zeros([VECTORS, VECTOR], dtype=ACCUMULATE)
         for q in tl.static_range(TAPS * DIM):
             if COUPLINGS[PATTERN][r * TAPS * DIM + q] != 0:
                 total += COUPLINGS[PATTERN][r * TAPS * DIM + q] * inputs[q]
         row = rows + 2 * (first + r)
-        to = tl.multiple_of(tl.load(row), ALIGN) + (p * tl.multiple_of(tl.load(row + 1), ALIGN))[:, None] + i[None, :]
-        tl.store(out + to, total, mask=inside)
+        to = tl.multiple_of(tl.load(row), VECTOR) + p * tl.multiple_of(tl.load(row + 1), VECTOR) + i
+        tl.store(out + to[:, None] + v[None, :], total, mask=inside[:, None])
 
 
 @triton.jit
@@ -96,9 +123,9 @@ def _couple_kernel(
     COUPLINGS: tl.constexpr,
     SHAPES: tl.constexpr,
     TAPS: tl.constexpr,
-    PIXELS: tl.constexpr,
     WIDTH: tl.constexpr,
-    ALIGN: tl.constexpr,
+    VECTORS: tl.constexpr,
+    VECTOR: tl.constexpr,
     ACCUMULATE: tl.constexpr,
 ):
     """All inputs of a slice are held in registers, each read once per tap; factors are constants of the code."""
@@ -124,9 +151,9 @@ def _couple_kernel(
                 SHAPES[k][0],
                 SHAPES[k][1],
                 TAPS,
-                PIXELS,
                 WIDTH,
-                ALIGN,
+                VECTORS,
+                VECTOR,
                 ACCUMULATE,
             )
 
@@ -149,32 +176,33 @@ def _couple_by_terms_kernel(
     width,
     in_height,
     in_width,
-    PIXELS: tl.constexpr,
     WIDTH: tl.constexpr,
-    ALIGN: tl.constexpr,
+    VECTORS: tl.constexpr,
+    VECTOR: tl.constexpr,
     ACCUMULATE: tl.constexpr,
 ):
     """For larger patches: the terms of each row are read one by one, from the cache after the first row."""
     share = slices + 5 * (tl.program_id(0) % count)
-    copies, first = tl.multiple_of(tl.load(share), ALIGN), tl.load(share + 1)
-    begin, next_component = tl.multiple_of(tl.load(share + 2), ALIGN), tl.multiple_of(tl.load(share + 3), ALIGN)
+    copies, first = tl.load(share), tl.load(share + 1)
+    begin, next_component = tl.multiple_of(tl.load(share + 2), VECTOR), tl.multiple_of(tl.load(share + 3), VECTOR)
     pattern = patterns + tl.load(share + 4)
     first_of_pattern, last_of_pattern = tl.load(pattern), tl.load(pattern + 1)
-    p, image, y, x = _positions(tl.program_id(0) // count, height, width, PIXELS)
-    i = tl.arange(0, WIDTH)
-    inside = (p < pixels)[:, None] & (i < copies)[None, :]
+    block = tl.program_id(0) // count
+    p, i, y, x, at, inside = _positions(
+        block, copies, pixels, channels, height, width, in_height, in_width, WIDTH, VECTORS, VECTOR
+    )
+    v = tl.arange(0, VECTOR)
+    here = source + begin + at[:, None] + v[None, :]
     for r in range(first_of_pattern, last_of_pattern):
-        total = tl.zeros([PIXELS, WIDTH], dtype=ACCUMULATE)
+        total = tl.zeros([VECTORS, VECTOR], dtype=ACCUMULATE)
         for t in range(tl.load(row_terms + r), tl.load(row_terms + r + 1)):
             tap, component = tl.load(terms + 2 * t), tl.load(terms + 2 * t + 1)
-            above, beside = y + tl.load(taps + 2 * tap), x + tl.load(taps + 2 * tap + 1)
-            exists = (above >= 0) & (above < in_height) & (beside >= 0) & (beside < in_width)
-            at = ((image * in_height + above) * in_width + beside) * channels + begin + component * next_component
-            value = tl.load(source + at[:, None] + i[None, :], mask=inside & exists[:, None], other=0.0)
+            away, exists = _beside(taps, tap, y, x, in_height, in_width, channels, VECTOR)
+            value = tl.load(here + (away + component * next_component), mask=(inside & exists)[:, None], other=0.0)
             total += tl.load(factors + t) * value.to(ACCUMULATE)
         row = rows + 2 * (first + r - first_of_pattern)
-        to = tl.multiple_of(tl.load(row), ALIGN) + (p * tl.multiple_of(tl.load(row + 1), ALIGN))[:, None] + i[None, :]
-        tl.store(out + to, total, mask=inside)
+        to = tl.multiple_of(tl.load(row), VECTOR) + p * tl.multiple_of(tl.load(row + 1), VECTOR) + i
+        tl.store(out + to[:, None] + v[None, :], total, mask=inside[:, None])
 
 
 def couple(
@@ -201,13 +229,13 @@ def couple(
     """
     slices, rows, taps, *by_terms = arrays
     pixels = size[0] * size[1] * size[2]
-    per_program = _NUMBERS // tables.width
-    grid = (triton.cdiv(pixels, per_program) * len(slices),)
+    pixels_per_program = VECTORS_PER_PROGRAM // (tables.width // tables.vector)
+    grid = (triton.cdiv(pixels, pixels_per_program) * len(slices),)
     shape = (pixels, channels, *size[1:], *in_size)
     constants = {
-        "PIXELS": per_program,
         "WIDTH": tables.width,
-        "ALIGN": tables.align,
+        "VECTORS": VECTORS_PER_PROGRAM,
+        "VECTOR": tables.vector,
         "ACCUMULATE": tl.float64 if out.dtype == torch.float64 else tl.float32,
     }
     if max(len(pattern[0]) for pattern in tables.patterns) <= _INPUTS_IN_REGISTERS:

@@ -21,7 +21,8 @@ __all__ = ["from_rows", "to_rows"]
 
 Arrays = tuple[Tensor, ...]
 
-_PIXELS = 32
+_PIXELS_TO_ROWS, _PIXELS_FROM_ROWS = 32, 16
+_ROWS_AT_ONCE = 8
 _NUMBERS = 16384  # in the registers of a program
 
 
@@ -127,6 +128,7 @@ def _from_rows_of_dim(
     PADDED: tl.constexpr,
     STRIDE: tl.constexpr,
     HAS_BIAS: tl.constexpr,
+    SEVERAL: tl.constexpr,
     PIXELS: tl.constexpr,
     WIDTH: tl.constexpr,
     CHANNEL_ALIGN: tl.constexpr,
@@ -140,12 +142,21 @@ def _from_rows_of_dim(
     i, e = tl.arange(0, WIDTH), tl.arange(0, PADDED)
     inside = (p < pixels)[:, None] & (i < copies)[None, :]
     total = tl.zeros([PIXELS, WIDTH, PADDED], dtype=ACCUMULATE)
-    for r in range(first, last):
-        begin = tl.multiple_of(tl.load(rows + 2 * r), ROW_ALIGN) + first_copy
-        step = tl.multiple_of(tl.load(rows + 2 * r + 1), ROW_ALIGN)
-        value = tl.load(source + begin + (p * step)[:, None] + i[None, :], mask=inside, other=0.0).to(ACCUMULATE)
-        factor = tl.load(matrix + r * STRIDE + e)
-        total += value[:, :, None] * factor[None, None, :]
+    for chunk in tl.static_range((DIM + SEVERAL - 1) // SEVERAL):  # there are no more rows than components
+        first_of_several = first + chunk * SEVERAL
+        values = ()  # read together, so that memory is waited for once and not once per row
+        for k in tl.static_range(SEVERAL):
+            row = rows + 2 * (first_of_several + k)
+            exists = first_of_several + k < last
+            begin = tl.multiple_of(tl.load(row, mask=exists, other=0), ROW_ALIGN) + first_copy
+            step = tl.multiple_of(tl.load(row + 1, mask=exists, other=0), ROW_ALIGN)
+            at = source + begin + (p * step)[:, None] + i[None, :]
+            value = tl.load(at, mask=inside & exists, other=0.0).to(ACCUMULATE)
+            values = values + (value,)  # noqa: RUF005 - Triton knows no unpacking
+        for k in tl.static_range(SEVERAL):
+            r = first_of_several + k
+            factor = tl.load(matrix + r * STRIDE + e, mask=r < last, other=0.0)
+            total += values[k][:, :, None] * factor[None, None, :]
     total *= scale
     within = channel + (i * DIM)[:, None] + e[None, :]
     valid = (i < copies)[:, None] & (e < PADDED)[None, :]
@@ -176,6 +187,7 @@ def _from_rows_kernel(
     SCALED: tl.constexpr,
     DIMS: tl.constexpr,
     STRIDE: tl.constexpr,
+    MOST_ROWS: tl.constexpr,
     PIXELS: tl.constexpr,
     WIDTH: tl.constexpr,
     CHANNEL_ALIGN: tl.constexpr,
@@ -202,6 +214,7 @@ def _from_rows_kernel(
                 DIMS[k][1],
                 STRIDE,
                 HAS_BIAS,
+                min(DIMS[k][0], MOST_ROWS),
                 PIXELS,
                 WIDTH,
                 CHANNEL_ALIGN,
@@ -213,7 +226,7 @@ def _from_rows_kernel(
 def to_rows(x: Tensor, out: Tensor, tables: RowTables, arrays: Arrays, scale: Scale | None) -> None:
     """Write the rows of x, (pixels, channels), divided by its scale."""
     pixels, channels = x.shape
-    per_program = _pixels_per_program(tables)
+    per_program = _fitting(_PIXELS_TO_ROWS, tables)
     _to_rows_kernel[(triton.cdiv(pixels, per_program) * len(tables.slices),)](
         x,
         out,
@@ -243,7 +256,7 @@ def from_rows(
 ) -> None:
     """Write y, (pixels, channels), from its rows, multiplied by both scales."""
     pixels, channels = y.shape
-    per_program = _pixels_per_program(tables)
+    per_program = _fitting(_PIXELS_FROM_ROWS, tables)
     _from_rows_kernel[(triton.cdiv(pixels, per_program) * len(tables.slices),)](
         source,
         y,
@@ -254,6 +267,7 @@ def from_rows(
         pixels,
         channels,
         HAS_BIAS=bias is not None,
+        MOST_ROWS=_ROWS_AT_ONCE,
         SCALED=scales is not None,
         PIXELS=per_program,
         DIMS=tables.dims,
@@ -265,9 +279,9 @@ def from_rows(
     )
 
 
-def _pixels_per_program(tables: RowTables) -> int:
-    """Fewer where capsules are large: their components stay in registers."""
-    return max(1, min(_PIXELS, _NUMBERS // (tables.width * tables.dims[-1][1])))
+def _fitting(pixels: int, tables: RowTables) -> int:
+    """Fewer pixels in a program where capsules are large: their components stay in registers."""
+    return max(1, min(pixels, _NUMBERS // (tables.width * tables.dims[-1][1])))
 
 
 def _accumulator(values: Tensor) -> tl.dtype:
