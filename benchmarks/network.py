@@ -5,7 +5,8 @@
 Networks take turns in one process; figures are medians with quartiles. Steps are timed one by one, waiting for the
 device after each, and on a GPU also ten in a row without waiting, as in training, and kernel by kernel. On a GPU
 everything is channels_last and bfloat16 (autocast) or TF32, on a CPU float32. Each case is one run of this file:
-compiled code stays in memory.
+compiled code stays in memory. ``--record`` is for training steps: evaluation then has the backends that were chosen for
+those, and is not recorded.
 """
 
 from __future__ import annotations

@@ -298,6 +298,15 @@ def test_exported_networks_hold_operators_of_torch_only(training: bool):
     assert not [name for name in held if name.startswith("steerable")]
 
 
+def test_blocks_are_multiplied_by_tensor_cores_where_they_are_rounded_anyway(monkeypatch: pytest.MonkeyPatch):
+    device = torch.device("cuda")
+    precision = pytest.importorskip("steerable.nn.kernels.blocks")._precision.__wrapped__
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    assert [precision(device, scaled=scaled) for scaled in (False, True)] == ["ieee", "tf32x3"]
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    assert precision(device, scaled=True) == "ieee"
+
+
 @pytest.mark.parametrize("gradients", [False, True])
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "autocast"])
 @pytest.mark.parametrize("graphs", [False, True], ids=["started by Python", "as CUDA graphs"])

@@ -20,7 +20,13 @@ from steerable.nn.expansion import BankPlan
 from steerable.nn.fourier import execution, scales
 from steerable.nn.fourier.block_tables import block_tables
 from steerable.nn.fourier.blocks import BlockPlan
-from steerable.nn.fourier.pass_tables import _run_length, coupling_tables, irrep_rows, product_rows, single_tap_rows
+from steerable.nn.fourier.pass_tables import (
+    _widest_slice,
+    coupling_tables,
+    irrep_rows,
+    product_rows,
+    single_tap_rows,
+)
 from steerable.nn.fourier.plan import fourier_plan
 from steerable.nn.fourier.whole import WholeConvolution
 
@@ -34,7 +40,9 @@ CASES = [
     ("D4", "regular", "E", (2, 2), (3, 1), (1, 1)),
     ("D4", "18*regular + 3*E", "17*qm + A1", (3, 3), (1, 1), (1, 1)),  # several slices
     ("D4", "24*regular + 40*E", "16*qm + 8*A1", (3, 3), (1, 1), (1, 1)),  # eight copies at a time, and idle programs
+    ("D4", "2*regular + 3*E", "regular + E", (5, 5), (2, 2), (1, 1)),  # too many taps for registers
     ("D3", "2*regular", "E + A1", (1, 1), (0, 0), (1, 1)),
+    ("D6", "2*regular", "regular + A1", (1, 1), (0, 0), (1, 1)),  # one and a half times the rows that are read at once
     ("D8", "2*regular + A1", "regular", (1, 1), (0, 0), (1, 1)),  # more rows than are read at once
 ]
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -195,19 +203,25 @@ def test_nothing_in_nothing_out(kernel: int, dtype: torch.dtype) -> None:
         ([3], 1, 3),
         ([1, 64], 1, 16),
         ([2], 2, 2),
-        ([1000], 1, 125),  # a program has room for one run at least
+        ([65], 1, 22),  # one pixel of 65 vectors would fill half a program
+        ([520], 8, 104),
+        ([1000], 1, 125),  # a program has room for one pixel at least
     ],
 )
-def test_runs_are_as_long_as_wastes_little(copies: list[int], vector: int, expected: int) -> None:
-    assert _run_length(copies, vector) == expected
+def test_slices_are_as_wide_as_wastes_little(copies: list[int], vector: int, expected: int) -> None:
+    assert _widest_slice(copies, vector) == expected
 
 
 @pytest.mark.parametrize("adjoint", [False, True])
 @pytest.mark.parametrize("group", ["D4", "C4", "D1"])
-def test_every_row_has_a_place_of_its_own(group: str, adjoint: bool) -> None:
+@pytest.mark.parametrize(
+    ("in_text", "out_text", "vector"),
+    [("20*regular + 3*A1", "2*regular + 17*A1", 1), ("24*regular + 8*A1", "16*regular + 40*A1", 8)],
+)
+def test_every_row_has_a_place_of_its_own(in_text: str, out_text: str, vector: int, group: str, adjoint: bool) -> None:
     """The kernels write without locks: no two programs may write one number, and none may be left out."""
     g = st.group_named(group)
-    types = st.FieldType(g, "20*regular + 3*A1"), st.FieldType(g, "2*regular + 17*A1")
+    types = st.FieldType(g, in_text), st.FieldType(g, out_text)
     plan = BlockPlan(BankPlan(*types, (3, 3)), adjoint=adjoint)
     whole, pixels = WholeConvolution(plan), 7
     written = [(irrep_rows(plan.direction), plan.direction.in_channels)]
@@ -232,6 +246,7 @@ def test_every_row_has_a_place_of_its_own(group: str, adjoint: bool) -> None:
         for i in range(copies)
     ]
     assert sorted(places) == list(range(pixels * whole.spectrum_width))
+    assert coupled.vector == vector
     copies, _, begins, steps, _ = coupled.slices.T
     for addresses in (copies, begins, steps, coupled.rows, [plan.direction.in_channels, coupled.width]):
         assert not np.any(np.asarray(addresses) % coupled.vector)

@@ -287,6 +287,22 @@ def test_python_starts_fourier_passes_where_no_cuda_graph_does(clock: dict[str, 
     assert passes(cuda_graphs=False) == FOURIER
 
 
+@pytest.mark.parametrize("options", [{}, {"cuda_graphs": False}, {"cuda_graphs": True}], ids=str)
+def test_networks_say_whether_they_run_as_cuda_graphs(
+    options: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def choose(self: object, layer: object, x: object, *, cuda_graphs: bool) -> Passes:
+        asked.append(cuda_graphs)
+        return DENSE
+
+    monkeypatch.setattr(carrier.Carrier, "choose_passes", choose)
+    x = torch.randn(2, TYPES[0].channels, 5, 5)
+    assert snn.choose_backends(snn.Conv2d(*TYPES, 3, padding=1), x, **options) == {"": "dense"}
+    assert asked == 2 * [options.get("cuda_graphs", False)]  # a step, and a forward pass alone
+
+
 def test_what_needs_no_gradient_is_not_timed(clock: dict[str, float]) -> None:
     clock |= {"input turned": 0.1, "weight turned": 0.1, "forward padded": 0.1}
     layer, x = snn.Conv2d(*TYPES, 3, padding=1), torch.randn(2, TYPES[0].channels, 5, 5)

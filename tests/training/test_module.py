@@ -68,6 +68,20 @@ def test_backends_are_settled_before_compilation(compiled: bool, monkeypatch: py
     assert backends(module.model) == ({"dense"} if compiled else {"auto"})
 
 
+@pytest.mark.parametrize("cuda_graphs", [False, True])
+def test_backends_are_chosen_for_how_the_network_runs(cuda_graphs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[dict[str, object]] = []
+    monkeypatch.setattr(snn, "choose_backends", lambda model, x, **options: chosen.append(options))
+    monkeypatch.setattr(torch, "compile", lambda model: model)
+    monkeypatch.setattr("steerable.training.module.RecordedNetwork", lambda model, run: run)  # without a GPU
+    monkeypatch.setattr(Classifier, "trainer", type("OneProcess", (), {"world_size": 1}), raising=False)
+    monkeypatch.setattr(Classifier, "log", lambda *arguments, **options: None)
+    module = classifier(compile_model=True, cuda_graphs=cuda_graphs)
+    for _ in range(2):
+        module.training_step((IMAGES, torch.arange(6) % 3), 0)
+    assert chosen == [{"cuda_graphs": cuda_graphs}]
+
+
 def test_the_last_smaller_batch_of_an_epoch_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     model = nn.Conv2d(1, 2, 3)
     compiled: list[int] = []

@@ -29,9 +29,10 @@ def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False,
     Args:
         network: what is to be compiled or recorded.
         *inputs: what it is called with.
-        cuda_graphs: on a GPU, whether the network will run as CUDA graphs, recorded or compiled with
-            ``mode="reduce-overhead"``. Then only the GPU's own time counts. Otherwise Python starts the many kernels of
-            a pass in the basis of irreps, and where that takes longer than the pass itself its time counts.
+        cuda_graphs: on a GPU, whether the network will run as CUDA graphs: recorded, or compiled with a mode that does
+            so, such as ``"reduce-overhead"``. Then only the GPU's own time counts. Otherwise Python starts the many
+            kernels of a pass in the basis of irreps, and where that takes longer than the pass itself its time counts,
+            as if the GPU had nothing else to do meanwhile: the choice errs towards the dense way.
         **options: what the network is called with by name.
 
     Returns:

@@ -36,7 +36,7 @@ Choice = Literal["dense", "fourier"]
 
 # Multiplications of the dense convolution; a smaller one is over before a choice pays.
 MEASURED_FROM = {"cpu": 20_000_000, "cuda": 20_000_000_000, "cuda passes": 1_000_000_000}
-# Channels / order of the group, of the narrower type: below these the Fourier form was never the faster one.
+# Channels / order of the group, of the narrower type: among the layers in benchmarks/results no narrower one gains.
 FEWEST_COPIES = {"cpu": 12, "cuda": 32, "cuda half": 64}
 LARGEST_FILE = 4096  # entries; beyond that the oldest are dropped
 FORMAT = 2  # another one where kernels became faster: what was found with the old ones no longer holds

@@ -33,8 +33,9 @@ Floats = NDArray[np.float64]
 Places = list[tuple[int, int]]
 Pattern = tuple[tuple[float, ...], ...]
 _WIDTHS = (16, 32, 64)  # copies in a slice
-_LONGEST_VECTOR, _SHORTEST_RUN = 8, 16
-VECTORS_PER_PROGRAM = 128  # of each input
+_LONGEST_VECTOR = 8  # copies; in half precision as many bytes as a thread reads at a time
+_NARROWEST_SLICE = 16  # where there are as many copies: shorter runs reach memory in pieces
+VECTORS_PER_PROGRAM = 128  # of each input, one for each thread of four warps
 
 
 @dataclass(frozen=True)
@@ -173,15 +174,12 @@ def coupling_tables(
         channel += n * len(basis.fibre)
     height, width = direction.kernel_size
     taps = np.array([(y, x) for y in range(height) for x in range(width)]) * dilation - np.array(padding)
-    addresses = [direction.in_channels]
-    for begin, n, places, _ in irreps:
-        addresses += [begin, n, *(value for place in places for value in place)]
-    vector = min(_LONGEST_VECTOR, common_alignment(addresses))
+    vector = min(_LONGEST_VECTOR, common_alignment(direction.in_copies))  # all addresses are sums of multiples of these
     slices = []
     rows: Places = []
-    width = _run_length([n for _, n, _, _ in irreps], vector)
+    copies_in_slice = _widest_slice([n for _, n, _, _ in irreps], vector)
     for begin, n, places, number in irreps:
-        for first, copies in _stretches(n, width):
+        for first, copies in _stretches(n, copies_in_slice):
             slices.append((copies, len(rows), begin + first, n, number))
             rows += [_shifted(place, first) for place in places]
     return CouplingTables(
@@ -189,7 +187,7 @@ def coupling_tables(
         np.array(rows, dtype=np.int64),
         np.asarray(taps, dtype=np.int64),
         tuple(patterns),
-        width,
+        copies_in_slice,
         vector,
     )
 
@@ -230,15 +228,16 @@ def _stretches(copies: int, width: int) -> Iterator[tuple[int, int]]:
 
 
 def _slice_width(copies: Sequence[int]) -> int:
-    """The widest slice that wastes little: lanes beyond a kind's copies idle."""
+    """The widest slice whose idle lanes, those beyond a kind's copies, cost less than longer runs gain."""
     waste = {width: sum(-n % width for n in copies) / sum(copies) for width in _WIDTHS}
-    return max(width for width in _WIDTHS if waste[width] <= min(waste.values()) + 0.1)
+    return max(width for width in _WIDTHS if waste[width] <= min(waste.values()) + 0.4)
 
 
-def _run_length(copies: Sequence[int], vector: int) -> int:
-    """The longest slice that wastes little, where kinds are cut into equal parts.
+def _widest_slice(copies: Sequence[int], vector: int) -> int:
+    """The widest slice that wastes little, where kinds are cut into equal parts.
 
-    What wastes is a kind with fewer copies than the slice has room for, and a program whose last vectors are no pixel.
+    What wastes is a kind with fewer copies than the slice has room for, and a program whose last vectors belong to no
+    pixel.
     """
 
     def work(width: int) -> float:
@@ -246,10 +245,10 @@ def _run_length(copies: Sequence[int], vector: int) -> int:
         return sum(n + -n % width for n in copies) / sum(copies) / (1 - idle / VECTORS_PER_PROGRAM)
 
     equal_parts = {-(-n // (parts * vector)) * vector for n in copies for parts in range(1, n // vector + 1)}
-    shortest, longest = min(_SHORTEST_RUN, max(copies)), VECTORS_PER_PROGRAM * vector
-    lengths = [width for width in equal_parts if shortest <= width <= longest]
-    least = min(map(work, lengths))
-    return max(width for width in lengths if work(width) <= least + 0.1)
+    narrowest, room = min(_NARROWEST_SLICE, max(copies)), VECTORS_PER_PROGRAM * vector
+    widths = [width for width in equal_parts if narrowest <= width <= room]
+    least = min(map(work, widths))
+    return max(width for width in widths if work(width) <= least + 0.1)
 
 
 def _power_of_two(number: int) -> int:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -30,13 +30,6 @@ CLOSE = 0.15  # to MARGIN
 
 Run = Callable[[], None]
 Name = TypeVar("Name")
-Way = TypeVar("Way", bound=str | tuple[str, ...])
-
-
-class Seconds(Protocol):
-    """Times runs, by the way that each takes."""
-
-    def __call__(self, runs: Mapping[Way, Run], /) -> dict[Way, float]: ...
 
 
 def faster_form(layer: Conv2d, x: Tensor) -> Choice:
@@ -62,16 +55,16 @@ def fastest_passes(layer: Conv2d, x: Tensor, *, with_fourier: bool, cuda_graphs:
     """Time each pass in each way, and take the fastest; gradients only where they are recorded.
 
     What counts is the time of the GPU, by CUDA graphs. Where the network will not run as such, a Fourier pass is timed
-    as Python starts its many kernels; other passes have few, and compilers start those.
+    as Python starts its many kernels, as if the GPU had nothing else to do meanwhile: the choice errs towards the dense
+    way, whose few kernels cost every network about the same to start.
     """
-    seconds = partial(_seconds, cuda_graphs=cuda_graphs)
     with torch.cuda.device_of(x), _on_a_stream_of_its_own():
         twin = _twin(layer)
-        forward = _fastest_forward(twin, x, with_fourier, seconds)
-        return Passes(forward, *_fastest_gradients(twin, x, forward, with_fourier, seconds))
+        forward = _fastest_forward(twin, x, with_fourier, cuda_graphs)
+        return Passes(forward, *_fastest_gradients(twin, x, forward, with_fourier, cuda_graphs))
 
 
-def _fastest_forward(twin: Conv2d, x: Tensor, with_fourier: bool, seconds: Seconds) -> Forward:
+def _fastest_forward(twin: Conv2d, x: Tensor, with_fourier: bool, cuda_graphs: bool) -> Forward:
     casting = _autocast_as_now(x)
 
     @torch.no_grad()
@@ -83,11 +76,11 @@ def _fastest_forward(twin: Conv2d, x: Tensor, with_fourier: bool, seconds: Secon
     if other == "padded" and x.shape[1] % CHANNEL_MULTIPLE == 0:
         return "dense"
     ways: tuple[Forward, ...] = ("dense", other)
-    return fastest(seconds({way: partial(run, way) for way in ways}), usual="dense")
+    return fastest(_seconds({way: partial(run, way) for way in ways}, cuda_graphs), usual="dense")
 
 
 def _fastest_gradients(
-    twin: Conv2d, x: Tensor, forward: Forward, with_fourier: bool, seconds: Seconds
+    twin: Conv2d, x: Tensor, forward: Forward, with_fourier: bool, cuda_graphs: bool
 ) -> tuple[Gradient, Gradient]:
     """Of input and weights; one that is not recorded follows the other, and both where none is the forward pass.
 
@@ -111,21 +104,22 @@ def _fastest_gradients(
     runs_for_input = {way: partial(run, Passes(for_input=way), (True, False)) for way in ways}
     runs_for_weight = {way: partial(run, Passes(for_weight=way), (False, True)) for way in ways}
     if not (for_input and for_weight):
-        way = fastest(seconds(runs_for_input if for_input else runs_for_weight), usual="dense")
+        way = fastest(_seconds(runs_for_input if for_input else runs_for_weight, cuda_graphs), usual="dense")
         return way, way
-    of_input, of_weight = seconds(runs_for_input), seconds(runs_for_weight)
+    of_input, of_weight = _seconds(runs_for_input, cuda_graphs), _seconds(runs_for_weight, cuda_graphs)
     together = {(a, b): of_input[a] + of_weight[b] for a in ways for b in ways}
     if with_fourier:
-        together |= seconds({("fourier", "fourier"): partial(run, FOURIER, (True, True))})
+        together |= _seconds({("fourier", "fourier"): partial(run, FOURIER, (True, True))}, cuda_graphs)
     return fastest(together, usual=("dense", "dense"))
 
 
-def _seconds(runs: Mapping[Way, Run], *, cuda_graphs: bool) -> dict[Way, float]:
-    """What each way takes; those in the basis of irreps as CUDA graphs only where they are used as such."""
-    timed = {
-        way: _recorded(run) if cuda_graphs or "fourier" not in way else _in_a_row(run) for way, run in runs.items()
-    }
-    return medians(timed, torch.cuda.synchronize)
+def _seconds(runs: Mapping[Name, Run], cuda_graphs: bool) -> dict[Name, float]:
+    """By the name of each, a way or a pair of them; those in the basis of irreps as they will be started."""
+
+    def timed(name: Name, run: Run) -> Run:
+        return _recorded(run) if cuda_graphs or "fourier" not in str(name) else _in_a_row(run)
+
+    return medians({name: timed(name, run) for name, run in runs.items()}, torch.cuda.synchronize)
 
 
 def medians(runs: Mapping[Name, Callable[[], object]], synchronise: Callable[[], None]) -> dict[Name, float]:

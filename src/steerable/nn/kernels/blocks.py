@@ -20,7 +20,7 @@ from steerable.nn.kernels.scales import unit_of
 
 __all__ = ["collect", "expand"]
 
-_STEP = 16  # of the sums
+_STEP = 16  # of the sums, which are so short that reading ahead costs more than it gains: hence one stage
 
 
 @triton.jit

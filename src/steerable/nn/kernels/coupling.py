@@ -40,10 +40,12 @@ def _positions(
 
     Those of one pixel follow each other, so that what is written of it is as long as the slice is wide.
     """
+    per_pixel: tl.constexpr = WIDTH // VECTOR
+    pixels_here: tl.constexpr = VECTORS // per_pixel
     lane = tl.arange(0, VECTORS)
-    p = block * (VECTORS // (WIDTH // VECTOR)) + lane // (WIDTH // VECTOR)
-    i = lane % (WIDTH // VECTOR) * VECTOR
-    inside = (lane < VECTORS // (WIDTH // VECTOR) * (WIDTH // VECTOR)) & (p < pixels) & (i < copies)
+    p, i = block * pixels_here + lane // per_pixel, lane % per_pixel * VECTOR
+    # The last lanes may be a part of the next program's first pixel, which is left to that one.
+    inside = (lane < pixels_here * per_pixel) & (p < pixels) & (i < copies)
     image, rest = p // (height * width), p % (height * width)
     y, x = rest // width, rest % width
     at = tl.multiple_of(((image.to(tl.int64) * in_height + y) * in_width + x) * channels, VECTOR)
@@ -52,7 +54,11 @@ def _positions(
 
 @triton.jit
 def _beside(taps, t, y, x, in_height, in_width, channels, VECTOR: tl.constexpr):
-    """How far away the input of a tap is, and whether it exists."""
+    """How far away the input of a tap is, and whether it exists.
+
+    The distance is that of two pixels of one image, which has fewer than 2^31 numbers; where the tap does not exist it
+    may be anything.
+    """
     down, right = tl.load(taps + 2 * t).to(tl.int32), tl.load(taps + 2 * t + 1).to(tl.int32)
     # As unsigned numbers negative ones are too large as well.
     exists = ((y + down).to(tl.uint32) < in_height) & ((x + right).to(tl.uint32) < in_width)

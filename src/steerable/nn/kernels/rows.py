@@ -21,9 +21,10 @@ __all__ = ["from_rows", "to_rows"]
 
 Arrays = tuple[Tensor, ...]
 
-_PIXELS_TO_ROWS, _PIXELS_FROM_ROWS = 32, 16
+# Of one program, found by trial on an H200: pixels, and numbers in its registers, which leave room for fewer pixels
+# where capsules are large.
+_TO_ROWS, _FROM_ROWS = (32, 16384), (16, 4096)
 _ROWS_AT_ONCE = 8
-_NUMBERS = 16384  # in the registers of a program
 
 
 @triton.jit
@@ -128,7 +129,7 @@ def _from_rows_of_dim(
     PADDED: tl.constexpr,
     STRIDE: tl.constexpr,
     HAS_BIAS: tl.constexpr,
-    SEVERAL: tl.constexpr,
+    AT_ONCE: tl.constexpr,
     PIXELS: tl.constexpr,
     WIDTH: tl.constexpr,
     CHANNEL_ALIGN: tl.constexpr,
@@ -142,19 +143,19 @@ def _from_rows_of_dim(
     i, e = tl.arange(0, WIDTH), tl.arange(0, PADDED)
     inside = (p < pixels)[:, None] & (i < copies)[None, :]
     total = tl.zeros([PIXELS, WIDTH, PADDED], dtype=ACCUMULATE)
-    for chunk in tl.static_range((DIM + SEVERAL - 1) // SEVERAL):  # there are no more rows than components
-        first_of_several = first + chunk * SEVERAL
+    for chunk in tl.static_range((DIM + AT_ONCE - 1) // AT_ONCE):  # there are no more rows than components
+        first_of_chunk = first + chunk * AT_ONCE
         values = ()  # read together, so that memory is waited for once and not once per row
-        for k in tl.static_range(SEVERAL):
-            row = rows + 2 * (first_of_several + k)
-            exists = first_of_several + k < last
+        for k in tl.static_range(AT_ONCE):
+            row = rows + 2 * (first_of_chunk + k)
+            exists = first_of_chunk + k < last
             begin = tl.multiple_of(tl.load(row, mask=exists, other=0), ROW_ALIGN) + first_copy
             step = tl.multiple_of(tl.load(row + 1, mask=exists, other=0), ROW_ALIGN)
             at = source + begin + (p * step)[:, None] + i[None, :]
             value = tl.load(at, mask=inside & exists, other=0.0).to(ACCUMULATE)
             values = values + (value,)  # noqa: RUF005 - Triton knows no unpacking
-        for k in tl.static_range(SEVERAL):
-            r = first_of_several + k
+        for k in tl.static_range(AT_ONCE):
+            r = first_of_chunk + k
             factor = tl.load(matrix + r * STRIDE + e, mask=r < last, other=0.0)
             total += values[k][:, :, None] * factor[None, None, :]
     total *= scale
@@ -187,7 +188,7 @@ def _from_rows_kernel(
     SCALED: tl.constexpr,
     DIMS: tl.constexpr,
     STRIDE: tl.constexpr,
-    MOST_ROWS: tl.constexpr,
+    ROWS_AT_ONCE: tl.constexpr,
     PIXELS: tl.constexpr,
     WIDTH: tl.constexpr,
     CHANNEL_ALIGN: tl.constexpr,
@@ -214,7 +215,7 @@ def _from_rows_kernel(
                 DIMS[k][1],
                 STRIDE,
                 HAS_BIAS,
-                min(DIMS[k][0], MOST_ROWS),
+                min(DIMS[k][0], ROWS_AT_ONCE),
                 PIXELS,
                 WIDTH,
                 CHANNEL_ALIGN,
@@ -226,7 +227,7 @@ def _from_rows_kernel(
 def to_rows(x: Tensor, out: Tensor, tables: RowTables, arrays: Arrays, scale: Scale | None) -> None:
     """Write the rows of x, (pixels, channels), divided by its scale."""
     pixels, channels = x.shape
-    per_program = _fitting(_PIXELS_TO_ROWS, tables)
+    per_program = _pixels_per_program(_TO_ROWS, tables)
     _to_rows_kernel[(triton.cdiv(pixels, per_program) * len(tables.slices),)](
         x,
         out,
@@ -256,7 +257,7 @@ def from_rows(
 ) -> None:
     """Write y, (pixels, channels), from its rows, multiplied by both scales."""
     pixels, channels = y.shape
-    per_program = _fitting(_PIXELS_FROM_ROWS, tables)
+    per_program = _pixels_per_program(_FROM_ROWS, tables)
     _from_rows_kernel[(triton.cdiv(pixels, per_program) * len(tables.slices),)](
         source,
         y,
@@ -267,7 +268,7 @@ def from_rows(
         pixels,
         channels,
         HAS_BIAS=bias is not None,
-        MOST_ROWS=_ROWS_AT_ONCE,
+        ROWS_AT_ONCE=_ROWS_AT_ONCE,
         SCALED=scales is not None,
         PIXELS=per_program,
         DIMS=tables.dims,
@@ -279,9 +280,9 @@ def from_rows(
     )
 
 
-def _fitting(pixels: int, tables: RowTables) -> int:
-    """Fewer pixels in a program where capsules are large: their components stay in registers."""
-    return max(1, min(pixels, _NUMBERS // (tables.width * tables.dims[-1][1])))
+def _pixels_per_program(limits: tuple[int, int], tables: RowTables) -> int:
+    pixels, numbers = limits
+    return max(1, min(pixels, numbers // (tables.width * tables.dims[-1][1])))
 
 
 def _accumulator(values: Tensor) -> tl.dtype:
