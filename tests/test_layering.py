@@ -35,7 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("",),  # steerable/__init__.py: the mathematics under one roof
     ("transforms",),
     ("nn",),
-    ("testing", "type_rules"),
+    ("testing", "checking"),
     ("type_checking",),
     ("conversion",),
     ("models",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,9 @@ from torch import Tensor, nn
 
 import steerable as st
 from steerable import nn as snn
-from steerable.type_checking import EquivarianceError, typed
-from steerable.type_rules import RULES
+from steerable.checking import EquivarianceError, typed
+from steerable.checking.calls import Refusal, bound_call
+from steerable.checking.operations import OPERATIONS
 
 G = st.dihedral(4)
 IMAGE = st.FieldType(G, "3*A1")
@@ -66,6 +68,22 @@ ADMITTED: list[tuple[str, st.FieldType, Function]] = [
     ("1×1 convolution of scalars", SCALARS, nn.Conv2d(5, 3, 1).double()),
     ("batch norm of scalars", SCALARS, nn.BatchNorm2d(5).double().eval()),
     ("layer of the library", STREAM, snn.Conv2d(STREAM, VECTORS, 3).double()),
+    ("sum of a list", VECTORS, lambda x: sum([x, x, x])),
+    ("division that cuts off", VECTORS, lambda x: torch.div(x, 0.3, rounding_mode="trunc")),
+    ("one slope", STREAM, nn.PReLU().double()),
+    ("a factor per sample", VECTORS, lambda x: x * torch.tensor([0.0, 2.0]).view(2, 1, 1, 1)),
+    ("squeeze and excitation", SCALARS, lambda x: x * torch.sigmoid(x.mean((2, 3))).view(2, 5, 1, 1)),
+    ("expanded fibre", VECTORS, lambda x: x + F.adaptive_avg_pool2d(x, 1).expand_as(x)),
+    ("new dimensions", STREAM, lambda x: x * x.mean((2, 3)).unsqueeze(-1).unsqueeze(-1)),
+    ("new dimensions by index", STREAM, lambda x: x * x.mean((2, 3))[:, :, None, None]),
+    ("layer norm of pooled scalars", SCALARS, lambda x: F.layer_norm(x.mean((2, 3)), (5,), x.new_ones(5))),
+    ("layer norm without weights", STREAM, lambda x: F.layer_norm(x.mean((2, 3)), (20,))),
+    ("no gradient wanted", VECTORS, lambda x: x.requires_grad_(False)),
+    ("same padding", SCALARS, nn.Conv2d(5, 3, 1, padding="same").double()),
+    ("maxima without their places", STREAM, lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)[0]),
+    ("all of a slice", STREAM, lambda x: x[:, 0:8, 0:9, ::1]),
+    ("single precision", VECTORS, lambda x: x.to(torch.float32).double()),
+    ("mean of everything", STREAM, lambda x: x - x.mean((1, 2, 3), keepdim=True)),
 ]
 
 
@@ -124,7 +142,75 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
     ("written channel", STREAM, lambda x: x.clone().__setitem__((slice(None), 0), 0), "writing into a part of a field"),
     ("dropout", STREAM, lambda x: F.dropout(x, 0.5, True), "Use `snn.Dropout`"),
     ("division by a field", STREAM, lambda x: x / x, "is not known to be equivariant"),
+    ("slopes per channel", STREAM, nn.PReLU(20).double(), "`prelu` with 20 slopes, one per channel"),
+    (
+        "bounds per channel",
+        STREAM,
+        lambda x: x.clamp(min=torch.zeros(20, 1, 1)),
+        "a tensor of shape (20, 1, 1) as `min`",
+    ),
+    ("bounds per pixel", STREAM, lambda x: x.clamp_min(torch.zeros(9, 9)), "a tensor of shape (9, 9) as `min`"),
+    ("powers per channel", STREAM, lambda x: x ** torch.ones(20, 1, 1), "a tensor of shape (20, 1, 1) as `exponent`"),
+    ("a field as exponent", STREAM, lambda x: x**x, "`pow` got a field as its argument `exponent`"),
+    ("a field in the exponent", STREAM, lambda x: 2**x, "takes its field as the first argument"),
+    ("odd base, field in the exponent", VECTORS, lambda x: 3**x, "takes its field as the first argument"),
+    ("division that rounds down", VECTORS, lambda x: torch.div(x, 2, rounding_mode="floor"), "not admissible for"),
+    ("whole numbers", VECTORS, lambda x: x.to(torch.int32), "`to` gives numbers of torch.int32"),
+    ("bytes", VECTORS, lambda x: x.type(torch.uint8), "`type` gives numbers of torch.uint8"),
+    ("truth values", STREAM, lambda x: x.type(torch.bool), "`type` gives numbers of torch.bool"),
+    ("whole sums", STREAM, lambda x: x.sum((2, 3), dtype=torch.int64), "`sum` gives numbers of torch.int64"),
+    ("complex numbers", STREAM, lambda x: x.to(torch.complex64), "`to` gives numbers of torch.complex64"),
+    ("bits", VECTORS, lambda x: x.view(torch.int32), "reads the bits of a field as torch.int32"),
+    ("nearly a factor", STREAM, lambda x: F.interpolate(x, scale_factor=2.02), "Use scale_factor=2."),
+    ("nearly two factors", STREAM, lambda x: F.interpolate(x, scale_factor=(2, 2.02)), "Use scale_factor=2."),
+    ("random slopes", STREAM, lambda x: F.rrelu(x, training=True), "draws a slope for every value"),
+    ("other data", STREAM, lambda x: _with_data(x, torch.zeros(x.shape)), "are replaced by something else"),
+    ("data of another type", VECTORS, lambda x: _with_data(x[:, :2], x.new_zeros(2, 2, 9, 9)), "are replaced by"),
+    ("map and pooled field", STREAM, lambda x: x * x.mean((2, 3)), "of fields of ranks 2 and 4"),
+    ("places of maxima", STREAM, lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)[1] * 2, "but is not one"),
+    ("returned places", STREAM, lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), "but is not one"),
+    (
+        "a constant that is moved",
+        STREAM,
+        lambda x: x + typed(torch.arange(20.0).view(1, 20, 1, 1), STREAM),
+        "invariant",
+    ),
+    ("a moved constant alone", STREAM, lambda x: typed(torch.arange(20.0).view(1, 20), STREAM), "is not invariant"),
+    (
+        "another name for a field",
+        st.FieldType(G, "4*E"),
+        lambda x: typed(x, st.FieldType(G, "8*A1")),
+        "is declared to be",
+    ),
+    ("writing over a field", STREAM, lambda x: torch.add(x, x, out=x), "changes a tensor without changing its type"),
+    ("in place into another type", st.FieldType(G, "A1 + A2"), lambda x: _into(x[:, :1], x[:, 1:]), "keeps its type"),
+    ("values in Python", STREAM, lambda x: x * x.mean((1, 2, 3), keepdim=True).max().item(), "`max` is not known"),
+    ("values in numpy", STREAM, lambda x: torch.from_numpy(x.numpy()), "`numpy` is not known to be equivariant"),
+    ("a decision by value", STREAM, lambda x: x if bool(x.mean((1, 2, 3), keepdim=True)) else -x, "`bool` is not"),
+    ("an unknown argument", STREAM, lambda x: torch.add(x, 1, x), "this way of calling `add` is not known"),
+    ("an operator of another library", STREAM, torch.ops.aten.relu.default, "is not known to be equivariant"),
+    (
+        "layer norm of pooled capsules",
+        STREAM,
+        lambda x: F.layer_norm(x.mean((2, 3)), (20,), x.new_ones(20)),
+        "one by one",
+    ),
+    ("a pixel of many", STREAM, lambda x: x.expand(2, 20, 9, 9)[:, :, :1, :1], "slicing pixels"),
+    ("a dimension in between", STREAM, lambda x: x.mean((2, 3))[:, None], "in the midst of a field"),
+    ("dropped channels", VECTORS, lambda x: F.feature_alpha_dropout(x, 0.5, True), "Use `snn.Dropout`"),
 ]
+
+
+def _with_data(x: Tensor, new: Tensor) -> Tensor:
+    y = x.clone()
+    y.data = new
+    return y
+
+
+def _into(a: Tensor, b: Tensor) -> Tensor:
+    a = a.clone()
+    a.mul_(b)
+    return a
 
 
 @pytest.mark.parametrize(("name", "in_type", "function", "message"), REFUSED, ids=[case[0] for case in REFUSED])
@@ -213,6 +299,13 @@ def test_addition_admits_identical_capsules_only() -> None:
         a + typed(torch.zeros(1, 16, 5, 5), st.FieldType(st.cyclic(4), "4*regular"))
 
 
+def test_constants_of_a_model_must_be_invariant() -> None:
+    """Outside a model ``typed`` may say of any tensor how it transforms."""
+    constant = typed(torch.ones(1, 20, 1, 1), STREAM)
+    assert st.typecheck(lambda x: x + constant, STREAM) == STREAM
+    assert (typed(torch.randn(1, 20, 1, 1), STREAM) + constant).field_type == STREAM
+
+
 def test_a_tensor_of_the_wrong_size_is_no_field() -> None:
     with pytest.raises(ValueError, match=re.escape("a field of type `2*E` has shape (batch, 4, …); got (1, 3, 5, 5).")):
         typed(torch.zeros(1, 3, 5, 5), VECTORS)
@@ -225,7 +318,69 @@ def test_an_untyped_result_and_a_missing_type_are_refused() -> None:
         st.typecheck(nn.Identity())
 
 
-@pytest.mark.parametrize("name", sorted(RULES))
+# -------------------------------------------------------------------- the table itself
+
+
+def bound(name: str, **arguments: object) -> object:
+    """What binding a call finds, with a field of 20 channels for each argument that has to be given."""
+    operation, x = OPERATIONS[name], field(STREAM)
+    values = {
+        key: x if key in operation.fields else torch.ones(1)
+        for key, parameter in operation.signature.parameters.items()
+        if parameter.default is parameter.empty and parameter.kind == parameter.POSITIONAL_OR_KEYWORD
+    }
+    if "tensors" in values:
+        values["tensors"] = [x]
+    positional = {key: value for key, value in values.items() if key not in arguments}
+    kinds = {key: parameter.kind for key, parameter in operation.signature.parameters.items()}
+    many = [v for key, v in arguments.items() if kinds.get(key) == inspect.Parameter.VAR_POSITIONAL]
+    rest = {key: value for key, value in arguments.items() if kinds.get(key) != inspect.Parameter.VAR_POSITIONAL}
+    types = {id(value): STREAM for value in (x, *arguments.values())}
+    return bound_call(name, operation, [*positional.values(), *many], rest, types)
+
+
+PARAMETERS = [
+    (name, key)
+    for name, operation in OPERATIONS.items()
+    for key in operation.signature.parameters
+    if key not in (*operation.fields, *operation.models)
+]
+
+
+@pytest.mark.parametrize(("name", "parameter"), PARAMETERS)
+def test_tensors_are_refused_where_an_operation_takes_numbers(name: str, parameter: str) -> None:
+    """Whatever a rule thinks of: per channel, per pixel, or a field as a weight."""
+    with pytest.raises(Refusal, match=r"got a field as its argument|got a tensor of shape|out=\.\.\.|not known"):
+        bound(name, **{parameter: field(STREAM)})
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_unknown_arguments_are_refused(name: str) -> None:
+    options = any(p.kind == p.VAR_KEYWORD for p in OPERATIONS[name].signature.parameters.values())
+    if options:  # of a tensor's construction, or of its shape
+        assert set(name.split("_")) & {"to", "type", "new", "view", "reshape", "expand", "broadcast"}
+    else:
+        with pytest.raises(Refusal, match="this way of calling"):
+            bound(name, mystery=1)
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_arguments_are_called_as_torch_calls_them(name: str) -> None:
+    """A new version of torch may add some; they are to be looked at."""
+    for home in (torch, Tensor, F):
+        function = getattr(home, name, None)
+        if not inspect.isfunction(function):  # what is compiled does not tell
+            continue
+        names = list(inspect.signature(function).parameters)
+        if set(names) <= {"args", "kwargs"}:
+            continue
+        known = list(OPERATIONS[name].signature.parameters)
+        aliases = {"self": "input", "tensor": "input", "split_size": "split_size_or_sections"}
+        names = [aliases.get(key, key) for key in names]
+        assert [key for key in known if key in names] == names
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_every_rule_names_an_operation_of_torch(name: str) -> None:
     """A misspelt rule would never be used."""
     homes = (torch, torch.Tensor, F)

@@ -18,7 +18,7 @@ PUBLIC_MODULES = (
     "steerable.nn",
     "steerable.testing",
     "steerable.training",
-    "steerable.type_checking",
+    "steerable.checking",
 )
 
 # What a browser fetches by itself, as against links that a reader follows.

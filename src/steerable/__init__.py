@@ -21,9 +21,9 @@ from steerable.restriction import restriction
 
 if TYPE_CHECKING:
     from steerable import models, nn, testing
+    from steerable.checking import EquivarianceError, typecheck, typed
     from steerable.conversion import convert
     from steerable.transforms import transform
-    from steerable.type_checking import typecheck, typed
 
 __version__ = "0.1.0"
 
@@ -34,8 +34,9 @@ _LAZY = {
     "nn": None,
     "testing": None,
     "transform": "steerable.transforms",
-    "typecheck": "steerable.type_checking",
-    "typed": "steerable.type_checking",
+    "EquivarianceError": "steerable.checking",
+    "typecheck": "steerable.checking",
+    "typed": "steerable.checking",
 }
 
 
@@ -57,6 +58,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "Capsule",
     "CharacterTable",
+    "EquivarianceError",
     "FieldType",
     "FiniteGroup",
     "Homomorphism",

@@ -18,7 +18,7 @@ from steerable.groups import FiniteGroup
 from steerable.nn.channels import is_traced
 from steerable.nn.module import EquivariantModule
 
-__all__ = ["EquivarianceWarning", "SamplingGuard", "axes_reversed", "axes_swapped", "pair"]
+__all__ = ["EquivarianceWarning", "SamplingGuard", "axes_reversed", "axes_swapped", "moved_sides", "pair"]
 
 
 class EquivarianceWarning(UserWarning):
@@ -44,6 +44,25 @@ def axes_reversed(group: FiniteGroup) -> tuple[bool, bool]:
 def axes_swapped(group: FiniteGroup) -> bool:
     """Whether some element exchanges rows and columns."""
     return bool((np.abs(_array_matrices(group)[:, 0, 1]) > 0.5).any())
+
+
+Side = tuple[int, int]  # (axis, end): (0, 0) is the top, (0, 1) the bottom, (1, 0) the left, (1, 1) the right
+
+
+def moved_sides(group: FiniteGroup) -> list[tuple[Side, Side]]:
+    """Every side of the image with each side that some element takes it to; what differs from side to side breaks that.
+
+    >>> from steerable import dihedral
+    >>> moved_sides(dihedral(4).subgroup(["e", "m"]))
+    [((1, 0), (1, 1)), ((1, 1), (1, 0))]
+    """
+    found = set()
+    for matrix in _array_matrices(group):
+        for axis, end in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            normal = matrix[:, axis] * (2 * end - 1)
+            to = int(np.abs(normal).argmax())
+            found.add(((axis, end), (to, int(normal[to] > 0))))
+    return sorted(pair for pair in found if pair[0] != pair[1])
 
 
 def _array_matrices(group: FiniteGroup) -> np.ndarray:

@@ -1,0 +1,7 @@
+"""Is a model equivariant? Types followed through it, operation by operation."""
+
+from steerable.checking.places import EquivarianceError
+from steerable.checking.typechecking import typecheck
+from steerable.checking.typed_tensors import TypedTensor, typed
+
+__all__ = ["EquivarianceError", "TypedTensor", "typecheck", "typed"]

@@ -1,0 +1,168 @@
+"""A call of a torch function on fields: its arguments by name, and which of them are fields."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import numbers
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from steerable.fields import FieldType
+
+__all__ = ["Call", "Operation", "Refusal", "Result", "Rule", "bound_call", "is_number", "tensors_in"]
+
+# The type of the result; one type per tensor of a tuple, None for those that are not fields; None for no field at all.
+Result = FieldType | Sequence[FieldType | None] | None
+
+# torch's functions and methods call one argument by several names.
+_OTHER_NAMES = {"self": "input", "tensor": "input", "axis": "dim", "train": "training", "keepdims": "keepdim"}
+
+
+class Refusal(TypeError):
+    """An operation that is not equivariant, or not known to be."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a torch function on fields.
+
+    Attributes:
+        name: the operation's bare name, such as ``"add"`` for ``torch.add`` and ``Tensor.add_``.
+        arguments: every argument by name, with defaults filled in.
+        types: the type of each argument that is a field, by its identity.
+        value: what the function returned.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    types: Mapping[int, FieldType]
+    value: Any = None
+
+    def __getitem__(self, parameter: str) -> Any:
+        return self.arguments[parameter]
+
+    def type_of(self, argument: object) -> FieldType | None:
+        return self.types.get(id(argument))
+
+    @property
+    def field(self) -> Tensor:
+        """The field that the operation works on: its first argument."""
+        found: Tensor = self.arguments["input"]
+        return found
+
+    @property
+    def field_type(self) -> FieldType:
+        found = self.type_of(self.arguments["input"])
+        if found is None:
+            raise Refusal(f"`{self.name}` takes its field as the first argument; there it got something untyped.")
+        return found
+
+
+Rule = Callable[[Call], Result]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is known of one of torch's operations.
+
+    Attributes:
+        rule: gives the type of the result, or raises :class:`Refusal`.
+        signature: all its arguments; a call with others is refused.
+        fields: the arguments that may be fields.
+        weights: those that may be tensors without a type, such as a linear layer's weight.
+        models: those of which only shape, dtype or device counts, so that any tensor will do.
+    """
+
+    rule: Rule
+    signature: inspect.Signature
+    fields: tuple[str, ...]
+    weights: tuple[str, ...]
+    models: tuple[str, ...]
+
+    @classmethod
+    def described(
+        cls, rule: Rule, parameters: str, *, fields: str = "input", weights: str = "", models: str = ""
+    ) -> Operation:
+        """An operation from text such as ``"input, min=None, *, out=None"``."""
+        return cls(rule, _signature(parameters), *(tuple(names.split()) for names in (fields, weights, models)))
+
+
+def bound_call(
+    name: str,
+    operation: Operation,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    types: Mapping[int, FieldType],
+) -> Call:
+    """The call, still without its value; a Refusal where an argument is not known, or is a tensor and may not be."""
+    known = operation.signature.parameters
+    named = {key if key in known else _OTHER_NAMES.get(key, key): item for key, item in kwargs.items()}
+    try:
+        bound = operation.signature.bind(*args, **named)
+    except TypeError as error:
+        raise Refusal(f"this way of calling `{name}` is not known to be equivariant ({error}).") from None
+    bound.apply_defaults()
+    call = Call(name, bound.arguments, types)
+    if call.arguments.get("out") is not None:
+        raise Refusal(f"`{name}` with out=... changes a tensor without changing its type. Use the result instead.")
+    ranks = {tensor.ndim for key in operation.fields for tensor in tensors_in(call[key]) if id(tensor) in types}
+    if len(ranks) > 1:
+        raise Refusal(
+            f"`{name}` of fields of ranks {' and '.join(map(str, sorted(ranks)))}: a map of pixels and a pooled field "
+            "do not belong to the same pixels. Give the pooled one two dimensions of size 1 first."
+        )
+    for parameter, argument in call.arguments.items():
+        _check_tensors(call, operation, parameter, argument)
+    return call
+
+
+def _check_tensors(call: Call, operation: Operation, parameter: str, argument: object) -> None:
+    if parameter in (*operation.fields, *operation.models):
+        return
+    for tensor in tensors_in(argument):
+        if id(tensor) in call.types:
+            raise Refusal(f"`{call.name}` got a field as its argument `{parameter}`, where it takes none.")
+        if parameter not in operation.weights and tensor.numel() != 1:
+            raise Refusal(
+                f"`{call.name}` got a tensor of shape {tuple(tensor.shape)} as `{parameter}`: values of their own for "
+                "channels or pixels, which the group moves, break equivariance. Give a number."
+            )
+
+
+def _signature(text: str) -> inspect.Signature:
+    """A signature from its text, whose defaults are constants; ``*sizes`` stands for any number of arguments."""
+    parameters: list[inspect.Parameter] = []
+    by_keyword = False
+    for part in text.split(", "):
+        name, _, default = part.partition("=")
+        if name == "*":
+            by_keyword = True
+        elif name.startswith("**"):
+            parameters.append(inspect.Parameter(name[2:], inspect.Parameter.VAR_KEYWORD))
+        elif name.startswith("*"):
+            parameters.append(inspect.Parameter(name[1:], inspect.Parameter.VAR_POSITIONAL))
+        else:
+            kind = inspect.Parameter.KEYWORD_ONLY if by_keyword else inspect.Parameter.POSITIONAL_OR_KEYWORD
+            value = ast.literal_eval(default) if default else inspect.Parameter.empty
+            parameters.append(inspect.Parameter(name, kind, default=value))
+    return inspect.Signature(parameters)
+
+
+def tensors_in(value: object) -> Iterator[Tensor]:
+    """Every tensor of a structure of tuples, lists and dicts."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, Mapping):
+        yield from tensors_in(tuple(value.values()))
+
+
+def is_number(value: object) -> bool:
+    """Whether it is one number, perhaps as a tensor of one element."""
+    return value.numel() == 1 if isinstance(value, Tensor) else isinstance(value, numbers.Real)

@@ -1,0 +1,105 @@
+"""Whether a function commutes with the group, tried on random fields.
+
+The rules say what an operation does to types; this is the second opinion. An operation that a rule lets pass and that
+does not commute here is refused all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from steerable.fields import FieldType
+from steerable.homomorphisms import inclusion
+from steerable.transforms import transform
+
+__all__ = ["element_that_fails", "is_invariant", "move_field", "replaced"]
+
+# How far two orders of doing the same may differ by rounding, relative to the largest value.
+_TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
+
+
+def element_that_fails(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    types: Mapping[int, FieldType],
+    results: Sequence[FieldType | None],
+) -> str | None:
+    """The first generator g with f(π(g)x) ≠ π(g)f(x) for random x, None where there is none.
+
+    Args:
+        function: f; it gives one tensor, or as many as there are types in ``results``.
+        args, kwargs: its arguments. Fields among them are replaced by random ones, other tensors by copies.
+        types: the type of each field, by its identity.
+        results: the type of each tensor that comes out; None for what is not a field.
+    """
+    generator = torch.Generator().manual_seed(0)
+    drawn: dict[int, Tensor] = {}
+
+    def run(element: str | None) -> list[Tensor]:
+        def argument(tensor: Tensor) -> Tensor:
+            key = id(tensor)
+            if key not in types:
+                return tensor.clone()  # a copy, since the function may write into its arguments
+            if key not in drawn:
+                drawn[key] = _random_like(tensor, generator)
+            return drawn[key].clone() if element is None else move_field(drawn[key], element, types[key])
+
+        value = function(*replaced(args, argument), **replaced(dict(kwargs), argument))
+        return list(value) if isinstance(value, tuple | list) else [value]
+
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        before = run(None)
+        in_group = next(iter(types.values())).group
+        out_group = next(result.group for result in results if result is not None)
+        parent = inclusion(out_group, in_group) if out_group != in_group else None
+        for g in out_group.generators:
+            after = run(parent(g) if parent is not None else g)
+            for value, moved, result in zip(before, after, results, strict=True):
+                if result is not None and not _agree(moved, move_field(value, g, result)):
+                    return g
+    return None
+
+
+def is_invariant(x: Tensor, field_type: FieldType) -> bool:
+    """Whether π(g)x = x for all g."""
+    return all(_agree(move_field(x, g, field_type), x) for g in field_type.group.generators)
+
+
+def move_field(x: Tensor, element: str, field_type: FieldType) -> Tensor:
+    """π(g)x for maps and pooled fields, which may have dimensions of size 1 behind their channels."""
+    if all(n == 1 for n in x.shape[2:]):
+        return transform(x.reshape(x.shape[:2]), element, field_type).reshape(x.shape)
+    return transform(x, element, field_type)
+
+
+def _random_like(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Values of many sizes, since a function may behave differently on large and small ones."""
+    normal, size = (torch.randn(x.shape, generator=generator, dtype=torch.float64) for _ in range(2))
+    return (normal * size.exp()).to(x.device, x.dtype)
+
+
+def replaced(value: Any, replace: Callable[[Tensor], Tensor]) -> Any:
+    """The same structure of tuples, lists and dicts with other tensors."""
+    if isinstance(value, Tensor):
+        return replace(value)
+    if type(value) in (tuple, list):
+        return type(value)(replaced(item, replace) for item in value)
+    if type(value) is dict:
+        return {key: replaced(item, replace) for key, item in value.items()}
+    return value
+
+
+def _agree(a: Tensor, b: Tensor) -> bool:
+    if a.shape != b.shape:
+        return False
+    tolerance = _TOLERANCES.get(a.dtype, 5e-2 if a.is_floating_point() else 0.0)
+    a, b = a.double(), b.double()
+    same = (a == b) | (a.isnan() & b.isnan())
+    finite = a.isfinite() & b.isfinite()
+    scale = float(b[finite].abs().max()) if finite.any() else 0.0
+    return bool((same | (finite & ((a - b).abs() <= tolerance * scale))).all())

@@ -1,0 +1,68 @@
+"""What torch's own layers do to field types: convolutions, linear maps, norms, dropout."""
+
+from __future__ import annotations
+
+from steerable.checking.calls import Call, Refusal, Result
+from steerable.checking.grid_rules import check_windows, pixel_pair
+from steerable.checking.value_rules import is_trivial, nonlinearity
+from steerable.fields import FieldType
+
+__all__ = ["convolve", "dropout", "layer_norm", "linear", "plain_norm"]
+
+
+def _scalars(field_type: FieldType, channels: int) -> FieldType:
+    return FieldType(field_type.group, [(int(channels), field_type.group.trivial)])
+
+
+def convolve(call: Call) -> Result:
+    field_type = call.field_type
+    if field_type.group.order == 1:
+        return _scalars(field_type, call.value.shape[1])
+    if tuple(call["weight"].shape[-2:]) != (1, 1) or not is_trivial(field_type):
+        raise Refusal(
+            f"a plain convolution of `{field_type}` does not commute with {field_type.group.name}. Use `snn.Conv2d`."
+        )
+    padding = (0, 0) if isinstance(call["padding"], str) else pixel_pair(call["padding"])
+    check_windows(call, (1, 1), pixel_pair(call["stride"]), padding)
+    return _scalars(field_type, call.value.shape[1])
+
+
+def linear(call: Call) -> Result:
+    if call.field.ndim != 2:
+        raise Refusal(
+            f"a linear layer on a tensor of shape {tuple(call.field.shape)} mixes the last dimension, which is not "
+            "the channels. Pool first, or use `snn.Conv2d` with kernel size 1."
+        )
+    if not is_trivial(call.field_type):
+        raise Refusal(
+            f"a plain linear layer mixes the channels of `{call.field_type}`, which the group moves. Use "
+            "`snn.Linear`, or make invariants first with `snn.GroupPool`."
+        )
+    return _scalars(call.field_type, call.value.shape[-1])
+
+
+def plain_norm(call: Call) -> Result:
+    if not is_trivial(call.field_type):
+        raise Refusal(
+            f"`{call.name}` scales and shifts the channels of `{call.field_type}` one by one, but the group moves "
+            "them. Use the norm of steerable.nn, for instance `snn.BatchNorm2d`."
+        )
+    return call.field_type
+
+
+def layer_norm(call: Call) -> Result:
+    """Over the channels of a pooled field; with weights of scalars, without them of any permutation capsules."""
+    if call.field.ndim != 2:
+        raise Refusal(
+            f"`{call.name}` normalises the last dimensions, pixels among them, with a weight for each. Use "
+            "`snn.LayerNorm`."
+        )
+    if call["weight"] is None and call.arguments.get("bias") is None:
+        return nonlinearity("pointwise")(call)
+    return plain_norm(call)
+
+
+def dropout(call: Call) -> Result:
+    if call["training"] and call["p"] > 0:
+        raise Refusal("a dropout of single channels does not commute with the group. Use `snn.Dropout`.")
+    return call.field_type

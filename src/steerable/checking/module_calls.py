@@ -1,0 +1,123 @@
+"""Modules that are called while a model is checked: layers of this library are trusted by their types."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from steerable.checking.calls import Refusal, tensors_in
+from steerable.checking.commutation import element_that_fails
+from steerable.checking.places import EquivarianceError, Run, begin, end, place
+from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
+from steerable.fields import FieldType
+from steerable.nn.module import EquivariantModule
+
+__all__ = ["followed_modules"]
+
+
+@contextmanager
+def followed_modules(model: object, run: Run) -> Iterator[None]:
+    """While it lasts every module that is called is in evaluation mode, and layers take and give typed tensors.
+
+    All calls of modules are followed, not only those of the model's own: a function may call a layer that it closes
+    over, and a list may hold some.
+    """
+    modes: dict[nn.Module, bool] = {}
+
+    def evaluated(module: nn.Module) -> None:
+        for part in module.modules():
+            modes.setdefault(part, part.training)
+        module.eval()
+
+    if isinstance(model, nn.Module):
+        run.names.update((id(module), name) for name, module in model.named_modules())
+        evaluated(model)
+    original = nn.Module.__call__
+
+    def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if module.training:
+            evaluated(module)
+        run.running.append(module)
+        try:
+            if not isinstance(module, EquivariantModule):
+                return original(module, *args, **kwargs)
+            return _call_layer(original, run, module, args, kwargs)
+        except Refusal as refusal:
+            raise EquivarianceError(f"{place()}{refusal}") from None
+        finally:
+            run.running.pop()
+
+    begin(run)
+    nn.Module.__call__ = call  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        nn.Module.__call__ = original  # type: ignore[method-assign]
+        end()
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def _call_layer(
+    original: Callable[..., Any], run: Run, module: EquivariantModule, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    outermost = not run.inside_layer
+    known: dict[int, FieldType] = {}
+    if outermost:
+        _check_arguments(module, args, kwargs)
+        args, kwargs = plain_tensors(args, known), plain_tensors(kwargs, known)
+    run.inside_layer = True
+    try:
+        value = original(module, *args, **kwargs)
+        _confirm(original, module, args, kwargs, value)
+    finally:
+        run.inside_layer = not outermost
+    return typed_result(value, module.out_type) if outermost else value
+
+
+def _types_taken(module: EquivariantModule) -> tuple[FieldType, ...]:
+    return tuple(getattr(module, "in_types", (module.in_type,)))
+
+
+def _check_arguments(module: EquivariantModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Every tensor is a field of the type that the layer takes at its place among ``forward``'s arguments."""
+    name, wanted = type(module).__name__, _types_taken(module)
+    try:
+        given = list(tensors_in(tuple(inspect.signature(module.forward).bind(*args, **kwargs).arguments.values())))
+    except TypeError:  # forward itself says best what is wrong
+        return
+    if len(given) != len(wanted):
+        raise Refusal(f"{name} takes {len(wanted)} fields, one for each of its types; it got {len(given)} tensors.")
+    for tensor, field_type in zip(given, wanted, strict=True):
+        if not isinstance(tensor, TypedTensor):
+            raise Refusal(f"{name} got an untyped tensor, expected `{field_type}`.")
+        if tensor.field_type != field_type:
+            found = tensor.field_type
+            described = (
+                "something that is not a field" if found is None else f"one of type `{found}` of {found.group.name}"
+            )
+            raise Refusal(
+                f"{name} takes a field of type `{field_type}` of {field_type.group.name}, but got {described}."
+            )
+
+
+def _confirm(
+    original: Callable[..., Any], module: EquivariantModule, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any
+) -> None:
+    """Try a layer that somebody else wrote on random fields; those of this library have their own tests."""
+    if not isinstance(value, Tensor):
+        raise Refusal(f"{type(module).__name__} has one out_type, but returns {type(value).__name__}. Return a tensor.")
+    if type(module).__module__.split(".")[0] == "steerable":
+        return
+    fields = list(tensors_in((args, kwargs)))
+    types = {id(field): field_type for field, field_type in zip(fields, _types_taken(module), strict=False)}
+    element = element_that_fails(lambda *a, **k: original(module, *a, **k), args, kwargs, types, [module.out_type])
+    if element is not None:
+        raise Refusal(
+            f"{type(module).__name__} says that it maps `{module.in_type}` to `{module.out_type}`, but it does not "
+            f"commute with `{element}` of {module.out_type.group.name}."
+        )

@@ -1,0 +1,81 @@
+"""Where a model is when something is refused: which module is running, and which line of its source."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+
+import torch
+from torch import nn
+
+__all__ = ["EquivarianceError", "Run", "current_run", "place"]
+
+_TORCH = os.path.dirname(torch.__file__)
+_LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class EquivarianceError(TypeError):
+    """The first operation of a model that breaks equivariance, where it stands, why, and what to do."""
+
+
+@dataclass
+class Run:
+    """One run of a model on typed tensors.
+
+    Attributes:
+        start: the code of the function that began it; source lines above it are not the model's.
+        names: the path of each module in the model, by its identity.
+        running: the modules whose ``forward`` has begun and not ended, outermost first.
+        inside_layer: whether a layer of a known type is running, whose inner tensors are plain.
+    """
+
+    start: CodeType
+    names: dict[int, str] = field(default_factory=dict)
+    running: list[nn.Module] = field(default_factory=list)
+    inside_layer: bool = False
+
+
+_runs: list[Run] = []
+
+
+def current_run() -> Run | None:
+    return _runs[-1] if _runs else None
+
+
+def begin(run: Run) -> None:
+    _runs.append(run)
+
+
+def end() -> None:
+    _runs.pop()
+
+
+def place() -> str:
+    """``"in module `1.1` (ReLU), net.py, line 7 (`y = F.relu(x)`): "``, as far as it is known."""
+    parts = [part for part in (_module(), _source_line()) if part]
+    return f"in {', '.join(parts)}: " if parts else ""
+
+
+def _module() -> str:
+    run = current_run()
+    if run is None or not run.running:
+        return ""
+    module = run.running[-1]
+    name, path = type(module).__name__, run.names.get(id(module), "")
+    return f"module `{path}` ({name})" if path else name
+
+
+def _source_line() -> str:
+    """The innermost line that is neither torch's nor this library's, below the start of the run."""
+    run = current_run()
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and (run is None or frame.f_code is not run.start):
+        file = frame.f_code.co_filename
+        if not file.startswith((_TORCH, _LIBRARY)):
+            code = linecache.getline(file, frame.f_lineno).strip()
+            return f"{os.path.basename(file)}, line {frame.f_lineno}" + (f" (`{code}`)" if code else "")
+        frame = frame.f_back
+    return ""

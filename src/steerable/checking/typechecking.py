@@ -1,0 +1,105 @@
+"""``typecheck``: run any model once on typed tensors, and hear of the first line that breaks equivariance."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from steerable.checking.calls import Refusal
+from steerable.checking.module_calls import followed_modules
+from steerable.checking.places import EquivarianceError, Run
+from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
+from steerable.fields import FieldType
+from steerable.nn.sampling import EquivarianceWarning
+
+__all__ = ["typecheck"]
+
+
+def typecheck(
+    model: nn.Module | Callable[[Any], Any],
+    in_type: FieldType | None = None,
+    *,
+    size: int | tuple[int, int] | None = None,
+    batch: int = 2,
+) -> FieldType | Any:
+    """The type of a model's output, found by running it once on typed tensors; no data is needed.
+
+    Follows arithmetic, ``torch.cat``, activations, pooling and the like through ``forward`` methods of your own, and
+    the layers of this library by their types. Operations, arguments and ways of calling that are not known to be
+    equivariant are refused; those that are known are tried on random fields as well. The model is in evaluation mode
+    meanwhile and is not changed.
+
+    Args:
+        model: any module, or a function of one tensor.
+        in_type: the type of its input; by default the model's own ``in_type``.
+        size: height and width of the input that it is run on; by default a few, odd and even, are tried until all
+            strides and windows fit one.
+        batch: the number of samples in it.
+
+    Returns:
+        The FieldType of the output; for several outputs the same structure with types in place of tensors.
+
+    Raises:
+        EquivarianceError: a TypeError that names the first operation that breaks equivariance, with its source line.
+    """
+    in_type = in_type if in_type is not None else getattr(model, "in_type", None)
+    if not isinstance(in_type, FieldType):
+        raise TypeError(
+            "typecheck needs the type of the input: typecheck(model, in_type=FieldType(...)); got "
+            f"{type(in_type).__name__}."
+        )
+    sizes = [size] if size is not None else [33, 32, 17, 16]
+    failures: list[Exception] = []
+    for candidate in sizes:
+        with warnings.catch_warnings():
+            if size is None:
+                warnings.simplefilter("error", EquivarianceWarning)
+            try:
+                return _output_types(model, in_type, candidate, batch)
+            except (EquivarianceError, EquivarianceWarning) as failure:
+                failures.append(failure)
+            except ValueError as failure:  # a network may refuse a size; the next one is tried
+                if size is not None:
+                    raise
+                failures.append(failure)
+    first = next((f for f in failures if isinstance(f, EquivarianceError)), failures[0])
+    raise EquivarianceError(str(first)) if isinstance(first, EquivarianceWarning) else first
+
+
+def _output_types(model: Callable[[Any], Any], in_type: FieldType, size: int | tuple[int, int], batch: int) -> Any:
+    height, width = size if isinstance(size, tuple) else (size, size)
+    tensor = next((t for t in _tensors(model) if t.is_floating_point()), torch.empty(0))
+    x = torch.zeros(batch, in_type.channels, height, width, dtype=tensor.dtype, device=tensor.device)
+    run = Run(_output_types.__code__)
+    with torch.no_grad(), followed_modules(model, run):
+        output = model(typed_result(x, in_type))
+        try:
+            return _types_in(output)
+        except Refusal as refusal:
+            raise EquivarianceError(f"in the model's output: {refusal}") from None
+
+
+def _types_in(value: Any) -> Any:
+    if isinstance(value, TypedTensor):
+        plain_tensors(value, {})  # refuses what is not a field
+        return value.field_type
+    if isinstance(value, tuple | list):
+        parts = [_types_in(item) for item in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if isinstance(value, dict):
+        return {key: _types_in(item) for key, item in value.items()}
+    if isinstance(value, Tensor):
+        raise EquivarianceError(
+            "the model's output is an untyped tensor: it does not depend on the input through fields."
+        )
+    return value
+
+
+def _tensors(model: object) -> Iterator[Tensor]:
+    if isinstance(model, nn.Module):
+        yield from model.parameters()
+        yield from model.buffers()

@@ -1,0 +1,272 @@
+"""Tensors that know their field type: every operation of torch on them is checked, and its result is typed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from steerable.checking.calls import Refusal, Result, bound_call, tensors_in
+from steerable.checking.commutation import element_that_fails, is_invariant, replaced
+from steerable.checking.operations import known_operation, operation_name
+from steerable.checking.places import EquivarianceError, current_run, place
+from steerable.fields import FieldType
+from steerable.nn.type_errors import mismatch
+
+__all__ = ["TypedTensor", "plain_tensors", "typed", "typed_result"]
+
+# Attributes that are the field itself; others, such as .mT, move its pixels.
+_SAME_FIELD = tuple(getattr(Tensor, name).__get__ for name in ("data", "grad", "real"))
+_SET_DATA, _SET_FLAG = (getattr(Tensor, name).__set__ for name in ("data", "requires_grad"))
+
+# What may be asked of a field without a look at its values.
+_QUESTIONS = frozenset(
+    [
+        *(
+            "dim",
+            "element_size",
+            "format",
+            "get_device",
+            "has_names",
+            "hash",
+            "is_complex",
+            "is_contiguous",
+            "is_pinned",
+        ),
+        *(
+            "is_floating_point",
+            "is_inference",
+            "is_same_size",
+            "is_shared",
+            "is_signed",
+            "len",
+            "ndimension",
+            "nelement",
+        ),
+        *("numel", "repr", "size", "storage_offset", "stride"),
+    ]
+)
+
+
+def _operator(function: Callable[[Any, Any], Any]) -> Any:
+    def method(self: Tensor, other: Any) -> Any:
+        return function(self, other)
+
+    return method
+
+
+class TypedTensor(Tensor):
+    """A tensor that knows its field type. Operations check it and pass it on; make one with :func:`typed`.
+
+    Attributes:
+        field_type: how the tensor transforms; None for what came of a field but is not one, such as the places of
+            maxima. Nothing may be done with that but to ignore it.
+        claimed: whether :func:`typed` made it. In a model such a tensor is a constant, which must be invariant.
+    """
+
+    field_type: FieldType | None
+    claimed: bool
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        try:
+            return _checked(func, args, kwargs or {})
+        except Refusal as refusal:
+            raise EquivarianceError(f"{place()}{refusal}") from refusal.__cause__
+
+    # Tensor's own operators turn a TypeError into "unsupported operand"; these let the reason through.
+    __add__ = __radd__ = __iadd__ = _operator(torch.add)
+    __sub__ = __isub__ = _operator(torch.sub)
+    __mul__ = __rmul__ = __imul__ = _operator(torch.mul)
+    __truediv__ = __itruediv__ = _operator(torch.div)
+    __rsub__ = _operator(lambda x, other: torch.add(torch.neg(x), other))
+    __rtruediv__ = _operator(lambda x, other: torch.mul(torch.reciprocal(x), other))
+    __pow__, __rpow__ = _operator(torch.pow), _operator(lambda x, other: torch.pow(other, x))
+    __matmul__ = _operator(torch.matmul)
+    __mod__, __floordiv__ = _operator(torch.remainder), _operator(torch.floor_divide)
+    __gt__, __ge__, __lt__, __le__ = (_operator(f) for f in (torch.gt, torch.ge, torch.lt, torch.le))
+
+    def __repr__(self, *, tensor_contents: Any = None) -> Any:  # type: ignore[override]
+        return f"TypedTensor({tuple(self.shape)}, {self.field_type!r})"
+
+
+def typed(x: Tensor, field_type: FieldType) -> TypedTensor:
+    """x as a field of the given type; the values are shared.
+
+    In a model that is being checked, x is a constant, and refused unless the group leaves it as it is.
+
+    >>> from steerable import FieldType, dihedral
+    >>> G = dihedral(4)
+    >>> a = typed(torch.zeros(1, 4, 5, 5), FieldType(G, "qm"))
+    >>> (2 * a + a).field_type
+    FieldType(D4, 'qm')
+    """
+    if isinstance(x, TypedTensor) and not x.claimed:
+        if x.field_type == field_type:
+            return x
+        raise EquivarianceError(
+            f"{place()}a field of type `{x.field_type}` is declared to be one of type `{field_type}`, but nothing has "
+            "changed how it transforms. Use a layer of steerable.nn that maps one type onto the other."
+        )
+    result = _wrapped(x, field_type)
+    result.claimed = True
+    return result
+
+
+def _wrapped(x: Tensor, field_type: FieldType | None) -> TypedTensor:
+    if field_type is not None and (x.ndim < 2 or x.shape[1] != field_type.channels):
+        raise ValueError(
+            f"a field of type `{field_type}` has shape (batch, {field_type.channels}, …); got {tuple(x.shape)}."
+        )
+    with torch._C.DisableTorchFunctionSubclass():
+        result = x.as_subclass(TypedTensor)
+    result.field_type = field_type
+    result.claimed = False
+    return result
+
+
+def typed_result(value: Any, result: Result) -> Any:
+    """What a function returned, with its types: a tensor, or a tuple of them."""
+    if result is None:
+        return value
+    if isinstance(result, FieldType):
+        try:
+            return _wrapped(value, result)
+        except ValueError as error:
+            raise Refusal(str(error)) from None
+    parts = [_wrapped(part, part_type) for part, part_type in zip(value, result, strict=True)]
+    return type(value)(parts) if type(value) in (tuple, list) else tuple(parts)
+
+
+def plain_tensors(value: Any, known: dict[int, FieldType]) -> Any:
+    """The same structure with plain tensors; ``known`` learns the types of those that are fields."""
+    if isinstance(value, TypedTensor):
+        with torch._C.DisableTorchFunctionSubclass():
+            plain = value.as_subclass(Tensor)
+        known[id(plain)] = _usable_type(value, plain)
+        return plain
+    if isinstance(value, tuple | list):
+        parts = [plain_tensors(item, known) for item in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if isinstance(value, dict):
+        return {key: plain_tensors(item, known) for key, item in value.items()}
+    return value
+
+
+def _usable_type(value: TypedTensor, plain: Tensor) -> FieldType:
+    if value.field_type is None:
+        raise Refusal(
+            "this was computed from a field but is not one, such as the places of maxima: nothing says how it "
+            "transforms. Leave it unused."
+        )
+    if value.claimed and current_run() is not None and not is_invariant(plain, value.field_type):
+        raise Refusal(
+            f"a constant field of type `{value.field_type}` is not invariant: the group moves it, but the model adds "
+            "the same one to an image in every pose. Use a constant that the group leaves as it is."
+        )
+    return value.field_type
+
+
+def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of one call of a torch function, typed; Refusal where it is not known to be equivariant."""
+    name = operation_name(func)
+    if name in _QUESTIONS or name == "get":
+        return _answer(func, name, args, kwargs)
+    if name == "set":
+        return _set_attribute(func, *args)
+    if name == "setitem":
+        raise Refusal("writing into a part of a field is not known to be equivariant.")
+    operation = known_operation(func)
+    if operation is None:
+        raise Refusal(
+            f"`{name}` is not known to be equivariant. Use a layer of steerable.nn, or operations that act on whole "
+            "capsules."
+        )
+    known: dict[int, FieldType] = {}
+    plain_args, plain_kwargs = plain_tensors(args, known), plain_tensors(kwargs, known)
+    call = bound_call(name, operation, plain_args, plain_kwargs, known)
+    value = _value(func, name, plain_args, plain_kwargs, known)
+    result = operation.rule(dataclasses.replace(call, value=value))
+    if result is not None:
+        _confirm(name, func, plain_args, plain_kwargs, known, value, result)
+    return typed_result(value, result)
+
+
+def _answer(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A field's shape, dtype and the like, or the field itself under another name."""
+    with torch._C.DisableTorchFunctionSubclass():
+        value = func(*args, **kwargs)
+    if not isinstance(value, Tensor):
+        return value
+    if func not in _SAME_FIELD:
+        raise Refusal(f"`{name}` of a field is not known to be equivariant. Use a layer of steerable.nn.")
+    return _wrapped(value, args[0].field_type)
+
+
+def _value(func: Callable[..., Any], name: str, args: Any, kwargs: Any, known: Mapping[int, FieldType]) -> Any:
+    """What the function returns. Other tensors than fields are copied, so that nothing of the model's is changed."""
+
+    def own(tensor: Tensor) -> Tensor:
+        return tensor if id(tensor) in known else tensor.clone()
+
+    try:
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*replaced(args, own), **replaced(kwargs, own))
+    except RuntimeError as error:
+        if name in ("add", "sub", "subtract") and len(known) == 2:  # sizes differ: types say why
+            raise Refusal(mismatch(*known.values())) from error
+        raise
+
+
+def _confirm(
+    name: str,
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    known: Mapping[int, FieldType],
+    value: Any,
+    result: FieldType | Sequence[FieldType | None],
+) -> None:
+    """Refuse what a rule lets pass although the values say otherwise."""
+    if isinstance(value, Tensor) and known.get(id(value), result) != result:
+        raise Refusal(
+            f"`{name}` writes a field of type `{result}` into one of type `{known[id(value)]}`, which keeps its type. "
+            "Use the operation that does not work in place."
+        )
+    types = [result] if isinstance(result, FieldType) else list(result)
+    for part, part_type in zip(tensors_in(value), types, strict=True):
+        if part_type is not None and not part.is_floating_point():
+            raise Refusal(
+                f"`{name}` gives numbers of {part.dtype}, but fields are made of real ones: others lose signs and "
+                "fractions. Keep to floating-point dtypes."
+            )
+    with torch._C.DisableTorchFunctionSubclass():
+        element = element_that_fails(func, args, kwargs, known, types)
+    if element is not None:
+        group = next(iter(known.values())).group
+        raise Refusal(
+            f"`{name}` with these arguments does not commute with `{element}` of {group.name}: on random fields the "
+            "result depends on which comes first. Use a layer of steerable.nn."
+        )
+
+
+def _set_attribute(func: Callable[..., Any], field: TypedTensor, new: Any) -> None:
+    if func == _SET_DATA:
+        if not isinstance(new, TypedTensor) or new.field_type != field.field_type:
+            raise Refusal(
+                f"the data of a field of type `{field.field_type}` are replaced by something else. Assign a field of "
+                "the same type, or use the new tensor itself."
+            )
+    elif func != _SET_FLAG:
+        raise Refusal("setting an attribute of a field is not known to be equivariant.")
+    with torch._C.DisableTorchFunctionSubclass():
+        func(field, plain_tensors(new, {}))

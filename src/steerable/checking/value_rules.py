@@ -1,0 +1,169 @@
+"""What arithmetic and functions of single values do to field types."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from steerable.capsules import Nonlinearity
+from steerable.checking.calls import Call, Refusal, Result, Rule, is_number
+from steerable.fields import FieldType
+from steerable.nn.activations import require
+from steerable.nn.type_errors import mismatch
+
+__all__ = [
+    "add", "cast", "clamp", "divide", "extremum", "hardtanh", "is_trivial", "keep", "multiply", "nonlinearity", "power",
+    "prelu", "rrelu", "untyped",
+]  # fmt: skip
+
+
+def is_trivial(field_type: FieldType) -> bool:
+    """Whether the group leaves every channel alone."""
+    return all(capsule.representation.is_trivial for capsule, _ in field_type.blocks)
+
+
+def keep(call: Call) -> Result:
+    """Operations that do the same linear thing to every value: copies, signs, zeros."""
+    return call.field_type
+
+
+def untyped(call: Call) -> Result:
+    """Tensors that have no value in common with the field, such as ``x.new_zeros(3)``."""
+    return None
+
+
+def nonlinearity(kind: Nonlinearity) -> Rule:
+    """Functions of single values, where every capsule admits this kind."""
+
+    def rule(call: Call) -> Result:
+        try:
+            require(f"`{call.name}`", call.field_type, kind)
+        except TypeError as error:
+            raise Refusal(str(error)) from None
+        return call.field_type
+
+    return rule
+
+
+def cast(call: Call) -> Result:
+    """Other dtypes, devices and memory formats; ``x.type()`` without one is a word."""
+    return call.field_type if isinstance(call.value, Tensor) else None
+
+
+def add(call: Call) -> Result:
+    a, b = call["input"], call["other"]
+    type_a, type_b = call.type_of(a), call.type_of(b)
+    if type_a is not None and type_b is not None:
+        if type_a == type_b:
+            return type_a
+        for one, other in ((type_a, type_b), (type_b, type_a)):
+            if _is_invariant_channel(one, other) and all(c.admits("pointwise") for c, _ in other.blocks):
+                return other  # the same number is added to every channel
+        raise Refusal(mismatch(type_a, type_b))
+    known, other = (type_a, b) if type_a is not None else (type_b, a)
+    if known is None or not _is_factor(call, other):
+        raise Refusal(
+            f"`{call.name}` of a field of type `{known}` and an untyped tensor: nothing says how the other one "
+            "transforms. Give it a type with typed(x, type), or use a layer of steerable.nn."
+        )
+    if isinstance(other, int | float) and other == 0:  # as in sum([x, y]), which begins with 0 + x
+        return known
+    for capsule, _ in known.blocks:
+        if not capsule.admits("pointwise"):
+            raise Refusal(
+                f"a constant was added to capsule `{capsule}`, which has channels that change sign or mix under the "
+                "group. Add it along invariants only, as the bias of `snn.Conv2d` does."
+            )
+    return known
+
+
+def multiply(call: Call) -> Result:
+    a, b = call["input"], call["other"]
+    type_a, type_b = call.type_of(a), call.type_of(b)
+    if type_a is not None and type_b is not None:
+        for one, other in ((type_a, type_b), (type_b, type_a)):
+            if _is_invariant_channel(one, other):
+                return other
+        if type_a == type_b and all(c.admits("pointwise") for c, _ in type_a.blocks):
+            return type_a
+        raise Refusal(
+            f"`{call.name}` of fields of types `{type_a}` and `{type_b}` is not equivariant channel by channel. "
+            "Multiply by an invariant (one `A1` channel), use `snn.Gated`, or multiply equal permutation capsules."
+        )
+    known, other = (type_a, b) if type_a is not None else (type_b, a)
+    if known is None or not _is_factor(call, other):
+        raise Refusal(
+            f"`{call.name}` of a field of type `{known}` and an untyped tensor: different factors on the channels of "
+            "one capsule break equivariance. Multiply by a number, or use `snn.BatchNorm2d` for learned scales."
+        )
+    return known
+
+
+def divide(call: Call) -> Result:
+    if call.type_of(call["input"]) is None or call.type_of(call["other"]) is not None:
+        raise Refusal(
+            f"`{call.name}` by a field is not known to be equivariant. Divide by a number, or use `snn.Gated`."
+        )
+    mode = call["rounding_mode"]
+    if mode is not None:  # cutting off the fraction is odd, rounding down is not
+        nonlinearity("odd" if mode == "trunc" else "pointwise")(call)
+    return multiply(call)
+
+
+def extremum(call: Call) -> Result:
+    """The larger or smaller of two fields, channel by channel."""
+    types = [call.type_of(call[name]) for name in ("input", "other")]
+    if types[0] is None or types[0] != types[1]:
+        raise Refusal(f"`{call.name}` takes two fields of one type, got `{types[0]}` and `{types[1]}`.")
+    return nonlinearity("pointwise")(call)
+
+
+def hardtanh(call: Call) -> Result:
+    return _clipped(call, call["min_val"], call["max_val"])
+
+
+def clamp(call: Call) -> Result:
+    return _clipped(call, call["min"], call["max"])
+
+
+def _clipped(call: Call, low: object, high: object) -> Result:
+    symmetric = isinstance(low, int | float) and isinstance(high, int | float) and low == -high
+    return nonlinearity("odd" if symmetric else "pointwise")(call)
+
+
+def power(call: Call) -> Result:
+    exponent = call["exponent"]
+    odd = isinstance(exponent, int) and exponent % 2 == 1
+    return nonlinearity("odd" if odd else "pointwise")(call)
+
+
+def prelu(call: Call) -> Result:
+    if call["weight"].numel() > 1:
+        raise Refusal(
+            f"`prelu` with {call['weight'].numel()} slopes, one per channel, but the group moves channels. Use "
+            "nn.PReLU() with a single slope."
+        )
+    return nonlinearity("pointwise")(call)
+
+
+def rrelu(call: Call) -> Result:
+    if call["training"]:
+        raise Refusal("`rrelu` in training draws a slope for every value, which does not commute with the group.")
+    return nonlinearity("pointwise")(call)
+
+
+def _is_invariant_channel(one: FieldType, other: FieldType) -> bool:
+    return one.group == other.group and one.channels == 1 and is_trivial(one)
+
+
+def _is_factor(call: Call, other: object) -> bool:
+    """Whether it is one number, or one for each sample, as stochastic depth has them."""
+    if is_number(other):
+        return True
+    value: Tensor = call.value
+    return (
+        isinstance(other, Tensor)
+        and other.ndim == value.ndim
+        and all(n == 1 for n in other.shape[1:])
+        and other.dtype != torch.bool
+    )
