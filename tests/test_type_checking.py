@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import collections
+import functools
 import inspect
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -253,6 +256,102 @@ def test_a_module_is_named_by_its_path() -> None:
     model = nn.Sequential(snn.Conv2d(IMAGE, VECTORS, 3), nn.Sequential(nn.Identity(), nn.ReLU()))
     with pytest.raises(TypeError, match=re.escape("in module `1.1` (ReLU): `relu` is not admissible for capsule `E`")):
         st.typecheck(model, IMAGE)
+
+
+class Gate(snn.EquivariantModule):
+    """A layer of somebody else's, which may be wrong: x ↦ x · [x > 0]."""
+
+    def __init__(self, field_type: st.FieldType) -> None:
+        super().__init__(field_type, field_type)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (x > 0)
+
+
+def test_layers_of_other_people_are_tried() -> None:
+    assert st.typecheck(Gate(STREAM)) == STREAM
+    for model in (Gate(VECTORS), snn.Sequential(snn.Conv2d(STREAM, VECTORS, 3), Gate(VECTORS))):
+        with pytest.raises(
+            EquivarianceError, match=r"Gate says that it maps `2\*E` to `2\*E`, but it does not commute"
+        ):
+            st.typecheck(model)
+
+
+def test_hooks_of_layers_are_tried() -> None:
+    layer = snn.Identity(STREAM)
+    layer.register_forward_hook(lambda module, args, output: output * 2)
+    assert st.typecheck(layer) == STREAM
+    layer.register_forward_hook(lambda module, args, output: output * torch.arange(20.0).view(20, 1, 1))
+    with pytest.raises(EquivarianceError, match="does not commute with `r` of D4"):
+        st.typecheck(layer)
+
+
+def test_layers_are_followed_wherever_they_are_called() -> None:
+    """Also those that are no parts of the model: in a closure, in a list, by keyword."""
+    first, second = snn.Conv2d(IMAGE, STREAM, 3).train(), snn.ReLU(STREAM)
+    layers = [first, second]
+
+    class Listed(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return layers[1](x=layers[0](x=x))
+
+    assert st.typecheck(lambda x: second(first(x)), IMAGE) == st.typecheck(Listed(), IMAGE) == STREAM
+    assert first.training
+    wrong = snn.Identity(st.FieldType(G, "5*qm"))
+    for call in (lambda x: wrong(x), lambda x: wrong(x=x)):
+        with pytest.raises(EquivarianceError, match=re.escape("Identity takes a field of type `5*qm` of D4, but got")):
+            st.typecheck(call, STREAM)
+    with pytest.raises(EquivarianceError, match=re.escape("got an untyped tensor, expected `5*qm`")):
+        st.typecheck(lambda x: wrong(torch.zeros(2, 20, 5, 5)), STREAM)
+
+
+def test_every_argument_of_a_layer_is_checked() -> None:
+    concat = snn.Concat([STREAM, VECTORS])
+    to_vectors = snn.Conv2d(STREAM, VECTORS, 1)
+    assert st.typecheck(lambda x: concat(x, to_vectors(x)), STREAM) == STREAM + VECTORS
+    for call in (lambda x: concat(x, x[:, 16:]), lambda x: concat(x[:, :16], to_vectors(x))):
+        with pytest.raises(EquivarianceError, match="Concat takes a field of type"):
+            st.typecheck(call, STREAM)
+    with pytest.raises(EquivarianceError, match="Concat takes 2 fields, one for each of its types; it got 1 tensors"):
+        st.typecheck(lambda x: concat(x), STREAM)
+
+
+def test_named_tuples_stay_named() -> None:
+    Heads = collections.namedtuple("Heads", ["field", "pooled"])
+    found = st.typecheck(lambda x: Heads(x, x.mean((2, 3))), STREAM)
+    assert found == Heads(STREAM, STREAM)
+    assert found.pooled == STREAM
+
+
+def test_buffers_of_a_model_are_left_alone() -> None:
+    """Even where it normalises by the batch in evaluation mode, or tries to write into a buffer."""
+    norm = nn.BatchNorm2d(5)
+    mean, count = norm.running_mean.clone(), torch.zeros(5)
+    st.typecheck(lambda x: F.batch_norm(x + 1, norm.running_mean, running_var=norm.running_var, training=True), SCALARS)
+    with pytest.raises(EquivarianceError):
+        st.typecheck(lambda x: count.add_(x.mean((2, 3)).sum(0)), SCALARS)
+    assert torch.equal(norm.running_mean, mean)
+    assert not count.any()
+
+
+@pytest.mark.parametrize(("mirror", "widths"), [("mr3", (1, 2, 1, 2)), ("mr", (1, 2, 2, 1)), ("m", (1, 1, 2, 0))])
+def test_padding_of_all_four_sides(mirror: str, widths: tuple[int, ...]) -> None:
+    """A diagonal mirror takes the left side to the top, or to the bottom: every other padding breaks it."""
+    field_type = st.FieldType(G.subgroup(["e", mirror]), "2*regular")
+    for trial in itertools.product(range(3), repeat=4):
+        function = functools.partial(F.pad, pad=trial)
+        image = torch.randn(1, 4, 5, 5, dtype=torch.float64)
+        try:
+            st.testing.assert_equivariant(function, image, in_type=field_type, out_type=field_type)
+            true = True
+        except AssertionError:
+            true = False
+        try:
+            accepted = st.typecheck(function, field_type, size=5) == field_type
+        except EquivarianceError:
+            accepted = False
+        assert accepted == true, trial
+        assert accepted or trial != widths
 
 
 def test_layers_get_the_types_they_take() -> None:

@@ -108,10 +108,11 @@ def _check_arguments(module: EquivariantModule, args: tuple[Any, ...], kwargs: d
 def _confirm(
     original: Callable[..., Any], module: EquivariantModule, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any
 ) -> None:
-    """Try a layer that somebody else wrote on random fields; those of this library have their own tests."""
+    """Try a layer that somebody else wrote or hooked on random fields; those of this library have their own tests."""
     if not isinstance(value, Tensor):
         raise Refusal(f"{type(module).__name__} has one out_type, but returns {type(value).__name__}. Return a tensor.")
-    if type(module).__module__.split(".")[0] == "steerable":
+    hooked = bool(module._forward_hooks or module._forward_pre_hooks)
+    if type(module).__module__.split(".")[0] == "steerable" and not hooked:
         return
     fields = list(tensors_in((args, kwargs)))
     types = {id(field): field_type for field, field_type in zip(fields, _types_taken(module), strict=False)}
