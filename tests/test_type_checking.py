@@ -316,6 +316,13 @@ def test_every_argument_of_a_layer_is_checked() -> None:
         st.typecheck(lambda x: concat(x), STREAM)
 
 
+def test_a_compiled_model_is_checked_as_it_was_written() -> None:
+    assert st.typecheck(torch.compile(nn.ReLU(), backend="eager"), STREAM) == STREAM
+    assert st.typecheck(torch.compile(lambda x: 2 * x, backend="eager"), VECTORS) == VECTORS
+    with pytest.raises(EquivarianceError, match="`relu` is not admissible"):
+        st.typecheck(torch.compile(nn.ReLU(), backend="eager"), VECTORS)
+
+
 def test_named_tuples_stay_named() -> None:
     Heads = collections.namedtuple("Heads", ["field", "pooled"])
     found = st.typecheck(lambda x: Heads(x, x.mean((2, 3))), STREAM)

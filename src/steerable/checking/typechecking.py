@@ -52,6 +52,8 @@ def typecheck(
             "typecheck needs the type of the input: typecheck(model, in_type=FieldType(...)); got "
             f"{type(in_type).__name__}."
         )
+    # A compiled model is checked as it was written.
+    model = getattr(model, "_orig_mod", getattr(model, "_torchdynamo_orig_callable", model))
     sizes = [size] if size is not None else [33, 32, 17, 16]
     failures: list[Exception] = []
     for candidate in sizes:
