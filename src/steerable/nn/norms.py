@@ -163,7 +163,7 @@ class GroupNorm(CapsuleNorm):
         wide = widened(x)
         variance, mean = torch.var_mean(wide, (2, 3), correction=0)
         to_mean, to_variance = self.to_mean.to(mean.dtype), self.to_variance.to(mean.dtype)
-        centre = take(mean @ to_mean, 1, self.channel_group) * self.reference
+        centre = take(mean @ to_mean, 1, self.channel_group) * self.reference.to(mean.dtype)
         group_variance = (variance + (mean - centre).square()) @ to_variance
         group_variance = take(group_variance, 1, self.capsule_group)
         scale, shift = self.scale_and_shift(centre, group_variance, self.weight, self.bias)

@@ -34,6 +34,10 @@ class KnownToTorch(_BatchNorm):
             "`steerable.nn.convert_sync_batchnorm(net)`, not `torch.nn.SyncBatchNorm.convert_sync_batchnorm`."
         )
 
+    def __dir__(self) -> list[str]:
+        """Without ``num_features``, for those who look at all attributes of a module, such as ``torch.jit.trace``."""
+        return [name for name in super().__dir__() if name != "num_features"]
+
 
 def convert_sync_batchnorm(module: ModuleT) -> ModuleT:
     """The same network, changed in place, whose batch norms take their statistics over all processes in training.
