@@ -536,6 +536,14 @@ def test_to_plain_leaves_the_original_as_it_was(case: Case):
     module(*[x.requires_grad_().clone() for x in xs]).sum().backward()
 
 
+@every_case
+def test_plain_layers_can_be_pickled(case: Case):
+    module = built(case, D4)
+    xs = fields(module, case.sizes[0])
+    plain = _saved_and_loaded(snn.to_plain(module))
+    assert relative_error(plain(*[x.clone() for x in xs]), module(*xs)) <= 1e-12
+
+
 def test_to_plain_reaches_into_modules_of_the_users_own():
     net = _Own(D4).double().eval()
     plain = snn.to_plain(net)

@@ -45,7 +45,10 @@ def _with_plain_children(module: ModuleT) -> ModuleT:
 def traced(module: EquivariantModule) -> fx.GraphModule:
     """The operations of a layer's ``forward`` in evaluation mode, its own children made plain first."""
     clone = _with_plain_children(module).eval()
-    result = fx.GraphModule(clone, _Tracer().trace(clone), class_name=f"Plain{type(module).__name__}")
+    graph = _Tracer().trace(clone)
+    for node in graph.nodes:
+        node.type = None  # an annotation, here a string, which the module would be unable to pickle
+    result = fx.GraphModule(clone, graph, class_name=f"Plain{type(module).__name__}")
     result.graph.eliminate_dead_code()
     result.recompile()
     return result
