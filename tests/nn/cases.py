@@ -67,6 +67,16 @@ def orthogonal(group: FiniteGroup) -> FieldType:
     return FieldType(group, f"2*tilted + {_MIXED[group.name]}", capsules=[tilted])
 
 
+def several_invariants(group: FiniteGroup) -> FieldType:
+    """Capsules with two and three invariant directions: orbits side by side, and mixed by a turn of the basis."""
+    orbits = st.Capsule(group.regular + group.trivial, "orbits")
+    three = 2 * group.trivial + group.regular
+    turn = np.linalg.qr(np.random.default_rng(1).normal(size=(three.dim, three.dim)))[0]
+    turned = st.Capsule(three.change_basis(turn), "turned")
+    text = f"2*orbits + {_MIXED[group.name]} + 2*turned"
+    return FieldType(group, text, capsules=[orbits, turned])
+
+
 def fibres(group: FiniteGroup) -> FieldType:
     """Few channels, for inputs."""
     return FieldType(group, "2*A1 + regular")
@@ -87,7 +97,6 @@ class Case:
         random: draws random numbers in training, so that f(gx) and gf(x) are different draws.
         has_bank: expands filters from parameters.
         has_onnx: False where torch.onnx has no operation for torch's own layer either.
-        plain_takes_vectors: False where torch's own layer takes images only, as ``BatchNorm2d`` does.
     """
 
     name: str
@@ -98,7 +107,6 @@ class Case:
     keeps_channels_last: bool = False
     random: bool = False
     has_bank: bool = False
-    plain_takes_vectors: bool = True
     has_onnx: bool = True
 
 
@@ -176,8 +184,6 @@ _ODD: tuple[Size, ...] = ((5, 5), (7, 5))
 _POINTWISE = (snn.ReLU, snn.LeakyReLU, snn.ELU, snn.GELU, snn.SiLU, snn.Sigmoid, snn.Softplus)
 _ODD_FUNCTIONS = (snn.Tanh, snn.Softsign, snn.Hardtanh)
 
-_BATCH_NORM = {"keeps_channels_last": True, "plain_takes_vectors": False}
-
 _LIST = [
     # Convolutions and linear maps.
     *(conv(f"{mode}", 3, padding=1, padding_mode=mode) for mode in ("zeros", "reflect", "replicate", "circular")),
@@ -196,6 +202,7 @@ _LIST = [
     conv("fourier", 3, padding=1, padding_mode="replicate", backend="fourier"),
     conv("orthogonal-capsules", 3, padding=1, source=orthogonal, target=orthogonal),
     conv("orthogonal-init", 3, padding=1, init="orthogonal"),
+    conv("several-invariants", 3, padding=1, source=several_invariants, target=several_invariants),
     Case("Conv2d-oblong", scaled_pair, bfloat16_in_autocast=True, keeps_channels_last=True, has_bank=True),
     *(
         Case(
@@ -209,6 +216,14 @@ _LIST = [
         for k, s, p, d in ((4, 2, 1, 1), (2, 2, 0, 1), (3, 1, 1, 1), (3, 2, 0, 2))
     ),
     Case("Linear", lambda G: snn.Linear(mixed(G), orthogonal(G)), (VECTOR,), None, True, has_bank=True),
+    Case(
+        "Linear-several-invariants",
+        lambda G: snn.Linear(several_invariants(G), several_invariants(G)),
+        (VECTOR,),
+        None,
+        True,
+        has_bank=True,
+    ),
     # Nonlinearities.
     *(on(layer, permutations, keeps_channels_last=True) for layer in _POINTWISE),
     *(on(layer, mixed, keeps_channels_last=True) for layer in _ODD_FUNCTIONS),
@@ -219,13 +234,15 @@ _LIST = [
     on(snn.NormReLU, orthogonal, keeps_channels_last=True),
     on(snn.NormActivation, orthogonal, torch.tanh, keeps_channels_last=True),
     on(snn.Gated, orthogonal, keeps_channels_last=True),
+    on(snn.NormReLU, several_invariants, label="several-invariants", keeps_channels_last=True),
+    on(snn.Gated, several_invariants, label="several-invariants", keeps_channels_last=True),
     on(snn.Activation, orthogonal, keeps_channels_last=True),
     on(snn.Activation, permutations, label="permutations", keeps_channels_last=True),
     # Norms.
-    on(snn.BatchNorm2d, orthogonal, **_BATCH_NORM),
-    on(snn.BatchNorm2d, mixed, label="cumulative", momentum=None, **_BATCH_NORM),
-    on(snn.BatchNorm2d, mixed, label="no-affine", affine=False, **_BATCH_NORM),
-    on(snn.BatchNorm2d, mixed, label="untracked", track_running_stats=False, **_BATCH_NORM),
+    on(snn.BatchNorm2d, orthogonal, keeps_channels_last=True),
+    on(snn.BatchNorm2d, mixed, label="cumulative", momentum=None, keeps_channels_last=True),
+    on(snn.BatchNorm2d, mixed, label="no-affine", affine=False, keeps_channels_last=True),
+    on(snn.BatchNorm2d, mixed, label="untracked", track_running_stats=False, keeps_channels_last=True),
     on(snn.InstanceNorm2d, orthogonal, sizes=((5, 5), (4, 7)), keeps_channels_last=True),
     on(
         snn.InstanceNorm2d,
@@ -238,6 +255,11 @@ _LIST = [
     ),
     on(snn.LayerNorm, orthogonal, keeps_channels_last=True),
     on(snn.LayerNorm, mixed, label="no-affine", affine=False, keeps_channels_last=True),
+    on(snn.BatchNorm2d, mixed, label="large-eps", eps=0.5, keeps_channels_last=True),
+    on(snn.BatchNorm2d, several_invariants, label="several-invariants", keeps_channels_last=True),
+    on(snn.InstanceNorm2d, several_invariants, label="several-invariants", affine=True, sizes=((5, 5), (4, 7))),
+    on(snn.LayerNorm, several_invariants, label="several-invariants", keeps_channels_last=True),
+    Case("GroupNorm-several-invariants", lambda G: snn.GroupNorm(1, several_invariants(G)), keeps_channels_last=True),
     Case("GroupNorm", lambda G: snn.GroupNorm(1, orthogonal(G)), keeps_channels_last=True),
     Case("GroupNorm-2", lambda G: snn.GroupNorm(2, 2 * mixed(G)), keeps_channels_last=True),
     # Pooling over pixels, resampling.
@@ -269,6 +291,7 @@ _LIST = [
     on(snn.GroupPool, mixed),
     on(snn.GroupPool, permutations, "mean", label="mean"),
     on(snn.GroupPool, orthogonal, "norm", label="norm"),
+    on(snn.GroupPool, several_invariants, "norm", label="norm-several-invariants"),
     *(
         Case(f"CosetPool-{mode}", lambda G, mode=mode: snn.CosetPool(_cosets(G), _subgroup(G), mode))
         for mode in ("max", "mean")
@@ -281,6 +304,7 @@ _LIST = [
     Case("Restrict-orthogonal", lambda G: snn.Restrict(orthogonal(G), _half(G)), ((5, 5), (4, 7), VECTOR)),
     on(snn.ToIrreps, orthogonal, bfloat16_in_autocast=True),
     on(snn.FromIrreps, orthogonal, bfloat16_in_autocast=True),
+    on(snn.ToIrreps, several_invariants, label="several-invariants", bfloat16_in_autocast=True),
     on(snn.Select, mixed, slice(1, None, 2), label="slice"),
     on(snn.Select, mixed, [-1, 0], label="numbers"),
     on(snn.DiskMask, mixed, 5, label="odd", sizes=((5, 5),)),

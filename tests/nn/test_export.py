@@ -34,7 +34,7 @@ class Together(nn.Module):
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_plain_layers_export(case: Case):
     module = built(case, D4)
-    for size in dict.fromkeys((case.sizes[0], case.sizes[-1] if case.plain_takes_vectors else case.sizes[0])):
+    for size in dict.fromkeys((case.sizes[0], case.sizes[-1])):
         xs = fields(module, size)
         program = torch.export.export(snn.to_plain(module), tuple(xs))
         torch.testing.assert_close(program.module()(*[x.clone() for x in xs]), module(*xs), rtol=1e-12, atol=1e-12)

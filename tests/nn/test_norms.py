@@ -1,9 +1,12 @@
 """Norms: torch's own for trivial capsules, a naive computation over whole capsules for the others."""
 
+import copy
 import itertools
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -223,6 +226,187 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="divide") as error:
         snn.GroupNorm(3, MIXED)
     assert str(error.value) == "GroupNorm divides 8 capsules into groups of equal numbers; 3 groups do not divide them."
+
+
+# -------------------------------------------------------------------- capsules with several invariant directions
+
+
+def split(capsule: st.Representation, parts: list[st.Representation], copies: int) -> tuple[FieldType, FieldType]:
+    """The same channels as capsules of several orbits, and with a capsule for each orbit, in another order."""
+    group = capsule.group
+    whole = FieldType(group, [(copies, st.Capsule(capsule, "whole"))])
+    return whole, FieldType(group, [(copies, st.Capsule(part, f"part{k}")) for k, part in enumerate(parts)])
+
+
+SPLITS = {
+    f"{group.name} {name}": split(sum(parts[1:], parts[0]), parts, copies=2)
+    for group in (D4, st.cyclic(4), st.dihedral(1))
+    for name, parts in {
+        "regular + A": [group.regular, group.trivial],
+        "A + sign": [group.trivial, group.irreps[1]],
+        "regular + sign + A": [group.regular, group.irreps[1], group.trivial],
+        "A + last irrep + regular": [group.trivial, group.irreps[-1], group.regular],
+    }.items()
+}
+
+
+@pytest.mark.parametrize("types", SPLITS.values(), ids=SPLITS)
+@pytest.mark.parametrize("make", [lambda t: snn.GroupNorm(1, t), snn.LayerNorm], ids=["GroupNorm", "LayerNorm"])
+def test_group_and_layer_norm_do_not_see_how_channels_are_divided_into_capsules(
+    types: tuple[FieldType, FieldType], make: Callable[[FieldType], nn.Module]
+) -> None:
+    """μ is the mean over all invariant directions of a capsule, as if each orbit were a capsule of its own."""
+    whole, parts = types
+    copies, dim = len(whole), whole.capsules[0].dim
+    starts = [0, *itertools.accumulate(capsule.dim for capsule, _ in parts.blocks)]
+    order = torch.tensor(
+        [copy * dim + c for a, b in itertools.pairwise(starts) for copy in range(copies) for c in range(a, b)]
+    )
+    x = batch(whole.channels, 3)
+    torch.testing.assert_close(make(whole).double()(x)[:, order], make(parts).double()(x[:, order]))
+
+
+@pytest.mark.parametrize("group", [D4, st.cyclic(4), st.dihedral(1), st.trivial()], ids=lambda g: g.name)
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("layer_type", [snn.BatchNorm2d, snn.InstanceNorm2d])
+def test_batch_and_instance_norm_subtract_the_mean_along_every_invariant_direction(
+    group: st.FiniteGroup, turned: bool, layer_type: type
+) -> None:
+    """The oracle: the projection onto the invariants is the mean of ρ(g) over the group."""
+    representation = 2 * group.trivial + group.regular
+    if turned:
+        basis = np.linalg.qr(np.random.default_rng(0).normal(size=(representation.dim, representation.dim)))[0]
+        representation = representation.change_basis(basis)
+    field_type = FieldType(group, [(2, st.Capsule(representation, "several"))])
+    projection = torch.tensor(np.mean(representation.matrices, axis=0))
+    x = batch(field_type.channels, 4)
+    images = [x] if layer_type is snn.BatchNorm2d else list(x.split(1))
+    expected = []
+    for image in images:
+        parts = []
+        for part in image.split(representation.dim, dim=1):
+            centred = part - torch.einsum("ij,j->i", projection, part.mean((0, 2, 3)))[:, None, None]
+            parts.append(centred / (centred.square().mean() + 1e-5).sqrt())
+        expected.append(torch.cat(parts, 1))
+    torch.testing.assert_close(layer_type(field_type).double()(x), torch.cat(expected))
+
+
+# -------------------------------------------------------------------- capsules that are not orthogonal
+
+
+def rough_capsules(group: st.FiniteGroup) -> list[st.Capsule]:
+    """A monomial one with entries other than ±1, and one that mixes channels."""
+    stretched = group.regular.change_basis(np.diag(1.0 + np.arange(group.order)))
+    shear = np.eye(group.order) + 0.5 * np.eye(group.order, k=1)
+    return [st.Capsule(stretched, "stretched"), st.Capsule(group.regular.change_basis(shear), "sheared")]
+
+
+@pytest.mark.parametrize("group", [D4, st.cyclic(4), st.dihedral(1), st.cyclic(2)], ids=lambda g: g.name)
+@pytest.mark.parametrize(
+    "make", [snn.BatchNorm2d, snn.InstanceNorm2d, lambda t: snn.GroupNorm(1, t), snn.LayerNorm], ids=range(4)
+)
+def test_capsules_that_are_not_orthogonal_are_refused(
+    group: st.FiniteGroup, make: Callable[[FieldType], nn.Module]
+) -> None:
+    """Also in company; and the remedy in the message works."""
+    for capsule in rough_capsules(group):
+        rough = FieldType(group, [(1, st.Capsule(group.regular, "regular")), (2, capsule)])
+        with pytest.raises(TypeError) as error:
+            make(rough)
+        name = str(error.value).split()[0]
+        assert str(error.value) == (
+            f"{name} is not admissible for capsule `{capsule}`: its matrices are not orthogonal, so that a variance "
+            "over its channels depends on the pose. Change to an orthogonal basis first, for instance with `ToIrreps`."
+        )
+        change = snn.ToIrreps(rough)
+        st.testing.assert_equivariant(snn.Sequential(change, make(change.out_type)).double().eval())
+
+
+# -------------------------------------------------------------------- dtypes
+
+FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+OPTIONS = [{"affine": affine, "track_running_stats": tracked} for affine in (True, False) for tracked in (True, False)]
+PAIRS: dict[str, tuple[nn.Module, nn.Module]] = {
+    **{f"BatchNorm2d {o}": (snn.BatchNorm2d(SCALARS["D4"], **o), nn.BatchNorm2d(6, **o)) for o in OPTIONS},
+    **{f"InstanceNorm2d {o}": (snn.InstanceNorm2d(SCALARS["D4"], **o), nn.InstanceNorm2d(6, **o)) for o in OPTIONS},
+    **{
+        f"GroupNorm {a}": (snn.GroupNorm(2, SCALARS["D4"], affine=a), nn.GroupNorm(2, 6, affine=a))
+        for a in (True, False)
+    },
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("of_layer", FLOATS, ids=str)
+@pytest.mark.parametrize("of_input", FLOATS, ids=str)
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+def test_mixed_dtypes_are_taken_and_refused_as_by_torch(
+    name: str, of_layer: torch.dtype, of_input: torch.dtype, training: bool
+) -> None:
+    """What is taken comes out in the dtype of the input, in training and evaluation.
+
+    Torch's instance norm converts running statistics where it has no parameters. Here one rule serves all norms.
+    """
+    ours, theirs = (copy.deepcopy(layer).to(of_layer).train(training) for layer in PAIRS[name])
+    x = batch(6, 0).to(of_input)
+    refused = f"holds {of_layer}, but got a tensor of {of_input}"
+    try:
+        expected = theirs(x)
+    except RuntimeError:
+        with pytest.raises(TypeError, match=refused):
+            ours(x)
+        return
+    single = (of_layer, of_input) in itertools.product((torch.float32,), (torch.bfloat16, torch.float16))
+    if isinstance(ours, snn.InstanceNorm2d) and ours.state_dict() and of_layer != of_input and not single:
+        with pytest.raises(TypeError, match=refused):
+            ours(x)
+        return
+    y = ours(x)
+    assert y.dtype == expected.dtype == of_input
+    precise = {of_layer, of_input} <= {torch.float64, torch.float32}
+    torch.testing.assert_close(
+        y, expected, **({"rtol": 1e-5, "atol": 1e-6} if precise else {"rtol": 0.02, "atol": 0.02})
+    )
+
+
+@pytest.mark.parametrize("of_layer", FLOATS, ids=str)
+@pytest.mark.parametrize("of_input", FLOATS, ids=str)
+def test_layer_norm_follows_the_same_rule(of_layer: torch.dtype, of_input: torch.dtype) -> None:
+    """On pooled fields it is torch's."""
+    ours, theirs, x = snn.LayerNorm(SCALARS["D4"]).to(of_layer), nn.LayerNorm(6).to(of_layer), batch(6, 0)[:, :, 0, 0]
+    try:
+        expected = theirs(x.to(of_input))
+    except RuntimeError:
+        with pytest.raises(TypeError, match=f"holds {of_layer}, but got a tensor of {of_input}"):
+            ours(x.to(of_input))
+        return
+    assert ours(x.to(of_input)).dtype == expected.dtype == of_input
+
+
+@pytest.mark.parametrize("field_type", [MIXED, *(whole for whole, _ in list(SPLITS.values())[:2])], ids=str)
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("shape", [(4, 4), ()], ids=["images", "pooled"])
+def test_half_precision_fields_in_single_precision_layers(
+    field_type: FieldType, training: bool, shape: tuple[int, ...]
+) -> None:
+    x = torch.randn(3, field_type.channels, *shape).bfloat16()
+    made = [snn.BatchNorm2d(field_type), snn.BatchNorm2d(field_type, track_running_stats=False)]
+    made += [snn.LayerNorm(field_type)]
+    made += [snn.InstanceNorm2d(field_type, affine=True), snn.GroupNorm(1, field_type)] if shape else []
+    for layer in made:
+        y = layer.train(training)(x)
+        assert y.dtype == torch.bfloat16
+        torch.testing.assert_close(y.float(), layer(x.float()).detach(), rtol=0.02, atol=0.02)
+
+
+def test_the_message_about_dtypes() -> None:
+    with pytest.raises(TypeError) as error:
+        snn.BatchNorm2d(MIXED).double()(torch.zeros(2, 30, 4, 4))
+    assert str(error.value) == (
+        "BatchNorm2d holds torch.float64, but got a tensor of torch.float32. A norm takes fields of its own dtype (and "
+        "of half precision, if that is torch.float32): like torch's norms it does not convert between the others. "
+        "Convert one of them: `x.to(torch.float64)`, or `layer.to(torch.float32)`."
+    )
 
 
 # -------------------------------------------------------------------- several processes

@@ -10,7 +10,6 @@ from typing import Any
 from torch import nn
 
 from steerable import nn as snn
-from steerable.conversion.network import VectorBatchNorm
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.windows import Downsampling, window_pool
 from steerable.fields import FieldType
@@ -76,10 +75,9 @@ def _activation(plain: Any, setting: Setting) -> nn.Module:
 
 
 def _batch_norm(plain: Any, setting: Setting) -> nn.Module:
-    kind = VectorBatchNorm if setting.vector else snn.BatchNorm2d
     sync = isinstance(plain, nn.SyncBatchNorm)
     options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
-    return kind(setting.field_type, *options, sync=sync)
+    return snn.BatchNorm2d(setting.field_type, *options, sync=sync)
 
 
 def _instance_norm(plain: Any, setting: Setting) -> nn.Module:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from torch import Tensor, fx, nn
+from torch import Tensor, fx
 
 from steerable import nn as snn
 from steerable.conversion.report import ConversionReport
 from steerable.fields import FieldType
 
-__all__ = ["Converted", "FibreToMap", "VectorBatchNorm"]
+__all__ = ["Converted", "FibreToMap"]
 
 
 class Converted(snn.EquivariantModule):
@@ -44,13 +44,3 @@ class FibreToMap(snn.EquivariantModule):
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x, ranks=(2,))
         return x.unsqueeze(-1).unsqueeze(-1)
-
-
-class VectorBatchNorm(snn.BatchNorm2d):
-    """Batch norm of pooled fields, y = γ (x - μ) / √(σ² + ε) + β; its plain counterpart is a ``BatchNorm1d``.
-
-    Shapes: (batch, channels) → the same.
-    """
-
-    def plain(self) -> nn.Module:
-        return self.plain_vector()

@@ -40,6 +40,7 @@ from steerable.nn.pooling import (
 from steerable.nn.resampling import Upsample
 from steerable.nn.sampling import EquivarianceWarning
 from steerable.nn.statistics_norms import BatchNorm2d, InstanceNorm2d
+from steerable.nn.torch_tools import convert_sync_batchnorm
 
 __all__ = [
     "ELU",
@@ -93,6 +94,7 @@ __all__ = [
     "ToIrreps",
     "Upsample",
     "choose_backends",
+    "convert_sync_batchnorm",
     "init",
     "to_plain",
 ]

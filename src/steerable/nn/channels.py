@@ -16,6 +16,7 @@ from steerable.capsules import Capsule
 from steerable.fields import FieldType
 
 __all__ = [
+    "HALF_PRECISION",
     "capsule_of_channel",
     "in_channels_last",
     "is_exported",
@@ -32,6 +33,8 @@ __all__ = [
     "widened",
     "without_autocast",
 ]
+
+HALF_PRECISION = (torch.float16, torch.bfloat16)
 
 
 def is_traced(x: object) -> bool:
@@ -148,7 +151,7 @@ def is_vector(x: Tensor) -> bool:
 
 def widened(x: Tensor) -> Tensor:
     """x in float32 at least: statistics of half-precision tensors are taken in single precision."""
-    if is_traced(x) or x.dtype not in (torch.float16, torch.bfloat16):
+    if is_traced(x) or x.dtype not in HALF_PRECISION:
         return x
     return x.float()
 

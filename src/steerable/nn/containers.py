@@ -14,8 +14,6 @@ from steerable.fields import FieldType
 from steerable.nn.channels import is_traced, merge_order, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.nn.plumbing import Identity
-from steerable.nn.pooling import GlobalAvgPool, GlobalMaxPool
-from steerable.nn.statistics_norms import BatchNorm2d
 from steerable.nn.type_errors import bridge, mismatch
 
 __all__ = ["Concat", "Parallel", "Residual", "Sequential"]
@@ -63,14 +61,10 @@ class Sequential(EquivariantModule):
         return x
 
     def plain(self) -> nn.Module:
-        layers: OrderedDict[str, nn.Module] = OrderedDict()
-        pooled = False
-        for name, layer in self._modules.items():  # not named_children, which leaves out a layer that is used twice
-            if not isinstance(layer, EquivariantModule):
-                raise RuntimeError("a Sequential holds equivariant layers")
-            layers[name] = layer.plain_vector() if pooled and isinstance(layer, BatchNorm2d) else layer.plain()
-            pooled = pooled or isinstance(layer, GlobalAvgPool | GlobalMaxPool)
-        return nn.Sequential(layers)
+        # Not named_children, which leaves out a layer that is used twice.
+        return nn.Sequential(
+            OrderedDict((name, layer.plain()) for name, layer in zip(self._modules, self, strict=True))
+        )
 
     def __len__(self) -> int:
         return len(self._modules)

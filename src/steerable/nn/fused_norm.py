@@ -13,7 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steerable.nn.channels import in_channels_last, is_traced, is_transformed, is_vector, widened
+from steerable.nn.channels import (
+    in_channels_last,
+    is_traced,
+    is_transformed,
+    is_vector,
+    scale_channels,
+    shift_channels,
+    widened,
+)
 
 __all__ = ["Affine", "AffineGradients", "can_fuse", "fused_norm", "moments_norm", "scaled_and_shifted"]
 
@@ -42,11 +50,18 @@ def moments_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, affine: Affine
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(y, centre, capsule variance) in plain tensor code, for any derivative; compilers fuse it."""
-    last = in_channels_last(x)
-    wide = widened(x.permute(0, 2, 3, 1) if last else x)
-    variance, mean = torch.var_mean(wide, [0] if is_vector(x) else [0, 1, 2] if last else [0, 2, 3], correction=0)
+    variance, mean = _plain_moments(x)
     scale, shift, centre, total = affine(mean, variance, weight, bias)
     return scaled_and_shifted(x, scale, shift), centre, total
+
+
+def _plain_moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Variance and mean of each channel, in torch's order."""
+    if is_traced(x):  # its rank is not known yet; this is right for pooled fields and images
+        return torch.var_mean(x.transpose(1, -1).flatten(0, -2), [0], correction=0)
+    last = in_channels_last(x)
+    wide = widened(x.permute(0, 2, 3, 1) if last else x)
+    return torch.var_mean(wide, [0] if is_vector(x) else [0, 1, 2] if last else [0, 2, 3], correction=0)
 
 
 def scaled_and_shifted(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
@@ -55,6 +70,8 @@ def scaled_and_shifted(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     Channels are the last axis where they are so in memory: a compiler lays out by its axes what it keeps, also of the
     gradient.
     """
+    if is_traced(x):
+        return shift_channels(scale_channels(x, scale), shift)
     last = in_channels_last(x)
     if not (is_vector(x) or last):
         scale, shift = scale[:, None, None], shift[:, None, None]

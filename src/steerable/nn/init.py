@@ -11,14 +11,14 @@ import math
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from steerable.errors import did_you_mean
 
 if TYPE_CHECKING:
     from steerable.nn.filter_bank import FilterBankModule
 
-__all__ = ["calibrate_", "he_", "initialise", "orthogonal_"]
+__all__ = ["he_", "initialise", "orthogonal_"]
 
 
 def initialise(layer: FilterBankModule, rule: str) -> None:
@@ -60,39 +60,3 @@ def orthogonal_(layer: FilterBankModule, gain: float = 1.0) -> None:
     u, s, vh = torch.linalg.svd(matrices, full_matrices=False)
     alive = (s > 1e-6 * s.amax(dim=-1, keepdim=True).clamp_min(1e-300)).to(s.dtype)
     layer.weight.copy_(plan.project(gain * (u * alive.unsqueeze(-2)) @ vh, basis))
-
-
-@torch.no_grad()
-def calibrate_(net: nn.Module, x: Tensor, size: float = 1.0) -> None:
-    """Scale every filter bank of a network so that its outputs have the same mean square, size², on the batch x.
-
-    He's rule is exact for white input. Behind a ReLU channels have a mean, which filters to invariant capsules add up
-    and filters to sign-changing ones cancel, so that without norms the variance drifts from layer to layer in types
-    other than ``regular``. One pass over data sets this right, kind by kind of capsule, for any mix of types.
-
-    Args:
-        net: any module that contains layers of this library; its biases should still be zero.
-        x: a batch of inputs.
-        size: the root of the mean square that every kind of capsule gets.
-    """
-    from steerable.nn.filter_bank import FilterBankModule
-
-    def rescale(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        if not isinstance(layer, FilterBankModule):
-            raise RuntimeError("only filter banks have this hook")
-        plan, output = layer.plan, output.clone()
-        for k, channels in enumerate(layer.out_type.block_slices):
-            found = output[:, channels].square().mean().sqrt()
-            if found > 0:
-                output[:, channels] *= size / found
-                for block in plan.blocks[k * plan.in_kinds : (k + 1) * plan.in_kinds]:
-                    plan.theta(layer.weight, block).mul_(size / found)
-        return output
-
-    banks = [module for module in net.modules() if isinstance(module, FilterBankModule)]
-    hooks = [bank.register_forward_hook(rescale) for bank in banks]
-    try:
-        net(x)
-    finally:
-        for hook in hooks:
-            hook.remove()

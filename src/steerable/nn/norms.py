@@ -14,13 +14,20 @@ import torch
 from torch import Tensor, nn
 
 from steerable.fields import FieldType
-from steerable.nn.activations import require
-from steerable.nn.channels import scale_channels, shift_channels, take, widened, without_autocast
+from steerable.nn.channels import (
+    HALF_PRECISION,
+    is_traced,
+    scale_channels,
+    shift_channels,
+    take,
+    widened,
+    without_autocast,
+)
 from steerable.nn.expansion import InvariantPlan
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
 
-__all__ = ["CapsuleNorm", "GroupNorm", "LayerNorm", "invariant_reference"]
+__all__ = ["CapsuleNorm", "GroupNorm", "LayerNorm", "has_no_values", "invariant_reference"]
 
 
 class CapsuleNorm(EquivariantModule):
@@ -29,11 +36,13 @@ class CapsuleNorm(EquivariantModule):
     ``weight`` has one entry per capsule, ``bias`` one per invariant direction; both are None without ``affine``.
     """
 
+    ranks: tuple[int, ...] = (4,)
+
     bias_entry: Tensor
     bias_factor: Tensor
 
     def __init__(self, field_type: FieldType, eps: float, affine: bool) -> None:
-        require(type(self).__name__, field_type, "norm")
+        _require_orthogonal(type(self).__name__, field_type)
         super().__init__(field_type, field_type)
         self.eps, self.affine = eps, affine
         self.segments = Segments(field_type)
@@ -52,6 +61,8 @@ class CapsuleNorm(EquivariantModule):
             nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, ranks=self.ranks)
+        self.check_dtype(x)
         with without_autocast(self.bias_factor.device):
             return self.normalise(x)
 
@@ -59,6 +70,32 @@ class CapsuleNorm(EquivariantModule):
         raise TypeError(
             f"{type(self).__name__} is a base class; use BatchNorm2d, InstanceNorm2d, GroupNorm or LayerNorm."
         )
+
+    def check_dtype(self, x: Tensor) -> None:
+        """Refuse the mixtures of dtypes that torch's norms refuse; what goes in has the dtype of what comes out.
+
+        Half precision may enter a layer in float32, as it does under autocast. A layer without parameters and running
+        statistics takes any dtype.
+        """
+        own = next((t.dtype for t in (self.weight, getattr(self, "running_mean", None)) if t is not None), None)
+        if is_traced(x) or own is None or x.dtype == own:
+            return
+        if own != torch.float32 or x.dtype not in HALF_PRECISION:
+            raise TypeError(
+                f"{type(self).__name__} holds {own}, but got a tensor of {x.dtype}. A norm takes fields of its own "
+                f"dtype (and of half precision, if that is torch.float32): like torch's norms it does not convert "
+                f"between the others. Convert one of them: `x.to({own})`, or `layer.to({x.dtype})`."
+            )
+
+    def without_values(self, x: Tensor) -> Tensor:
+        """What the layer makes of a tensor without values: one like it, with gradients of zero.
+
+        Mean 0 and variance 1 stand in for its statistics. Those would be NaN, and so would the gradients.
+        """
+        wide = widened(x)
+        centre, variance = wide.new_zeros(1, self.in_type.channels), wide.new_ones(1, len(self.in_type))
+        scale, shift = self.scale_and_shift(centre, variance, self.weight, self.bias)
+        return shift_channels(scale_channels(wide, scale.squeeze(0)), shift.squeeze(0)).to(x.dtype)
 
     def scale_and_shift(
         self, centre: Tensor, capsule_variance: Tensor, weight: Tensor | None, bias: Tensor | None
@@ -121,11 +158,12 @@ class GroupNorm(CapsuleNorm):
         self.register_index("channel_group", group_of_channel)
 
     def normalise(self, x: Tensor) -> Tensor:
-        self.check_input(x)
+        if has_no_values(x):
+            return self.without_values(x)
         wide = widened(x)
         variance, mean = torch.var_mean(wide, (2, 3), correction=0)
         to_mean, to_variance = self.to_mean.to(mean.dtype), self.to_variance.to(mean.dtype)
-        centre = take(mean @ to_mean, 1, self.channel_group) * self.reference
+        centre = take(mean @ to_mean, 1, self.channel_group) * self.reference.to(mean.dtype)
         group_variance = (variance + (mean - centre).square()) @ to_variance
         group_variance = take(group_variance, 1, self.capsule_group)
         scale, shift = self.scale_and_shift(centre, group_variance, self.weight, self.bias)
@@ -143,6 +181,8 @@ class LayerNorm(CapsuleNorm):
     Shapes: (batch, channels, height, width) or (batch, channels) → the same.
     """
 
+    ranks = (2, 4)
+
     reference: Tensor
     to_mean: Tensor
 
@@ -154,7 +194,6 @@ class LayerNorm(CapsuleNorm):
         self.register_constant("to_mean", reference / total if total else reference)
 
     def normalise(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
         wide = widened(x)
         mean = scale_channels(wide, self.to_mean).sum(1, keepdim=True)
         centred = wide - scale_channels(mean.expand_as(wide), self.reference)
@@ -164,6 +203,22 @@ class LayerNorm(CapsuleNorm):
         if self.bias is not None:
             y = shift_channels(y, self.expanded(self.bias))
         return y.to(x.dtype)
+
+
+def has_no_values(x: Tensor) -> bool:
+    """Whether x is an empty batch, or images without pixels: there is nothing to take statistics of."""
+    return not is_traced(x) and x.numel() == 0
+
+
+def _require_orthogonal(layer: str, field_type: FieldType) -> None:
+    """TypeError where a capsule's length is not the same in all poses."""
+    for capsule, _ in field_type.blocks:
+        if not capsule.admits("norm"):
+            raise TypeError(
+                f"{layer} is not admissible for capsule `{capsule}`: its matrices are not orthogonal, so that a "
+                f"variance over its channels depends on the pose. Change to an orthogonal basis first, for instance "
+                f"with `ToIrreps`."
+            )
 
 
 def invariant_reference(invariants: InvariantPlan) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from typing import TypeVar
 
-from torch import fx, nn
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
 
 from steerable.nn.module import EquivariantModule
 
-__all__ = ["to_plain", "traced"]
+__all__ = ["plain_batch_norm", "to_plain", "traced"]
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
@@ -17,9 +18,9 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 def to_plain(module: nn.Module) -> nn.Module:
     """A copy in evaluation mode in which every layer of this library is replaced by torch's own.
 
-    Layers with a counterpart become it (Conv2d, BatchNorm2d, ReLU, AvgPool2d …); the others become a
-    ``torch.fx.GraphModule`` of torch operations. Modules of your own keep their class, with their children replaced.
-    The copy shares no memory with ``module``.
+    Layers with a counterpart become it (Conv2d, Linear, ReLU, AvgPool2d …); the others become a
+    ``torch.fx.GraphModule`` of torch operations, batch norms too, since they take images and pooled fields. Modules of
+    your own keep their class, with their children replaced. The copy shares no memory with ``module``.
 
     >>> from steerable import FieldType, dihedral
     >>> from steerable import nn as snn
@@ -44,10 +45,32 @@ def _with_plain_children(module: ModuleT) -> ModuleT:
 def traced(module: EquivariantModule) -> fx.GraphModule:
     """The operations of a layer's ``forward`` in evaluation mode, its own children made plain first."""
     clone = _with_plain_children(module).eval()
-    result = fx.GraphModule(clone, _Tracer().trace(clone), class_name=f"Plain{type(module).__name__}")
+    graph = _Tracer().trace(clone)
+    for node in graph.nodes:
+        node.type = None  # an annotation, here a string, which the module would be unable to pickle
+    result = fx.GraphModule(clone, graph, class_name=f"Plain{type(module).__name__}")
     result.graph.eliminate_dead_code()
     result.recompile()
     return result
+
+
+def plain_batch_norm(
+    name: str, mean: Tensor, variance: Tensor, weight: nn.Parameter | None, bias: nn.Parameter | None, eps: float
+) -> fx.GraphModule:
+    """``torch.nn.functional.batch_norm`` by these statistics, as a module.
+
+    It takes (batch, channels) and (batch, channels, height, width), where ``torch.nn`` has a class for each.
+    """
+    held, graph = nn.Module(), fx.Graph()
+    held.register_buffer("running_mean", mean)
+    held.register_buffer("running_var", variance)
+    held.register_parameter("weight", weight)
+    held.register_parameter("bias", bias)
+    x = graph.placeholder("x")
+    statistics = graph.get_attr("running_mean"), graph.get_attr("running_var")
+    affine = [None if p is None else graph.get_attr(name) for name, p in (("weight", weight), ("bias", bias))]
+    graph.output(graph.call_function(F.batch_norm, (x, *statistics, *affine, False, 0.0, eps)))
+    return fx.GraphModule(held, graph, class_name=name).eval()
 
 
 class _Tracer(fx.Tracer):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -15,7 +11,10 @@ from steerable.fields import FieldType
 from steerable.nn.channels import is_exported, is_vector, widened
 from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm, scaled_and_shifted
 from steerable.nn.kernels import HAS_TRITON
-from steerable.nn.norms import CapsuleNorm, invariant_reference
+from steerable.nn.norms import CapsuleNorm, has_no_values, invariant_reference
+from steerable.nn.plain import plain_batch_norm
+from steerable.nn.processes import moments_over_processes, several_processes
+from steerable.nn.torch_tools import KnownToTorch
 
 __all__ = ["BatchNorm2d", "InstanceNorm2d"]
 
@@ -26,7 +25,6 @@ class _StatisticsNorm(CapsuleNorm):
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
-    over_batch: bool
 
     projections: Tensor
     reference: Tensor
@@ -74,9 +72,10 @@ class _StatisticsNorm(CapsuleNorm):
             self.num_batches_tracked.zero_()
 
     def normalise(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4) if self.over_batch else (4,))
         if not self.training and self.running_mean is not None and self.running_var is not None:
             return self._normalise_by_running_statistics(x)
+        if has_no_values(x) and not self.synchronises:
+            return self.without_values(x)
         y, centre, variance, count = self.normalise_by_batch(x)
         if self.training and self.running_mean is not None:
             self._track(centre.detach(), variance.detach(), count)
@@ -85,32 +84,39 @@ class _StatisticsNorm(CapsuleNorm):
     def _normalise_by_running_statistics(self, x: Tensor) -> Tensor:
         if self.running_mean is None or self.running_var is None:
             raise RuntimeError("only a norm with running statistics can use them")
-        weight = None if self.weight is None else self.segments.spread(self.weight.unsqueeze(0)).squeeze(0)
+        weight = None if self.weight is None else self._on_channels(self.weight)
         bias = None if self.bias is None else self.expanded(self.bias)
-        variance = self.segments.spread(self.running_var.unsqueeze(0)).squeeze(0)
+        variance = self._on_channels(self.running_var)
         return F.batch_norm(x, self.running_mean, variance, weight, bias, False, 0.0, self.eps)
+
+    def _on_channels(self, numbers: Tensor) -> Tensor:
+        """(capsules,) → (channels,)."""
+        return self.segments.spread(numbers.unsqueeze(0)).squeeze(0)
+
+    @property
+    def synchronises(self) -> bool:
+        """Whether statistics are taken over several processes now."""
+        return False
 
     def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
         """y, then centre (rows, channels), variance (rows, capsules), and the number of values per channel."""
-        count = self.values_per_channel(x)
         wide = widened(x)
-        dims = [0] if is_vector(x) else [0, 2, 3] if self.over_batch else [2, 3]
-        variance, mean = torch.var_mean(wide, dims, correction=0)
-        total: Tensor | int = count
-        if self.over_batch:
-            mean, variance, total = self.synchronise(mean.unsqueeze(0), variance.unsqueeze(0), count)
+        mean, variance, count = self.moments(wide)
         centre, capsule_variance = self.capsule_statistics(mean, variance)
         scale, shift = self.scale_and_shift(centre, capsule_variance, self.weight, self.bias)
         if not is_vector(x):
             scale, shift = scale[..., None, None], shift[..., None, None]
-        return (wide * scale + shift).to(x.dtype), centre, capsule_variance, total
+        return (wide * scale + shift).to(x.dtype), centre, capsule_variance, count
 
-    def values_per_channel(self, x: Tensor) -> int:
+    def moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | int]:
+        """Mean and variance of channels, each (rows, channels), and the number of values that each is taken over."""
+        raise TypeError(f"{type(self).__name__} is a base class; use BatchNorm2d or InstanceNorm2d.")
+
+    def values_per_channel(self, x: Tensor, *, over_batch: bool) -> int:
         """Over how many values a mean is taken, in training; one alone is refused."""
         if not self.training:
             return 0
-        shape = (x.shape[0], *x.shape[2:]) if self.over_batch else x.shape[2:]
-        count: int = math.prod(shape)
+        count = x.numel() // (x.shape[1] if over_batch else x.shape[0] * x.shape[1])
         if count == 1:
             raise ValueError(
                 f"{type(self).__name__} needs more than one value per channel when training, got a tensor of shape "
@@ -124,8 +130,18 @@ class _StatisticsNorm(CapsuleNorm):
         spread = self.segments.sum_statistics(variance + (mean - centre).square())
         return centre, spread / self.capsule_dims.to(spread.dtype)
 
-    def synchronise(self, mean: Tensor, variance: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor | int]:
-        return mean, variance, count
+    def plain(self) -> nn.Module:
+        """The layer in evaluation mode: one call of torch's ``batch_norm``, which takes pooled fields and images alike.
+
+        The numbers of a capsule stand on each of its channels. Without running statistics it is traced like any layer.
+        """
+        if self.running_mean is None or self.running_var is None:
+            return super().plain()
+        with torch.no_grad():
+            statistics = self.running_mean.clone(), self._on_channels(self.running_var).clone()
+            weight = None if self.weight is None else nn.Parameter(self._on_channels(self.weight).clone())
+            bias = None if self.bias is None else nn.Parameter(self.expanded(self.bias).clone())
+        return plain_batch_norm(f"Plain{type(self).__name__}", *statistics, weight, bias, self.eps)
 
     def _project(self, mean: Tensor) -> Tensor:
         """The invariant part of (rows, channels) means."""
@@ -144,17 +160,21 @@ class _StatisticsNorm(CapsuleNorm):
     def _track(self, centre: Tensor, variance: Tensor, count: Tensor | int) -> None:
         if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
             return
-        self.num_batches_tracked.add_(1)
+        # Over several processes only the device knows the count, and it may be too small for a variance.
+        enough = (count > 1).squeeze(0) if isinstance(count, Tensor) else True
+        self.num_batches_tracked.add_(enough)
         values = self.capsule_dims.to(variance.dtype) * count  # in float16 this would overflow
         # A mean that is zero by symmetry costs no degree of freedom.
-        unbiased = values / (values - self.capsule_means.to(variance.dtype))
+        unbiased = values / (values - self.capsule_means.to(variance.dtype)).clamp(min=1)
         new_mean = centre.mean(0).to(self.running_mean.dtype)
         new_variance = (variance.mean(0) * unbiased).to(self.running_var.dtype)
         weight: Tensor | float
         if self.momentum is None:  # cumulative average
-            weight = self.num_batches_tracked.to(new_mean.dtype).reciprocal()
+            weight = self.num_batches_tracked.clamp(min=1).to(new_mean.dtype).reciprocal()
         else:
             weight = self.momentum
+        if isinstance(enough, Tensor):
+            weight = enough.to(new_mean.dtype) * weight
         self.running_mean.lerp_(new_mean, weight)
         self.running_var.lerp_(new_variance, weight)
 
@@ -167,21 +187,7 @@ def _compiled() -> bool:
     return torch.compiler.is_compiling() and not is_exported()
 
 
-class _SumOverProcesses(torch.autograd.Function):
-    """Σ over the processes of ``torch.distributed``; so is its gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        total = x.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        return _SumOverProcesses.apply(gradients[0])  # type: ignore[no-any-return]
-
-
-class BatchNorm2d(_StatisticsNorm):
+class BatchNorm2d(_StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scale for each capsule
     """y = γ (x - μ) / √(σ² + ε) + β, with μ and σ² of each capsule over the batch and all pixels.
 
     Shapes: (batch, channels, height, width) or (batch, channels) → the same.
@@ -190,10 +196,15 @@ class BatchNorm2d(_StatisticsNorm):
         field_type: the type, which stays the same; its capsules must be orthogonal.
         eps, momentum, affine, track_running_stats: as for ``torch.nn.BatchNorm2d``; ``momentum=None`` averages over all
             batches so far.
-        sync: in training, take the statistics over all processes of ``torch.distributed``.
+        sync: in training, take the statistics over all processes of ``torch.distributed``;
+            :func:`convert_sync_batchnorm` sets it in a whole network.
+
+    An empty batch gives an empty batch and leaves the running statistics as they are. With ``sync`` so does a step in
+    which all processes together have fewer than two values per channel; a process may have one or none.
+    ``torch.optim.swa_utils.update_bn`` renews the running statistics, as it does those of torch's batch norms.
     """
 
-    over_batch = True
+    ranks = (2, 4)
 
     first_channel: Tensor
     bias_index: Tensor
@@ -222,7 +233,7 @@ class BatchNorm2d(_StatisticsNorm):
     def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
         if self.synchronises:
             return super().normalise_by_batch(x)
-        count = self.values_per_channel(x)
+        count = self.values_per_channel(x, over_batch=True)
         has_kernel = HAS_TRITON and self.one_direction and self.reference.is_cuda
         if can_fuse(x, has_kernel):
             by_hand = (self._affine, self._gradients) if self.one_direction else None
@@ -238,7 +249,7 @@ class BatchNorm2d(_StatisticsNorm):
         if not (has_kernel and _compiled()) or self.running_mean is None or self.running_var is None:
             return super()._normalise_by_running_statistics(x)
         # A compiler would look up each capsule's numbers anew for every pixel. The kernel stands between.
-        variance = self.segments.spread(self.running_var.unsqueeze(0)).squeeze(0)
+        variance = self._on_channels(self.running_var)
         moments = widened(self.running_mean), widened(variance)
         scale, shift, *_ = self._affine_by_kernel(*moments, self.weight, self.bias, project=False)
         return scaled_and_shifted(x, scale, shift)
@@ -303,41 +314,10 @@ class BatchNorm2d(_StatisticsNorm):
 
     @property
     def synchronises(self) -> bool:
-        """Whether statistics are taken over several processes now."""
-        return self.sync and self.training and dist.is_available() and dist.is_initialized()
+        return self.sync and self.training and several_processes()
 
-    def synchronise(self, mean: Tensor, variance: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor | int]:
-        if not self.synchronises:
-            return mean, variance, count
-        n = torch.full((1, 1), float(count), dtype=mean.dtype, device=mean.device)
-        sums = _SumOverProcesses.apply(torch.cat([n * mean, n], dim=1))
-        total = sums[:, -1:]
-        whole = sums[:, :-1] / total
-        # The mean first: E[x²] - E[x]² would cancel where the mean is large.
-        spread = _SumOverProcesses.apply(n * (variance + (mean - whole).square())) / total
-        return whole, spread, total.squeeze(0)
-
-    def plain(self) -> nn.Module:
-        """A ``torch.nn.BatchNorm2d`` in evaluation mode with the same statistics on every channel of a capsule."""
-        return super().plain() if self.running_mean is None else self._with_statistics(nn.BatchNorm2d)
-
-    def plain_vector(self) -> nn.Module:
-        """The same for pooled fields, (batch, channels): a ``torch.nn.BatchNorm1d``."""
-        return super().plain() if self.running_mean is None else self._with_statistics(nn.BatchNorm1d)
-
-    @torch.no_grad()
-    def _with_statistics(self, kind: type[nn.BatchNorm1d] | type[nn.BatchNorm2d]) -> nn.Module:
-        if self.running_mean is None or self.running_var is None:
-            raise RuntimeError("only a norm with running statistics has a plain counterpart")
-        like = self.running_mean
-        norm = kind(self.in_type.channels, self.eps, device=like.device, dtype=like.dtype)
-        variance = self.segments.spread(self.running_var.unsqueeze(0)).squeeze(0)
-        norm.running_mean, norm.running_var = like.clone(), variance.clone()
-        if self.weight is not None:
-            norm.weight.copy_(self.segments.spread(self.weight.unsqueeze(0)).squeeze(0))
-        if self.bias is not None:
-            norm.bias.copy_(self.expanded(self.bias))
-        return norm.eval()
+    def moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | int]:
+        return moments_over_processes(x)
 
 
 class InstanceNorm2d(_StatisticsNorm):
@@ -345,8 +325,6 @@ class InstanceNorm2d(_StatisticsNorm):
 
     Shapes: (batch, channels, height, width) → the same. Defaults are those of ``torch.nn.InstanceNorm2d``.
     """
-
-    over_batch = False
 
     def __init__(
         self,
@@ -357,3 +335,7 @@ class InstanceNorm2d(_StatisticsNorm):
         track_running_stats: bool = False,
     ) -> None:
         super().__init__(field_type, eps, momentum, affine, track_running_stats)
+
+    def moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | int]:
+        variance, mean = torch.var_mean(x, (2, 3), correction=0)
+        return mean, variance, self.values_per_channel(x, over_batch=False)
