@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steerable.errors import did_you_mean, listing
+from steerable.metrics import TOLERANCE, is_orthogonal, snap
 
 if TYPE_CHECKING:
     from steerable.capsules import Capsule
@@ -61,6 +62,7 @@ class FiniteGroup:
         if action is not None:
             self.action = np.array(action, dtype=np.float64)
             _check_action(self)
+            self.action = snap(self.action)
             self.action.setflags(write=False)
         self.table.setflags(write=False)
 
@@ -440,11 +442,10 @@ def _check_action(group: FiniteGroup) -> None:
     if action is None or action.ndim != 3 or action.shape[0] != group.order or action.shape[1] != action.shape[2]:
         shape = None if action is None else action.shape
         raise ValueError(f"an action has shape ({group.order}, k, k), one matrix per element; got {shape}.")
-    k = action.shape[1]
-    if not np.allclose(action @ action.transpose(0, 2, 1), np.eye(k), atol=1e-9):
+    if not is_orthogonal(action):
         raise ValueError("a group moves the plane or space by rotations and reflections: its matrices are orthogonal.")
-    for s in [group.index(g) for g in group.generators]:
-        wrong = np.abs(action @ action[s] - action[group.table[:, s]]).max(axis=(1, 2)) > 1e-9
+    for s in [group.identity_index, *group.indices(group.generators)]:
+        wrong = np.abs(action @ action[s] - action[group.table[:, s]]).max(axis=(1, 2)) > TOLERANCE
         if wrong.any():
             g = int(np.argmax(wrong))
             raise ValueError(
