@@ -25,11 +25,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TypeVar
 
 from mutations import Mutation, mutations
 
@@ -37,18 +38,23 @@ ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = (".git", ".venv", "out", "site", "__pycache__", ".*_cache", "*.egg-info", "node_modules")
 FASTEST_TIMEOUT = 60.0
 
+T = TypeVar("T")
 Stage = tuple[str, ...]
 """The arguments of one call of pytest."""
 
 CONFORMANCE = "tests/nn/test_conformance.py"
+EVERY_LAYER = "commutes and float64 or to_plain"  # for what is no layer itself
 FEW_GROUPS = "not (C1 or C2 or D1)"  # D4 and C4 meet every kind of capsule
 # Tests that go with a file besides those that bear its name; the longest beginning of its path counts.
 NEAR: dict[str, tuple[str, ...]] = {
     "type_rules": ("tests/test_type_checking.py", "tests/test_conversion.py"),
     "type_checking": ("tests/test_conversion.py",),
     "filters": ("tests/test_fields.py", "tests/test_shared_actions.py", "tests/test_scales.py"),
-    "nn/": ("tests/nn/test_plumbing.py", "tests/nn/test_containers.py"),
     "nn/bank_tables": ("tests/nn/test_conv.py",),
+    "nn/channels": ("tests/nn/test_plumbing.py", "tests/nn/test_activations.py"),
+    "nn/module": ("tests/nn/test_plumbing.py", "tests/nn/test_containers.py"),
+    "nn/plain": ("tests/nn/test_plumbing.py", "tests/nn/test_pooling.py"),
+    "nn/segments": ("tests/nn/test_pooling.py", "tests/nn/test_norms.py"),
     "nn/backends": ("tests/nn/test_backends_alike.py", "tests/nn/test_fourier_choice.py"),
     "nn/expansion": ("tests/nn/test_conv.py", "tests/nn/test_init.py", "tests/nn/test_bank_tables.py"),
     "nn/filter_bank": ("tests/nn/test_conv.py", "tests/nn/test_bank_tables.py"),
@@ -69,6 +75,11 @@ NEAR: dict[str, tuple[str, ...]] = {
 }
 
 
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 @dataclass(frozen=True)
 class Verdict:
     mutation: Mutation
@@ -86,20 +97,23 @@ def default_modules(root: Path) -> list[Path]:
 
 def stages(root: Path, module: Path) -> list[Stage]:
     """The calls of pytest for a module: tests of its name, those of ``NEAR``, the conformance suite on its layers."""
-    inside = "/".join(module.with_suffix("").parts[2:])
-    own = sorted(str(p.relative_to(root)) for p in (root / "tests").rglob(f"test_{module.stem}.py"))
+    package = module.with_suffix("").parts[2:]  # without src and the library's name
+    inside = "/".join(package)
+    tests = Path("tests", *package[:-1][:1], f"test_{module.stem}.py")
+    own = [str(tests)] if (root / tests).exists() else []
     beginning = max((b for b in NEAR if inside.startswith(b)), key=len, default="")
     near = [test for test in NEAR.get(beginning, ()) if test not in own and (root / test).exists()]
     found: list[Stage] = [(test,) for test in (*own, *near)]
     if inside.startswith("nn/") and (root / CONFORMANCE).exists():
-        found.append((CONFORMANCE, "-k", f"({_layers(root / module) or 'D4'}) and {FEW_GROUPS}"))
+        found.append((CONFORMANCE, "-k", f"({_layers(root, module) or EVERY_LAYER}) and {FEW_GROUPS}"))
     return found or [("tests",)]
 
 
-def _layers(path: Path) -> str:
-    """The public classes of a file, as an expression for ``pytest -k``."""
-    classes = [node.name for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.ClassDef)]
-    return " or ".join(name for name in classes if not name.startswith("_"))
+def _layers(root: Path, module: Path) -> str:
+    """The layers of a file that have a case in the conformance suite, as an expression for ``pytest -k``."""
+    cases = (root / CONFORMANCE).with_name("cases.py").read_text("utf-8")
+    classes = [node.name for node in ast.parse((root / module).read_bytes()).body if isinstance(node, ast.ClassDef)]
+    return " or ".join(name for name in classes if f"snn.{name}" in cases)
 
 
 class Workshop:
@@ -160,42 +174,43 @@ def check_copy(workshop: Workshop, module: Path) -> None:
         raise SystemExit(f"{name} is not imported from the copy in {workshop.folder}: {output.strip() or 'no output'}")
 
 
-def measure(workshop: Workshop, needed: Iterable[Stage], say: Callable[[str], None]) -> dict[Stage, float]:
-    """The timeout of each stage, five times what it takes without a fault; SystemExit where one fails already."""
-    timeouts = {}
-    for stage in dict.fromkeys(needed):
-        begun = time.monotonic()
-        status, output = workshop.test(stage, 3600)
-        if status != 0:
-            raise SystemExit(f"pytest {' '.join(stage)} fails without a fault (status {status}):\n{output[-3000:]}")
-        seconds = time.monotonic() - begun
-        say(f"{seconds:6.1f} s  without a fault: {' '.join(stage)}")
-        timeouts[stage] = max(FASTEST_TIMEOUT, 5 * seconds)
-    return timeouts
+def timeout_of(workshop: Workshop, stage: Stage) -> float:
+    """Five times what a stage takes without a fault; SystemExit where it fails already."""
+    begun = time.monotonic()
+    status, output = workshop.test(stage, 3600)
+    if status != 0:
+        raise SystemExit(f"pytest {' '.join(stage)} fails without a fault (status {status}):\n{output[-3000:]}")
+    seconds = time.monotonic() - begun
+    say(f"{seconds:6.1f} s  without a fault: {' '.join(stage)}")
+    return max(FASTEST_TIMEOUT, 5 * seconds)
 
 
-def run_all(
-    root: Path, chosen: Sequence[Mutation], plans: dict[Path, list[Stage]], jobs: int, say: Callable[[str], None]
-) -> list[Verdict]:
-    with tempfile.TemporaryDirectory(prefix="mutate-") as scratch:
-        workshops: SimpleQueue[Workshop] = SimpleQueue()
-        first = Workshop(root, Path(scratch).resolve() / "0")
-        check_copy(first, chosen[0].path)
-        timeouts = measure(first, (stage for m in chosen for stage in plans[m.path]), say)
-        for workshop in (first, *(Workshop(root, first.folder.with_name(str(k))) for k in range(1, jobs))):
-            workshops.put(workshop)
+def run_all(root: Path, chosen: Sequence[Mutation], plans: dict[Path, list[Stage]], jobs: int) -> list[Verdict]:
+    """What becomes of each fault, in copies of the tree that are removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="mutate-") as scratch, ThreadPoolExecutor(jobs) as pool:
+        folder = Path(scratch).resolve()
+        copies = [Workshop(root, folder / str(k)) for k in range(jobs)]
+        check_copy(copies[0], chosen[0].path)
+        free: SimpleQueue[Workshop] = SimpleQueue()
+        for workshop in copies:
+            free.put(workshop)
+
+        def in_a_copy(work: Callable[[Workshop], T]) -> T:
+            workshop = free.get()
+            try:
+                return work(workshop)
+            finally:
+                free.put(workshop)
 
         def judged(mutation: Mutation) -> Verdict:
-            workshop = workshops.get()
-            try:
-                verdict = workshop.judge(mutation, plans[mutation.path], timeouts)
-            finally:
-                workshops.put(workshop)
+            verdict = in_a_copy(lambda workshop: workshop.judge(mutation, plans[mutation.path], timeouts))
             say(f"{verdict.seconds:6.1f} s  {verdict.outcome:<8}  {mutation.path}:{mutation.line}  {mutation.kind}")
             return verdict
 
-        with ThreadPoolExecutor(jobs) as pool:
-            return list(pool.map(judged, chosen))
+        needed = list(dict.fromkeys(stage for mutation in chosen for stage in plans[mutation.path]))
+        measured = pool.map(lambda stage: in_a_copy(lambda workshop: timeout_of(workshop, stage)), needed)
+        timeouts = dict(zip(needed, measured, strict=True))
+        return list(pool.map(judged, chosen))
 
 
 # ---------------------------------------------------------------- what is run, what is recorded
@@ -250,11 +265,6 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-def say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
 def main(given: Sequence[str] | None = None) -> int:
     """0 when no fault survived, else 1."""
     options = arguments(given)
@@ -278,7 +288,7 @@ def main(given: Sequence[str] | None = None) -> int:
     if not chosen:
         raise SystemExit("there is nothing to change in these files.")
     plans = {m: [tuple(options.tests)] if options.tests else stages(root, m) for m in {c.path for c in chosen}}
-    verdicts = run_all(root, chosen, plans, options.jobs, say)
+    verdicts = run_all(root, chosen, plans, options.jobs)
     survivors = [verdict for verdict in verdicts if verdict.outcome == "survived"]
     for verdict in survivors:
         say(f"\nsurvived: {verdict.mutation.kind}\n{verdict.mutation.diff(sources[verdict.mutation.path])}")
