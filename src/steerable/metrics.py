@@ -67,7 +67,7 @@ def generator_scales(matrices: FloatArray) -> FloatArray:
     """
     sizes = np.abs(matrices).max(axis=0) * (1 - np.eye(matrices.shape[1]))
     scales = np.ones(len(sizes))
-    for _ in range(100):
+    for _ in range(100 * len(sizes)):
         own = sizes * scales[:, None] / scales
         row, column = own.max(axis=1, initial=0), own.max(axis=0, initial=0)
         j = int(np.argmax(np.abs(_half_ratio(column, row))))

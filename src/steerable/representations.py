@@ -51,7 +51,7 @@ class Monomial:
         nonzero = np.abs(in_own_units(matrices)) > TOLERANCE
         if not ((nonzero.sum(axis=1) == 1).all() and (nonzero.sum(axis=2) == 1).all()):
             return None
-        image = nonzero.argmax(axis=1)
+        image = nonzero.argmax(axis=1) if nonzero.size else np.zeros(nonzero.shape[:2], dtype=np.intp)
         scale = np.take_along_axis(matrices, image[:, None, :], axis=1)[:, 0, :]
         signs = np.sign(scale)
         return Monomial(image, np.where(np.abs(scale - signs) < TOLERANCE, signs, scale))
@@ -452,10 +452,10 @@ def _check_homomorphism(group: FiniteGroup, dense: FloatArray) -> None:
             "representation maps the one to the other."
         )
     metric = invariant_metric(dense)
+    if metric is None:
+        _raise_too_inexact(group)
+    rho = metric.orthogonal
     for s in group.indices(group.generators):
-        if metric is None:
-            _raise_too_inexact(group)
-        rho = metric.orthogonal
         error = np.abs(rho @ rho[s] - rho[group.table[:, s]]).max(axis=(1, 2), initial=0)
         if error.max() > min(metric.tolerance, _LARGEST_ERROR):
             if error.max() <= metric.tolerance:
