@@ -34,6 +34,11 @@ def _sl23() -> st.FiniteGroup:
     return st.group_from_permutations({"a": moved(1, 1, 0, 1), "b": moved(1, 0, 1, 1)}, name="SL(2,3)")
 
 
+def _through(group: st.FiniteGroup, target: st.FiniteGroup) -> st.FiniteGroup:
+    """The group acting through the first homomorphism onto another one."""
+    return group.acting_through(next(phi for phi in st.homomorphisms(group, target) if phi.is_surjective))
+
+
 _BUILDERS = {
     **{f"C{n}": lambda n=n: st.cyclic(n) for n in range(1, 13)},
     **{f"D{n}": lambda n=n: st.dihedral(n) for n in (*range(1, 9), 64)},
@@ -50,14 +55,24 @@ _BUILDERS = {
     "S3xC3": lambda: st.dihedral(3).direct_product(st.cyclic(3)),
     "Q8xC3": lambda: _quaternion().direct_product(st.cyclic(3)),
     "SL(2,3)": _sl23,
+    # Actions in which several elements move the plane alike.
+    "C2xD4|D4": lambda: st.cyclic(2).direct_product(st.dihedral(4), acting="second"),
+    "C4xC2|C4": lambda: st.cyclic(4).direct_product(st.cyclic(2), acting="first"),
+    "D4|D2": lambda: _through(st.dihedral(4), st.dihedral(2)),
+    "C4|C1": lambda: _through(st.cyclic(4), st.trivial()),
+    "Q8|D2": lambda: _through(_quaternion(), st.dihedral(2)),
+    "C2xO|O": lambda: st.cyclic(2).direct_product(st.octahedral(), acting="second"),
     "C7:C3": lambda: st.group_from_permutations([[1, 2, 3, 4, 5, 6, 0], [0, 2, 4, 6, 1, 3, 5]], name="C7:C3"),
 }
 
 ALL_GROUPS = tuple(_BUILDERS)
 # Enough to meet every Schur type, abelian and not, with and without an action, where a law costs more.
 SMALL_GROUPS = tuple(
-    name for name in _BUILDERS if name not in ("D64", "A5", "S5", "I_h", "O_h", "Q8xC3", "C9", "C10", "C11", "D7", "D8")
+    name
+    for name in _BUILDERS
+    if name not in ("D64", "A5", "S5", "I_h", "O_h", "Q8xC3", "C9", "C10", "C11", "D7", "D8", "C2xO|O")
 )
+NOT_FAITHFUL = tuple(name for name in _BUILDERS if "|" in name)
 ODD_TYPES = ("C4", "C5", "Q8", "A4", "Q8xC3", "SL(2,3)", "C7:C3")  # with complex and quaternionic irreps
 
 

@@ -52,6 +52,12 @@ def test_a_patch_moves_as_numpy_turns_an_image(name: str, size: int) -> None:
         assert np.array_equal((patch(element) @ image.ravel()).reshape(image.shape), _moved(g, element, image))
 
 
+def test_patches_say_their_size() -> None:
+    assert str(st.pixel_patch(D4, 3)) == "3×3 patch"
+    assert str(st.pixel_patch(st.cyclic(2), (2, 5))) == "2×5 patch"
+    assert str(st.pixel_patch(st.octahedral(), 2)) == "2×2×2 patch"
+
+
 @pytest.mark.parametrize("shape", [(1, 3), (2, 3), (4, 2), (5, 3)])
 @pytest.mark.parametrize("name", ["C1", "C2", "D1", "D2"])
 def test_rectangles_for_half_turns_and_mirrors(name: str, shape: tuple[int, int]) -> None:
@@ -174,7 +180,11 @@ def test_remembered_by_content() -> None:
         (lambda: st.pixel_patch(st.cyclic(3), 3), "`r` of C3 does not map the 3×3 pixel grid onto itself.*restrict to"),
         (lambda: st.pixel_patch(D4, (2, 3)), "`r` of D4 does not map the 2×3 pixel grid onto itself"),
         (lambda: st.pixel_patch(group("I_h"), 3), "of I_h does not map the 3×3×3 pixel grid"),
-        (lambda: st.pixel_patch(D4, (3, 3, 3)), r"D4 acts on 2 dimensions; a patch has 2 extents, got \(3, 3, 3\)"),
+        (lambda: st.pixel_patch(D4, (3, 3, 3)), r"D4 acts on 2 dimensions; a patch has 2 extents, got \(3, 3, 3\)\.$"),
+        (
+            lambda: st.pixel_patch(st.octahedral(), (3, 3)),
+            r"O acts on 3 dimensions; a patch has 3 extents, got \(3, 3\)\. Layers for images take groups of the plane",
+        ),
         (lambda: st.pixel_patch(D4, 0), r"at least one tap along each axis, got \(0, 0\)"),
         (lambda: st.kernel_basis(D4.regular, D4.regular, -1), "at least one tap"),
     ],

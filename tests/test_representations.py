@@ -169,6 +169,11 @@ def test_from_permutations() -> None:
     assert rho == st.Representation.from_permutations(st.cyclic(3), list(images.values()))
 
 
+def test_matrices_without_rows_are_the_empty_sum() -> None:
+    assert st.Representation(D4, np.zeros((8, 0, 0))) == 0 * E
+    assert (0 * E).change_basis(np.zeros((0, 0))) == 0 * E
+
+
 def test_generators_are_enough() -> None:
     given = {g: E(g) for g in ("r", "m")}
     assert st.Representation(D4, given) == E

@@ -14,8 +14,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from steerable.generation import group_from_matrices, snap
+from steerable.generation import group_from_matrices
 from steerable.groups import FiniteGroup
+from steerable.metrics import snap
 
 __all__ = ["cyclic", "dihedral", "group_named", "octahedral", "planar_matrix", "trivial"]
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from steerable.characters import inner_product, whole_number
 from steerable.errors import expect
 from steerable.groups import FiniteGroup, IntArray
-from steerable.intertwiners import SparseBasis, orthonormalised, solve_dense, solve_monomial
+from steerable.intertwiners import SparseBasis, entry_scales, orthonormalised, solve_dense, solve_monomial
+from steerable.metrics import is_orthogonal
 from steerable.representations import Monomial, Representation
 
 __all__ = ["kernel_basis", "patch_size", "pixel_patch", "sparse_kernel_basis", "tap_coordinates"]
@@ -153,9 +154,8 @@ def _kernel_basis(rho_in: Representation, rho_out: Representation, shape: tuple[
         basis = _concatenated([_monomial_orbit(rho_in.monomial, rho_out.monomial, o, taps) for o in orbits], full_shape)
     else:
         dense = np.concatenate([_dense_orbit(rho_in.matrices, rho_out.matrices, o, taps) for o in orbits])
-        basis = SparseBasis.of(dense.reshape(len(dense), *full_shape))
-    if not (rho_in.is_orthogonal and rho_out.is_orthogonal):  # carrying a value along its orbit changed its length
-        basis = SparseBasis.of(orthonormalised(basis.dense()))
+        scales = entry_scales(rho_in.matrices, rho_out.matrices).reshape(rho_out.dim, rho_in.dim, *(1,) * len(shape))
+        basis = SparseBasis.of(dense.reshape(len(dense), *full_shape), scales)
     patch_character = (_tap_images(rho_in.group, shape) == np.arange(taps)).sum(axis=1)
     expected = whole_number(inner_product(patch_character * rho_in.character, rho_out.character))
     if basis.count != expected:
@@ -173,10 +173,12 @@ def _monomial_orbit(rho_in: Monomial, rho_out: Monomial, orbit: _Orbit, taps: in
     row, column = np.divmod(first.position, columns)
     h = orbit.carriers[:, None]
     moved_row, moved_column = rho_out.image[h, row], rho_in.image[h, column]
-    value = first.value * rho_out.scale[h, row] / rho_in.scale[h, column] / math.sqrt(len(orbit.taps))
+    value = (first.value * rho_out.scale[h, row] / rho_in.scale[h, column]).ravel()
     position = (moved_row * columns + moved_column) * taps + orbit.taps[:, None]
-    number = np.broadcast_to(first.number, position.shape)
-    return SparseBasis(first.count, (), number.ravel(), position.ravel(), value.ravel())
+    number = np.broadcast_to(first.number, position.shape).ravel()
+    # Kernels have no entry in common; only their lengths have to be made 1.
+    length = np.sqrt(np.bincount(number, weights=value**2, minlength=first.count))
+    return SparseBasis(first.count, (), number, position.ravel(), value / length[number])
 
 
 def _dense_orbit(rho_in: FloatArray, rho_out: FloatArray, orbit: _Orbit, taps: int) -> FloatArray:
@@ -185,7 +187,9 @@ def _dense_orbit(rho_in: FloatArray, rho_out: FloatArray, orbit: _Orbit, taps: i
     kernels = np.zeros((*first.shape, taps))
     for tap, h in zip(orbit.taps, orbit.carriers, strict=True):
         kernels[..., tap] = rho_out[h] @ first @ np.linalg.inv(rho_in[h])
-    return kernels / math.sqrt(len(orbit.taps))
+    if is_orthogonal(rho_in) and is_orthogonal(rho_out):
+        return kernels / math.sqrt(len(orbit.taps))
+    return orthonormalised(kernels)  # carrying a value along its orbit changed its length
 
 
 def _concatenated(parts: Sequence[SparseBasis], shape: tuple[int, ...]) -> SparseBasis:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steerable.groups import FiniteGroup, IntArray
+from steerable.metrics import generator_scales, in_own_units, is_orthogonal
 
 __all__ = ["group_from_matrices", "group_from_permutations"]
 
@@ -68,20 +69,21 @@ def group_from_matrices(
     for key, m in matrices.items():
         if not np.isfinite(m).all() or abs(np.linalg.det(m)) < 1e-9:
             raise ValueError(f"generator `{key}` is not an invertible matrix with finite entries.")
-    identity = np.eye(first[0])
-    names, table, elements = _generate(
-        matrices, identity, lambda a, b: a @ b, lambda m: (np.round(m, 6) + 0.0).tobytes(), max_order
-    )
+        if abs(abs(np.linalg.det(m)) - 1) > 1e-3:
+            raise ValueError(
+                f"generator `{key}` has the determinant {np.linalg.det(m):.3g}, so that no power of it is the "
+                "identity; that of a matrix in a finite group is 1 or -1."
+            )
+    scales = generator_scales(np.stack(list(matrices.values())))
+
+    def key_of(m: NDArray[np.float64]) -> bytes:
+        """The same for matrices that differ by rounding errors, whatever the units of the basis vectors."""
+        return (np.round(in_own_units(m, scales), 6) + 0.0).tobytes()
+
+    names, table, elements = _generate(matrices, np.eye(first[0]), lambda a, b: a @ b, key_of, max_order)
     stacked = np.stack(elements)
-    orthogonal = np.allclose(stacked @ stacked.transpose(0, 2, 1), identity, atol=1e-9)
-    moves = orthogonal and first[0] in (2, 3)
-    return FiniteGroup(names, table, action=snap(stacked) if moves else None, name=name)
-
-
-def snap(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Entries within rounding error of 0, ±1/2 and ±1 made exact, so that pixel grids are moved exactly."""
-    halves = np.round(values * 2) / 2
-    return np.where(np.abs(values - halves) < 1e-12, halves, values) + 0.0
+    moves = first[0] in (2, 3) and is_orthogonal(stacked)
+    return FiniteGroup(names, table, action=stacked if moves else None, name=name)
 
 
 def _named(generators: Mapping[str, T] | Sequence[T]) -> dict[str, T]:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steerable.errors import did_you_mean, listing
+from steerable.metrics import TOLERANCE, is_orthogonal, snap
 
 if TYPE_CHECKING:
     from steerable.capsules import Capsule
+    from steerable.homomorphisms import Homomorphism
     from steerable.irreps import Irrep
     from steerable.representations import Representation
 
@@ -36,6 +38,7 @@ class FiniteGroup:
         table: (order, order) integers; ``table[a, b]`` is the index of the product ab (a after b).
         action: (order, k, k) orthogonal matrices that say how each element moves the plane (k = 2; x to the right,
             y up) or space (k = 3), or None for an abstract group. It obeys ``action[ab] = action[a] @ action[b]``.
+            Several elements may move it alike.
         name: what the group is called in messages.
 
     >>> from steerable import dihedral
@@ -61,6 +64,7 @@ class FiniteGroup:
         if action is not None:
             self.action = np.array(action, dtype=np.float64)
             _check_action(self)
+            self.action = snap(self.action)
             self.action.setflags(write=False)
         self.table.setflags(write=False)
 
@@ -127,6 +131,14 @@ class FiniteGroup:
     @property
     def is_abelian(self) -> bool:
         return bool((self.table == self.table.T).all())
+
+    @cached_property
+    def acts_faithfully(self) -> bool:
+        """Whether no element but the identity leaves every point of the plane or space where it is."""
+        if self.action is None:
+            return False
+        moved = np.abs(self.action - np.eye(self.action.shape[1])).max(axis=(1, 2)) > TOLERANCE
+        return int(moved.sum()) == self.order - 1
 
     # ---------------------------------------------------------------- structure
 
@@ -217,13 +229,63 @@ class FiniteGroup:
         h = self.index(by)
         return self._names(np.sort(self.table[self.table[h, self._checked_subgroup(subgroup)], self.inverses[h]]))
 
-    def direct_product(self, other: FiniteGroup, *, name: str | None = None) -> FiniteGroup:
-        """Pairs (a, b) with (a, b)(c, d) = (ac, bd); an abstract group, since a product has no one way to act."""
+    def direct_product(
+        self, other: FiniteGroup, *, acting: Literal["first", "second"] | None = None, name: str | None = None
+    ) -> FiniteGroup:
+        """Pairs (a, b) with (a, b)(c, d) = (ac, bd).
+
+        Args:
+            other: the group of the second elements.
+            acting: the factor that moves the plane or space; the other one leaves every pixel where it is and acts
+                on channels alone. By default the product is abstract, since a product has no one way to act.
+            name: what the product is called; by default after its factors.
+
+        Contrast inversion beside rotations and reflections; an image of type ``sign`` changes its sign:
+
+        >>> from steerable import Representation, cyclic, dihedral
+        >>> G = cyclic(2).direct_product(dihedral(4), acting="second")
+        >>> sign = Representation(G, {"(r,e)": [[-1]], "(e,r)": [[1]], "(e,m)": [[1]]}, name="sign")
+        """
+        if acting not in (None, "first", "second"):
+            raise ValueError(f"acting is 'first', 'second' or None, the factor that moves the plane; got {acting!r}.")
         pairs = [(a, b) for a in self.elements for b in other.elements]
         names = ["e" if (a, b) == (self.identity, other.identity) else f"({a},{b})" for a, b in pairs]
         table = self.table[:, None, :, None] * other.order + other.table[None, :, None, :]
         size = self.order * other.order
-        return FiniteGroup(names, table.reshape(size, size), name=name or f"{self.name} x {other.name}")
+        action = None
+        if acting is not None:
+            factor = self if acting == "first" else other
+            if factor.action is None:
+                raise ValueError(
+                    f"acting={acting!r} names a factor that moves the plane or space, but {factor.name} is abstract."
+                )
+            first, second = np.divmod(np.arange(size), other.order)
+            action = factor.action[first if acting == "first" else second]
+        return FiniteGroup(names, table.reshape(size, size), action=action, name=name or f"{self.name} x {other.name}")
+
+    def acting_through(self, homomorphism: Homomorphism, *, name: str | None = None) -> FiniteGroup:
+        """This group, where g moves the plane or space as φ(g) does; elements with the same image move it alike.
+
+        >>> from steerable import Homomorphism, cyclic
+        >>> C4, C2 = cyclic(4), cyclic(2)
+        >>> halved = C4.acting_through(Homomorphism(C4, C2, ("e", "r", "e", "r")))
+        >>> halved.action[C4.index("r")].astype(int).tolist()
+        [[-1, 0], [0, -1]]
+        """
+        if homomorphism.source != self:
+            raise TypeError(
+                f"{self.name} acts through a homomorphism that starts from it; this one starts from "
+                f"{homomorphism.source.name}."
+            )
+        target = homomorphism.target
+        if target.action is None:
+            raise ValueError(f"{self.name} cannot act through {target.name}, which is abstract and moves nothing.")
+        return FiniteGroup(
+            self.elements,
+            self.table,
+            action=target.action[homomorphism.indices],
+            name=name or f"{self.name} through {target.name}",
+        )
 
     # ---------------------------------------------------------------- what the modules below say of this group
 
@@ -440,11 +502,10 @@ def _check_action(group: FiniteGroup) -> None:
     if action is None or action.ndim != 3 or action.shape[0] != group.order or action.shape[1] != action.shape[2]:
         shape = None if action is None else action.shape
         raise ValueError(f"an action has shape ({group.order}, k, k), one matrix per element; got {shape}.")
-    k = action.shape[1]
-    if not np.allclose(action @ action.transpose(0, 2, 1), np.eye(k), atol=1e-9):
+    if not is_orthogonal(action):
         raise ValueError("a group moves the plane or space by rotations and reflections: its matrices are orthogonal.")
-    for s in [group.index(g) for g in group.generators]:
-        wrong = np.abs(action @ action[s] - action[group.table[:, s]]).max(axis=(1, 2)) > 1e-9
+    for s in [group.identity_index, *group.indices(group.generators)]:
+        wrong = np.abs(action @ action[s] - action[group.table[:, s]]).max(axis=(1, 2)) > TOLERANCE
         if wrong.any():
             g = int(np.argmax(wrong))
             raise ValueError(

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steerable.groups import FiniteGroup, IntArray
+from steerable.metrics import TOLERANCE
 
 __all__ = ["Homomorphism", "homomorphisms", "inclusion"]
 
@@ -96,7 +98,8 @@ def inclusion(subgroup: FiniteGroup, group: FiniteGroup, embedding: Mapping[str,
     """The injective map of one group into another.
 
     Without ``embedding`` (subgroup's element → group's element) elements are matched by how they move the plane or
-    space: C2's ``r`` is D4's ``r2``. Where one of the groups is abstract they are matched by name.
+    space: C2's ``r`` is D4's ``r2``. Where one of the groups is abstract, or several elements move it alike, they are
+    matched by name.
     """
     candidates = []
     if embedding is not None:
@@ -105,35 +108,34 @@ def inclusion(subgroup: FiniteGroup, group: FiniteGroup, embedding: Mapping[str,
             raise ValueError(f"the embedding of {subgroup.name} into {group.name} leaves out `{missing[0]}`.")
         candidates.append(tuple(embedding[g] for g in subgroup.elements))
     else:
-        both_act = (
-            subgroup.action is not None
-            and group.action is not None
-            and subgroup.action.shape[1:] == group.action.shape[1:]
-        )
         # Where both move the same space, that decides: an element called m may be another mirror.
-        by_action = _match_actions(subgroup, group)
-        if by_action is not None:
-            candidates.append(by_action)
-        elif not both_act and all(g in group for g in subgroup.elements):
+        alike = _moved_alike(subgroup, group)
+        named = all(g in group for g in subgroup.elements)
+        if named and alike[np.arange(subgroup.order), group.indices(subgroup.elements)].all():
             candidates.append(subgroup.elements)
+        elif (alike.sum(axis=1) == 1).all():
+            candidates.append(tuple(group.elements[i] for i in alike.argmax(axis=1)))
     for images in candidates:
         indices = group.indices(images)
         if len(set(images)) == len(images) and _failing_pair(subgroup, group, indices) is None:
             return Homomorphism(subgroup, group, images)
+    reason = (
+        "neither the elements' names nor their action on the plane or space agree with a subgroup"
+        if group.action is None or group.acts_faithfully
+        else "the elements' names do not agree with a subgroup, and several elements move the plane or space alike"
+    )
     raise ValueError(
-        f"{subgroup.name} is not recognised as a subgroup of {group.name}: neither the elements' names nor their "
-        f"action on the plane or space agree with a subgroup. Take it from {group.name}.subgroup([...]), or pass "
-        f"embedding={{element of {subgroup.name}: element of {group.name}}}."
+        f"{subgroup.name} is not recognised as a subgroup of {group.name}: {reason}. Take it from "
+        f"{group.name}.subgroup([...]), or pass embedding={{element of {subgroup.name}: element of {group.name}}}."
     )
 
 
-def _match_actions(subgroup: FiniteGroup, group: FiniteGroup) -> tuple[str, ...] | None:
+def _moved_alike(subgroup: FiniteGroup, group: FiniteGroup) -> NDArray[np.bool_]:
+    """(subgroup.order, group.order): which pairs move space alike; all, where the two do not move the same space."""
     if subgroup.action is None or group.action is None or subgroup.action.shape[1:] != group.action.shape[1:]:
-        return None
+        return np.ones((subgroup.order, group.order), dtype=np.bool_)
     distance = np.abs(subgroup.action[:, None] - group.action[None]).max(axis=(2, 3))
-    if (distance.min(axis=1) > 1e-9).any():
-        return None
-    return tuple(group.elements[i] for i in distance.argmin(axis=1))
+    return np.asarray(distance <= TOLERANCE)
 
 
 def _failing_pair(source: FiniteGroup, target: FiniteGroup, images: IntArray) -> tuple[str, str] | None:

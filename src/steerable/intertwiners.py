@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 
 from steerable.characters import inner_product, intertwining_number, whole_number
 from steerable.groups import IntArray
+from steerable.metrics import InvariantMetric, basis_scales, invariant_metric, is_orthogonal
 from steerable.representations import Monomial, Representation
 
 __all__ = ["SparseBasis", "hom_basis", "intertwiner_basis"]
 
 FloatArray = NDArray[np.float64]
+
+# Arrays with a larger condition number keep fewer than six digits when they are made orthonormal.
+_NEARLY_PARALLEL = 1e9
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,16 @@ class SparseBasis:
             array.setflags(write=False)  # one basis serves every layer
 
     @staticmethod
-    def of(arrays: FloatArray) -> SparseBasis:
-        """From a dense (count, *shape) array; entries at rounding level are dropped."""
-        flat = arrays.reshape(len(arrays), math.prod(arrays.shape[1:]))
-        number, position = np.nonzero(np.abs(flat) > 1e-14)
+    def of(arrays: FloatArray, scales: FloatArray | None = None) -> SparseBasis:
+        """From a dense (count, *shape) array; entries at rounding level are dropped.
+
+        ``scales``, of a shape that broadcasts to ``shape``, says how large an entry at each place is by nature; by
+        default all are alike.
+        """
+        size = math.prod(arrays.shape[1:])
+        flat = arrays.reshape(len(arrays), size)
+        own = flat if scales is None else flat / np.broadcast_to(scales, arrays.shape[1:]).ravel()
+        number, position = np.nonzero(np.abs(own) > 1e-14 * np.linalg.norm(own, axis=1, keepdims=True))
         return SparseBasis(len(arrays), arrays.shape[1:], number, position, flat[number, position])
 
     def dense(self) -> FloatArray:
@@ -73,7 +83,7 @@ def hom_basis(pi: Representation, rho: Representation) -> SparseBasis:
     if pi.monomial is not None and rho.monomial is not None:
         basis = solve_monomial(pi.monomial, rho.monomial)
     else:
-        basis = SparseBasis.of(solve_dense(pi.matrices, rho.matrices))
+        basis = SparseBasis.of(solve_dense(pi.matrices, rho.matrices), entry_scales(pi.matrices, rho.matrices))
     if basis.count != expected:
         raise ArithmeticError(
             f"found {basis.count} intertwiners from {pi} to {rho}, but ⟨χ_π, χ_ρ⟩ = {expected}. This is a bug, or the "
@@ -99,7 +109,7 @@ def solve_monomial(pi: Monomial, rho: Monomial) -> SparseBasis:
         factor = (rho.scale[g][:, None] / pi.scale[g][None, :]).ravel()
         average[_entry_images(pi, rho, g)[leaders]] += factor[leaders]
     norm = np.sqrt(np.bincount(leader, weights=average**2, minlength=size))
-    alive = norm[leaders] > 0.5  # an average is 0, or at least 1 at its leader
+    alive = np.abs(average[leaders]) > 0.5  # a sum of signs over the leader's stabiliser: 0, or at least 1
     numbering = np.full(size, -1, dtype=np.intp)
     numbering[leaders[alive]] = np.arange(int(alive.sum()))
     number = numbering[leader]
@@ -115,36 +125,43 @@ def _entry_images(pi: Monomial, rho: Monomial, g: int) -> IntArray:
 
 def solve_dense(pi: FloatArray, rho: FloatArray) -> FloatArray:
     """(n, dim ρ, dim π): the range of the averaging projector, for matrices (order, d, d) of any representation."""
-    pi_metric, rho_metric = _invariant_metric(pi), _invariant_metric(rho)
-    if pi_metric is None and rho_metric is None:
+    if is_orthogonal(pi) and is_orthogonal(rho):
         return _solve_orthogonal(pi, rho)
-    # C ρ C⁻¹ is orthogonal for C = (mean of ρᵀρ)^½: solve there, come back, and make the result orthonormal again.
-    to_pi = np.eye(pi.shape[1]) if pi_metric is None else pi_metric
-    to_rho = np.eye(rho.shape[1]) if rho_metric is None else rho_metric
-    solution = _solve_orthogonal(to_pi @ pi @ np.linalg.inv(to_pi), to_rho @ rho @ np.linalg.inv(to_rho))
-    back = np.linalg.solve(to_rho, solution @ to_pi)
-    return orthonormalised(np.asarray(back, dtype=np.float64))
+    # Solve where both are orthogonal, come back, and make the result orthonormal again.
+    source, target = metric_of(pi), metric_of(rho)
+    return orthonormalised(target.inverse @ _solve_orthogonal(source.orthogonal, target.orthogonal) @ source.factor)
+
+
+def entry_scales(pi: FloatArray, rho: FloatArray) -> FloatArray:
+    """(dim ρ, dim π): the size that an entry of an intertwiner has by nature, up to one common factor."""
+    return np.asarray(basis_scales(pi)[None, :] / basis_scales(rho)[:, None])
 
 
 def orthonormalised(arrays: FloatArray) -> FloatArray:
-    """The same span, orthonormal."""
+    """The same span, orthonormal.
+
+    An entry of the result is a combination of entries at the same place, so that small ones beside large ones keep
+    their relative precision; the columns of Q would not.
+    """
     flat = arrays.reshape(len(arrays), math.prod(arrays.shape[1:]))
-    q, r = np.linalg.qr(flat.T)
-    return np.asarray((q * np.sign(np.diag(r))).T.reshape(arrays.shape))
+    flat = flat / np.linalg.norm(flat, axis=1, keepdims=True)
+    for _ in range(2):  # twice is enough for orthogonality to rounding error
+        r = np.asarray(np.linalg.qr(flat.T, mode="r"), dtype=np.float64)
+        if r.size and np.linalg.cond(r) > _NEARLY_PARALLEL:
+            raise ArithmeticError(
+                "the intertwiners of these representations are parallel up to rounding errors. The vectors of a basis "
+                "differ too much in length, or in direction too little: change to a better one with `change_basis`."
+            )
+        flat = np.linalg.solve(r.T * np.sign(np.diag(r)), flat)
+    return np.asarray(flat.reshape(arrays.shape), dtype=np.float64)
 
 
-def invariant_root(matrices: FloatArray) -> FloatArray:
-    """C = (mean_g ρ(g)ᵀρ(g))^½, symmetric; C ρ(g) C⁻¹ is orthogonal."""
-    values, vectors = np.linalg.eigh(np.mean(matrices.transpose(0, 2, 1) @ matrices, axis=0))
-    return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
-
-
-def _invariant_metric(matrices: FloatArray) -> FloatArray | None:
-    """None for orthogonal matrices."""
-    gram = matrices.transpose(0, 2, 1) @ matrices
-    if np.abs(gram - np.eye(matrices.shape[1])).max(initial=0) < 1e-9:
-        return None
-    return invariant_root(matrices)
+def metric_of(matrices: FloatArray) -> InvariantMetric:
+    """The invariant metric of a representation's matrices; an error where rounding has destroyed it."""
+    metric = invariant_metric(matrices)
+    if metric is None:
+        raise ArithmeticError("no invariant metric was found for these matrices; their entries are too inexact.")
+    return metric
 
 
 def _solve_orthogonal(pi: FloatArray, rho: FloatArray) -> FloatArray:

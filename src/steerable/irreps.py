@@ -20,7 +20,7 @@ from steerable.errors import did_you_mean, expect
 from steerable.families import cyclic, planar_matrix
 from steerable.groups import FiniteGroup
 from steerable.homomorphisms import homomorphisms
-from steerable.intertwiners import hom_basis, invariant_root
+from steerable.intertwiners import hom_basis, metric_of
 from steerable.recognition import RotationStructure, is_octahedral, rotation_structure
 from steerable.representations import Representation, induce
 
@@ -100,18 +100,15 @@ def decompose(rho: Representation) -> tuple[tuple[int, ...], FloatArray]:
     ((3, 0, 1, 1, 2), (9, 9))
     """
     expect(rho, Representation, "a Representation to decompose, such as G.regular")
-    basis = np.eye(rho.dim)
-    for _ in range(4):  # once, and again where a badly conditioned ρ left rounding errors behind
-        if rho.is_orthogonal:
-            break
-        # C ρ C⁻¹ is orthogonal, and is change_basis(C⁻¹) of ρ.
-        inverse = np.linalg.inv(invariant_root(rho.matrices))
-        rho, basis = rho.change_basis(inverse), basis @ inverse
+    kind, basis = rho.type, np.eye(rho.dim)
+    if not rho.is_orthogonal:
+        basis = metric_of(rho.matrices).inverse  # C ρ C⁻¹ is orthogonal, and is change_basis(C⁻¹) of ρ
+        rho = rho.change_basis(basis)
     columns = [np.zeros((rho.dim, 0))]
-    for irrep, copies in zip(rho.group.irreps, rho.type, strict=True):
+    for irrep, copies in zip(rho.group.irreps, kind, strict=True):
         if copies:
             columns.extend(_copies(hom_basis(irrep, rho).dense(), copies))
-    return rho.type, basis @ np.concatenate(columns, axis=1)
+    return kind, basis @ np.concatenate(columns, axis=1)
 
 
 def _copies(maps: FloatArray, copies: int) -> list[FloatArray]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steerable.groups import FiniteGroup, IntArray
 
@@ -30,11 +31,11 @@ class RotationStructure:
 def rotation_structure(group: FiniteGroup) -> RotationStructure | None:
     """The cyclic or dihedral structure of a group, or None.
 
-    In a group that moves the plane, r is the rotation by 360°/n counter-clockwise and m the first reflection;
-    otherwise both are the first elements that fit.
+    Where no two elements move the plane alike, r is the rotation by 360°/n counter-clockwise and m the first
+    reflection; otherwise both are the first elements that fit.
     """
-    if group.action is not None and group.action.shape[1] == 2:
-        return _planar_structure(group)
+    if group.action is not None and group.action.shape[1] == 2 and group.acts_faithfully:
+        return _planar_structure(group, group.action)
     orders = group.element_orders
     full = np.flatnonzero(orders == group.order)
     if len(full):
@@ -50,15 +51,11 @@ def rotation_structure(group: FiniteGroup) -> RotationStructure | None:
     return None
 
 
-def _planar_structure(group: FiniteGroup) -> RotationStructure | None:
-    if group.action is None:
-        return None
-    proper = np.linalg.det(group.action) > 0
+def _planar_structure(group: FiniteGroup, action: NDArray[np.float64]) -> RotationStructure:
+    proper = np.linalg.det(action) > 0
     n = int(proper.sum())
-    angle = np.arctan2(group.action[:, 1, 0], group.action[:, 0, 0]) / (2 * math.pi)
+    angle = np.arctan2(action[:, 1, 0], action[:, 0, 0]) / (2 * math.pi)
     power = np.where(proper, np.round(angle * n).astype(np.intp) % n, -1)
-    if len(np.unique(power[proper])) != n:
-        return None  # not faithful: two elements move the plane alike
     if proper.all():
         return RotationStructure(n, False, power, np.zeros(group.order, dtype=np.intp))
     return _with_mirror(group, n, power, int(np.argmax(~proper)))
@@ -85,7 +82,6 @@ def is_octahedral(group: FiniteGroup) -> bool:
     action = group.action
     if action is None or action.shape[1] != 3 or group.order not in (24, 48):
         return False
-    distinct = {tuple(np.round(m).astype(int).ravel()) for m in action}
     on_axes = bool((np.abs(action).max(axis=1) == 1).all()) and bool(((action == 0) | (np.abs(action) == 1)).all())
     proper = int((np.linalg.det(action) > 0).sum())
-    return on_axes and len(distinct) == group.order and proper == 24
+    return on_axes and group.acts_faithfully and proper == 24

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,13 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 from steerable.errors import expect
 from steerable.groups import FiniteGroup, IntArray
 from steerable.homomorphisms import Homomorphism, inclusion
+from steerable.metrics import TOLERANCE, basis_scales, in_own_units, invariant_metric, is_orthogonal
 
 __all__ = ["Monomial", "Representation", "direct_sum", "induce", "quotient"]
 
 FloatArray = NDArray[np.float64]
 
-# Entries closer than this to 0 or ±1 count as 0 or ±1 when matrices are classified and compared.
-TOLERANCE = 1e-9
+# Larger errors in the metric in which a representation is orthogonal are not excused by rounding.
+_LARGEST_ERROR = 1e-3
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,11 @@ class Monomial:
 
     @staticmethod
     def of(matrices: FloatArray) -> Monomial | None:
-        """The compact form of monomial matrices, or None."""
-        nonzero = np.abs(matrices) > TOLERANCE
+        """The compact form of monomial matrices, or None; entries within rounding error of 0 or ±1 are made exact."""
+        nonzero = np.abs(in_own_units(matrices)) > TOLERANCE
         if not ((nonzero.sum(axis=1) == 1).all() and (nonzero.sum(axis=2) == 1).all()):
             return None
-        image = nonzero.argmax(axis=1)
+        image = nonzero.argmax(axis=1) if nonzero.size else np.zeros(nonzero.shape[:2], dtype=np.intp)
         scale = np.take_along_axis(matrices, image[:, None, :], axis=1)[:, 0, :]
         signs = np.sign(scale)
         return Monomial(image, np.where(np.abs(scale - signs) < TOLERANCE, signs, scale))
@@ -191,8 +193,7 @@ class Representation:
         """ρ(g)ᵀρ(g) = 1 for all g."""
         if self.monomial is not None:
             return self.is_signed_permutation
-        gram = self.matrices.transpose(0, 2, 1) @ self.matrices
-        return bool(np.abs(gram - np.eye(self.dim)).max(initial=0) < TOLERANCE)
+        return is_orthogonal(self.matrices)
 
     @property
     def is_trivial(self) -> bool:
@@ -263,7 +264,7 @@ class Representation:
         a = np.array(basis, dtype=np.float64)
         if a.shape != (self.dim, self.dim):
             raise ValueError(f"a basis of this representation is a {(self.dim, self.dim)} matrix, got shape {a.shape}.")
-        if not np.isfinite(a).all() or np.linalg.cond(a) > 1e12:
+        if not np.isfinite(a).all() or _condition(a) > 1e12:
             raise ValueError("a change of basis is an invertible matrix; the one given is singular.")
         return self._of(self.group, dense=np.asarray(np.linalg.solve(a, self.matrices @ a), dtype=np.float64))
 
@@ -286,9 +287,11 @@ class Representation:
         if self.monomial is not None:
             content.update(b"monomial")
             content.update(np.ascontiguousarray(self.monomial.image, dtype=np.int64).tobytes())
-            content.update((np.round(self.monomial.scale, 9) + 0.0).tobytes())
+            content.update(np.sign(self.monomial.scale).tobytes())
+            content.update((np.round(np.log2(np.abs(self.monomial.scale)), 9) + 0.0).tobytes())
         else:
-            content.update((np.round(self.matrices, 9) + 0.0).tobytes())
+            content.update(basis_scales(self.matrices).tobytes())
+            content.update((np.round(in_own_units(self.matrices), 9) + 0.0).tobytes())
         return content.digest()
 
     def __eq__(self, other: object) -> bool:
@@ -432,18 +435,34 @@ def _finite(group: FiniteGroup, dense: FloatArray) -> FloatArray:
     return dense
 
 
+def _condition(basis: FloatArray) -> float:
+    """The condition number where the lengths of basis vectors and the units of coordinates are left out of account."""
+    for axis in (0, 1):
+        largest = np.abs(basis).max(axis=axis, keepdims=True, initial=0)
+        basis = basis / np.where(largest > 0, largest, 1)
+    return float(np.linalg.cond(basis)) if basis.size else 1.0
+
+
 def _check_homomorphism(group: FiniteGroup, dense: FloatArray) -> None:
-    scale = max(1.0, float(np.abs(dense).max(initial=0)))
-    identity = dense[group.identity_index]
-    if np.abs(identity - np.eye(len(identity))).max(initial=0) > TOLERANCE * scale:
+    """Errors are judged in the metric in which a representation is orthogonal, so that no block can hide another's."""
+    identity = in_own_units(dense)[group.identity_index]
+    if np.abs(identity - np.eye(len(identity))).max(initial=0) > TOLERANCE:
         raise ValueError(
             f"the matrix of the identity `{group.identity}` of {group.name} is not the identity matrix; a "
             "representation maps the one to the other."
         )
+    metric = invariant_metric(dense)
+    if metric is None:
+        _raise_too_inexact(group)
+    rho = metric.orthogonal
     for s in group.indices(group.generators):
-        error = np.abs(dense @ dense[s] - dense[group.table[:, s]]).max(axis=(1, 2), initial=0)
-        if (error > TOLERANCE * scale**2).any():
-            _raise_no_homomorphism(group, int(np.argmax(error > TOLERANCE * scale**2)), int(s), float(error.max()))
+        error = np.abs(rho @ rho[s] - rho[group.table[:, s]]).max(axis=(1, 2), initial=0)
+        if error.max() > min(metric.tolerance, _LARGEST_ERROR):
+            if error.max() <= metric.tolerance:
+                _raise_too_inexact(group)
+            g = int(np.argmax(error > metric.tolerance))
+            difference = dense[g] @ dense[s] - dense[group.table[g, s]]
+            _raise_no_homomorphism(group, g, int(s), float(np.abs(difference).max()))
 
 
 def _check_monomial_homomorphism(group: FiniteGroup, monomial: Monomial) -> None:
@@ -456,7 +475,14 @@ def _check_monomial_homomorphism(group: FiniteGroup, monomial: Monomial) -> None
             _raise_no_homomorphism(group, int(np.argmax(wrong)), int(s), 1.0)
 
 
-def _raise_no_homomorphism(group: FiniteGroup, g: int, s: int, error: float) -> None:
+def _raise_too_inexact(group: FiniteGroup) -> NoReturn:
+    raise ValueError(
+        f"these matrices cannot be told from ones that are not a representation of {group.name}: what they would have "
+        "to fulfil is lost in rounding errors. Give them in a basis whose vectors are less parallel."
+    )
+
+
+def _raise_no_homomorphism(group: FiniteGroup, g: int, s: int, error: float) -> NoReturn:
     a, b, ab = group.elements[g], group.elements[s], group.elements[group.table[g, s]]
     raise ValueError(
         f"not a representation of {group.name}: ρ(`{a}`) ρ(`{b}`) differs from ρ(`{ab}`) by {error:.2g}, but "

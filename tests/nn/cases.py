@@ -30,6 +30,8 @@ GROUPS: dict[str, FiniteGroup] = {
     "C1": st.trivial(),
     "C2": st.cyclic(2),
     "C4": st.cyclic(4),
+    # Contrast inversion beside the mirror: two elements each move the pixels alike.
+    "C2xD1": st.cyclic(2).direct_product(st.dihedral(1), acting="second"),
 }
 
 # Irreps, quotients and regular capsules, in no particular order.
@@ -39,6 +41,7 @@ _MIXED = {
     "C1": "3*A",
     "C2": "2*B + 2*regular + A",
     "C4": "E + regular + B + 2*r2 + A",
+    "C2 x D1": "2*A2 + regular + B1 + 2*q2a + A1",
 }
 _PERMUTATIONS = {
     "D4": "A1 + 2*regular + qm + r2m",
@@ -46,6 +49,7 @@ _PERMUTATIONS = {
     "C1": "3*A",
     "C2": "A + 2*regular",
     "C4": "A + 2*regular + r2",
+    "C2 x D1": "A1 + 2*regular + q2b",
 }
 
 

@@ -160,7 +160,7 @@ class InvariantPlan:
         self.kinds: list[tuple[int, NDArray[np.float64]]] = []
         for capsule, copies in field_type.blocks:
             directions = hom_basis(trivial, capsule.representation).dense()[:, :, 0]
-            support = np.count_nonzero(np.abs(directions) > 1e-12, axis=1, keepdims=True)
+            support = np.count_nonzero(directions, axis=1, keepdims=True)
             self.kinds.append((copies, directions * np.sqrt(support)))
         self.parameters = sum(copies * len(directions) for copies, directions in self.kinds)
         self.most = max((len(directions) for _, directions in self.kinds), default=0)
