@@ -8,6 +8,7 @@ switched off by a field of ``Case``, which says why. Without an entry ``test_eve
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -65,6 +66,30 @@ def orthogonal(group: FiniteGroup) -> FieldType:
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(group.order, group.order)))[0]
     tilted = st.Capsule(group.regular.change_basis(turn), "tilted")
     return FieldType(group, f"2*tilted + {_MIXED[group.name]}", capsules=[tilted])
+
+
+def slanted_capsule(group: FiniteGroup) -> st.Capsule:
+    """Irreps, the trivial one twice, in a basis that is not orthogonal: two invariant directions, neither its dual's."""
+    rho = group.irreps[0] + group.irreps[-1] + group.irreps[0]
+    shear = np.triu(np.random.default_rng(1).normal(size=(rho.dim, rho.dim)), 1)
+    return st.Capsule(rho.change_basis(np.eye(rho.dim) + 0.5 * shear), "slanted")
+
+
+def stretched_capsule(group: FiniteGroup) -> st.Capsule:
+    """The regular one with axes of different lengths: monomial, with entries other than ±1."""
+    return st.Capsule(group.regular.change_basis(np.diag(np.linspace(1, 2, group.order))), "stretched")
+
+
+def slanted(group: FiniteGroup) -> FieldType:
+    """Capsules that are neither orthogonal nor monomial, beside others."""
+    return FieldType(group, [(2, slanted_capsule(group)), (1, group.trivial), (1, stretched_capsule(group))])
+
+
+def stretched(group: FiniteGroup) -> FieldType:
+    """Monomial capsules, some of which are not orthogonal."""
+    if group.order == 1:
+        return mixed(group)  # one axis cannot be stretched: the matrices stay as they are
+    return FieldType(group, f"2*stretched + {_MIXED[group.name]}", capsules=[stretched_capsule(group)])
 
 
 def fibres(group: FiniteGroup) -> FieldType:
@@ -148,6 +173,14 @@ def scaled_pair(G: FiniteGroup) -> EquivariantModule:
     return snn.Conv2d(mixed(G), fibres(G), 3 if square else (3, 1), padding=1 if square else (1, 0))
 
 
+def several_copies(G: FiniteGroup, backend: str) -> EquivariantModule:
+    """Convolutions between the same kinds, alive at once, that differ in nothing but the number of copies."""
+    types = [FieldType(G, [(copies, G.regular)]) for copies in (1, 2, 3, 2, 1)]
+    return snn.Sequential(
+        *(snn.Conv2d(a, b, 3, padding=1, backend=backend) for a, b in itertools.pairwise(types))  # type: ignore[arg-type]
+    )
+
+
 def small_net(G: FiniteGroup) -> EquivariantModule:
     """A residual network with a bit of everything; invariant at the end."""
     stream, inner = permutations(G), mixed(G)
@@ -209,6 +242,27 @@ _LIST = [
         for k, s, p, d in ((4, 2, 1, 1), (2, 2, 0, 1), (3, 1, 1, 1), (3, 2, 0, 2))
     ),
     Case("Linear", lambda G: snn.Linear(mixed(G), orthogonal(G)), (VECTOR,), None, True, has_bank=True),
+    conv("slanted", 3, padding=1, source=slanted, target=slanted),
+    conv("slanted-fourier", 3, padding=1, source=slanted, target=slanted, backend="fourier"),
+    Case(
+        "ConvTranspose2d-slanted",
+        lambda G: snn.ConvTranspose2d(slanted(G), stretched(G), 4, 2, 1),
+        out=lambda n: 2 * n,
+        bfloat16_in_autocast=True,
+        keeps_channels_last=True,
+        has_bank=True,
+    ),
+    Case("Linear-slanted", lambda G: snn.Linear(slanted(G), slanted(G)), (VECTOR,), None, True, has_bank=True),
+    *(
+        Case(
+            f"Sequential-copies-{backend}",
+            lambda G, backend=backend: several_copies(G, backend),
+            bfloat16_in_autocast=True,
+            keeps_channels_last=True,
+            has_bank=True,
+        )
+        for backend in ("dense", "fourier")
+    ),
     # Nonlinearities.
     *(on(layer, permutations, keeps_channels_last=True) for layer in _POINTWISE),
     *(on(layer, mixed, keeps_channels_last=True) for layer in _ODD_FUNCTIONS),
@@ -221,6 +275,9 @@ _LIST = [
     on(snn.Gated, orthogonal, keeps_channels_last=True),
     on(snn.Activation, orthogonal, keeps_channels_last=True),
     on(snn.Activation, permutations, label="permutations", keeps_channels_last=True),
+    on(snn.CReLU, stretched, label="stretched", keeps_channels_last=True),
+    on(snn.Activation, stretched, label="stretched", keeps_channels_last=True),
+    on(snn.Gated, slanted, label="slanted", keeps_channels_last=True),
     # Norms.
     on(snn.BatchNorm2d, orthogonal, **_BATCH_NORM),
     on(snn.BatchNorm2d, mixed, label="cumulative", momentum=None, **_BATCH_NORM),
@@ -268,6 +325,7 @@ _LIST = [
     # Pooling over capsules.
     on(snn.GroupPool, mixed),
     on(snn.GroupPool, permutations, "mean", label="mean"),
+    on(snn.GroupPool, slanted, "mean", label="mean-slanted"),
     on(snn.GroupPool, orthogonal, "norm", label="norm"),
     *(
         Case(f"CosetPool-{mode}", lambda G, mode=mode: snn.CosetPool(_cosets(G), _subgroup(G), mode))
@@ -279,8 +337,11 @@ _LIST = [
     on(snn.Dropout2d, mixed, 0.4, random=True, keeps_channels_last=True),
     Case("Restrict", lambda G: snn.Restrict(mixed(G), _half(G)), ((5, 5), (4, 7), VECTOR)),
     Case("Restrict-orthogonal", lambda G: snn.Restrict(orthogonal(G), _half(G)), ((5, 5), (4, 7), VECTOR)),
+    Case("Restrict-slanted", lambda G: snn.Restrict(slanted(G), _half(G)), ((5, 5), (4, 7), VECTOR)),
     on(snn.ToIrreps, orthogonal, bfloat16_in_autocast=True),
+    on(snn.ToIrreps, slanted, label="slanted", bfloat16_in_autocast=True),
     on(snn.FromIrreps, orthogonal, bfloat16_in_autocast=True),
+    on(snn.FromIrreps, slanted, label="slanted", bfloat16_in_autocast=True),
     on(snn.Select, mixed, slice(1, None, 2), label="slice"),
     on(snn.Select, mixed, [-1, 0], label="numbers"),
     on(snn.DiskMask, mixed, 5, label="odd", sizes=((5, 5),)),

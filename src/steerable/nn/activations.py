@@ -50,21 +50,30 @@ _PLURALS = {
 }
 
 
-def require(layer: str, field_type: FieldType, kind: Nonlinearity) -> None:
-    """TypeError with the remedy when some capsule of the type does not admit this kind of nonlinearity."""
+def require(
+    layer: str, field_type: FieldType, kind: Nonlinearity, *, remedy: Callable[[Capsule], str] | None = None
+) -> None:
+    """TypeError with the remedy when some capsule of the type does not admit this kind of nonlinearity.
+
+    Args:
+        layer: how the message calls what is not admissible.
+        field_type: the type in question.
+        kind: what each of its capsules must admit.
+        remedy: a sentence for a capsule that does not; by default it names nonlinearities that the capsule admits.
+    """
     for capsule, _ in field_type.blocks:
         if not capsule.admits(kind):
             raise TypeError(
                 f"{layer} is not admissible for capsule `{capsule}`: its matrices are {_PLURALS[capsule.kind]}. "
-                f"{_remedy(capsule)}"
+                f"{remedy(capsule) if remedy else _remedy(capsule, kind)}"
             )
 
 
-def _remedy(capsule: Capsule) -> str:
-    fitting = [text for kind, text in _REMEDIES.items() if capsule.admits(kind)]
+def _remedy(capsule: Capsule, kind: Nonlinearity) -> str:
+    fitting = [text for other, text in _REMEDIES.items() if capsule.admits(other)]
     if not fitting and capsule.admits("scale-free concatenated"):
         fitting = ["`CReLU`"]
-    if not fitting:
+    if not fitting or kind == "norm":  # norms and pooling ask for this too: another nonlinearity is no help to them
         return "Change to an orthogonal basis first, for instance with `ToIrreps`."
     if len(fitting) == 1:
         return f"Use {fitting[0]}."
