@@ -69,7 +69,7 @@ def orthogonal(group: FiniteGroup) -> FieldType:
 
 
 def slanted_capsule(group: FiniteGroup) -> st.Capsule:
-    """Irreps, the trivial one twice, in a basis that is not orthogonal: two invariant directions, neither its dual's."""
+    """Three irreps in a basis that is not orthogonal; its two invariant directions are not those of its dual."""
     rho = group.irreps[0] + group.irreps[-1] + group.irreps[0]
     shear = np.triu(np.random.default_rng(1).normal(size=(rho.dim, rho.dim)), 1)
     return st.Capsule(rho.change_basis(np.eye(rho.dim) + 0.5 * shear), "slanted")
