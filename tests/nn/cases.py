@@ -344,6 +344,7 @@ _LIST = [
     on(snn.FromIrreps, slanted, label="slanted", bfloat16_in_autocast=True),
     on(snn.Select, mixed, slice(1, None, 2), label="slice"),
     on(snn.Select, mixed, [-1, 0], label="numbers"),
+    on(snn.Select, mixed, [1, -1, 1, 0, -1], label="repeats"),
     on(snn.DiskMask, mixed, 5, label="odd", sizes=((5, 5),)),
     on(snn.DiskMask, mixed, 6, 0.5, 0.0, label="even", sizes=((6, 6),)),
     # Containers.
