@@ -9,6 +9,7 @@ from typing import SupportsIndex
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from steerable.capsules import Capsule
@@ -19,6 +20,8 @@ from steerable.nn.channels import is_traced, merge_order, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
 from steerable.restriction import restriction
+
+Selection = slice | int | str | Sequence[int | str] | NDArray[np.intp] | Tensor
 
 __all__ = ["DiskMask", "Dropout", "Dropout2d", "FromIrreps", "Identity", "Restrict", "Select", "ToIrreps"]
 
@@ -205,7 +208,7 @@ class Select(EquivariantModule):
 
     channels: Tensor
 
-    def __init__(self, field_type: FieldType, which: slice | int | str | Sequence[int | str]) -> None:
+    def __init__(self, field_type: FieldType, which: Selection) -> None:
         chosen = _chosen(field_type, which)
         stack = [field_type[i] for i in chosen]
         out_type = FieldType(field_type.group, stack)
@@ -219,7 +222,7 @@ class Select(EquivariantModule):
         return take_channels(x, self.channels)
 
 
-def _chosen(field_type: FieldType, which: slice | int | str | Sequence[int | str]) -> list[int]:
+def _chosen(field_type: FieldType, which: Selection) -> list[int]:
     """The numbers of the capsules that are selected, in the given order."""
     if isinstance(which, slice):
         chosen = list(range(len(field_type)))[which]
