@@ -45,6 +45,20 @@ def test_mixing_capsules_stay_whole() -> None:
     assert order.tolist() == list(range(6))
 
 
+@pytest.mark.parametrize("name", ["D4", "C4", "D6", "S4", "Q8"])
+def test_unlike_orbits_of_a_stretched_capsule_get_names_of_their_own(name: str) -> None:
+    g = group(name)
+    stretched = st.Capsule(g.regular.change_basis(np.diag(np.linspace(1, 2, g.order))), "stretched")
+    full = st.FieldType(g, [(2, stretched), (1, g.trivial)])
+    for members in g.subgroups(up_to_conjugacy=True):
+        restricted, order = st.restriction(full, members)
+        expected = full.representation.matrices[g.indices(members)][:, order][:, :, order]
+        assert np.abs(restricted.representation.matrices - expected).max() < 1e-9
+        kinds = [kind for kind, _ in restricted.blocks]
+        assert len({kind.name for kind in kinds}) == len(kinds)
+        assert st.FieldType(restricted.group, str(restricted), capsules=kinds) == restricted
+
+
 def test_a_set_that_is_no_subgroup_is_refused() -> None:
     with pytest.raises(ValueError, match="the product `r`·`r` = `r2` is missing"):
         st.restriction(st.FieldType(D4, "E"), ["e", "r"])

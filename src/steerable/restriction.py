@@ -32,14 +32,25 @@ def restriction(field_type: FieldType, subgroup: Iterable[str] | FiniteGroup) ->
     smaller = subgroup if isinstance(subgroup, FiniteGroup) else field_type.group.subgroup(subgroup)
     into = inclusion(smaller, field_type.group)
     stack: list[tuple[Capsule, NDArray[np.intp]]] = []
+    named: dict[str, Capsule] = {}
     for (capsule, copies), channels in zip(field_type.blocks, field_type.block_slices, strict=True):
-        parts = list(_parts(capsule, capsule.representation.pullback(into)))
+        found = list(_parts(capsule, capsule.representation.pullback(into)))
+        parts = [(_under_own_name(part, named), members) for part, members in found]
         for copy in range(copies):
             start = channels.start + copy * capsule.dim
             stack.extend((part, start + members) for part, members in parts)
     restricted = FieldType(smaller, [part for part, _ in stack])
     ordered = [members for kind, _ in restricted.blocks for part, members in stack if part == kind]
     return restricted, np.concatenate(ordered) if ordered else np.zeros(0, dtype=np.intp)
+
+
+def _under_own_name(part: Capsule, named: dict[str, Capsule]) -> Capsule:
+    """The capsule, numbered where a different one has its name: the orbits of one capsule need not be alike."""
+    name, number = part.name, 1
+    while named.setdefault(name, part) != part:
+        number += 1
+        name = f"{part.name}{number}"
+    return Capsule(part.representation, name)
 
 
 def _parts(capsule: Capsule, rho: Representation) -> Iterator[tuple[Capsule, IntArray]]:

@@ -8,6 +8,7 @@ switched off by a field of ``Case``, which says why. Without an entry ``test_eve
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -79,6 +80,30 @@ def several_invariants(group: FiniteGroup) -> FieldType:
     turned = st.Capsule(three.change_basis(turn), "turned")
     text = f"2*orbits + {_MIXED[group.name]} + 2*turned"
     return FieldType(group, text, capsules=[orbits, turned])
+
+
+def slanted_capsule(group: FiniteGroup) -> st.Capsule:
+    """Three irreps in a basis that is not orthogonal; its two invariant directions are not those of its dual."""
+    rho = group.irreps[0] + group.irreps[-1] + group.irreps[0]
+    shear = np.triu(np.random.default_rng(1).normal(size=(rho.dim, rho.dim)), 1)
+    return st.Capsule(rho.change_basis(np.eye(rho.dim) + 0.5 * shear), "slanted")
+
+
+def stretched_capsule(group: FiniteGroup) -> st.Capsule:
+    """The regular one with axes of different lengths: monomial, with entries other than ±1."""
+    return st.Capsule(group.regular.change_basis(np.diag(np.linspace(1, 2, group.order))), "stretched")
+
+
+def slanted(group: FiniteGroup) -> FieldType:
+    """Capsules that are neither orthogonal nor monomial, beside others."""
+    return FieldType(group, [(2, slanted_capsule(group)), (1, group.trivial), (1, stretched_capsule(group))])
+
+
+def stretched(group: FiniteGroup) -> FieldType:
+    """Monomial capsules, some of which are not orthogonal."""
+    if group.order == 1:
+        return mixed(group)  # one axis cannot be stretched: the matrices stay as they are
+    return FieldType(group, f"2*stretched + {_MIXED[group.name]}", capsules=[stretched_capsule(group)])
 
 
 def fibres(group: FiniteGroup) -> FieldType:
@@ -160,6 +185,14 @@ def scaled_pair(G: FiniteGroup) -> EquivariantModule:
     return snn.Conv2d(mixed(G), fibres(G), 3 if square else (3, 1), padding=1 if square else (1, 0))
 
 
+def several_copies(G: FiniteGroup, backend: str) -> EquivariantModule:
+    """Convolutions between the same kinds, alive at once, that differ in nothing but the number of copies."""
+    types = [FieldType(G, [(copies, G.regular)]) for copies in (1, 2, 3, 2, 1)]
+    return snn.Sequential(
+        *(snn.Conv2d(a, b, 3, padding=1, backend=backend) for a, b in itertools.pairwise(types))  # type: ignore[arg-type]
+    )
+
+
 def small_net(G: FiniteGroup) -> EquivariantModule:
     """A residual network with a bit of everything; invariant at the end."""
     stream, inner = permutations(G), mixed(G)
@@ -228,6 +261,27 @@ _LIST = [
         True,
         has_bank=True,
     ),
+    conv("slanted", 3, padding=1, source=slanted, target=slanted),
+    conv("slanted-fourier", 3, padding=1, source=slanted, target=slanted, backend="fourier"),
+    Case(
+        "ConvTranspose2d-slanted",
+        lambda G: snn.ConvTranspose2d(slanted(G), stretched(G), 4, 2, 1),
+        out=lambda n: 2 * n,
+        bfloat16_in_autocast=True,
+        keeps_channels_last=True,
+        has_bank=True,
+    ),
+    Case("Linear-slanted", lambda G: snn.Linear(slanted(G), slanted(G)), (VECTOR,), None, True, has_bank=True),
+    *(
+        Case(
+            f"Sequential-copies-{backend}",
+            lambda G, backend=backend: several_copies(G, backend),
+            bfloat16_in_autocast=True,
+            keeps_channels_last=True,
+            has_bank=True,
+        )
+        for backend in ("dense", "fourier")
+    ),
     # Nonlinearities.
     *(on(layer, permutations, keeps_channels_last=True) for layer in _POINTWISE),
     *(on(layer, mixed, keeps_channels_last=True) for layer in _ODD_FUNCTIONS),
@@ -242,6 +296,9 @@ _LIST = [
     on(snn.Gated, several_invariants, label="several-invariants", keeps_channels_last=True),
     on(snn.Activation, orthogonal, keeps_channels_last=True),
     on(snn.Activation, permutations, label="permutations", keeps_channels_last=True),
+    on(snn.CReLU, stretched, label="stretched", keeps_channels_last=True),
+    on(snn.Activation, stretched, label="stretched", keeps_channels_last=True),
+    on(snn.Gated, slanted, label="slanted", keeps_channels_last=True),
     # Norms.
     on(snn.BatchNorm2d, orthogonal, keeps_channels_last=True),
     on(snn.BatchNorm2d, mixed, label="cumulative", momentum=None, keeps_channels_last=True),
@@ -294,6 +351,7 @@ _LIST = [
     # Pooling over capsules.
     on(snn.GroupPool, mixed),
     on(snn.GroupPool, permutations, "mean", label="mean"),
+    on(snn.GroupPool, slanted, "mean", label="mean-slanted"),
     on(snn.GroupPool, orthogonal, "norm", label="norm"),
     on(snn.GroupPool, several_invariants, "norm", label="norm-several-invariants"),
     *(
@@ -306,11 +364,15 @@ _LIST = [
     on(snn.Dropout2d, mixed, 0.4, random=True, keeps_channels_last=True),
     Case("Restrict", lambda G: snn.Restrict(mixed(G), _half(G)), ((5, 5), (4, 7), VECTOR)),
     Case("Restrict-orthogonal", lambda G: snn.Restrict(orthogonal(G), _half(G)), ((5, 5), (4, 7), VECTOR)),
+    Case("Restrict-slanted", lambda G: snn.Restrict(slanted(G), _half(G)), ((5, 5), (4, 7), VECTOR)),
     on(snn.ToIrreps, orthogonal, bfloat16_in_autocast=True),
+    on(snn.ToIrreps, slanted, label="slanted", bfloat16_in_autocast=True),
     on(snn.FromIrreps, orthogonal, bfloat16_in_autocast=True),
     on(snn.ToIrreps, several_invariants, label="several-invariants", bfloat16_in_autocast=True),
+    on(snn.FromIrreps, slanted, label="slanted", bfloat16_in_autocast=True),
     on(snn.Select, mixed, slice(1, None, 2), label="slice"),
     on(snn.Select, mixed, [-1, 0], label="numbers"),
+    on(snn.Select, mixed, [1, -1, 1, 0, -1], label="repeats"),
     on(snn.DiskMask, mixed, 5, label="odd", sizes=((5, 5),)),
     on(snn.DiskMask, mixed, 6, 0.5, 0.0, label="even", sizes=((6, 6),)),
     # Containers.

@@ -668,6 +668,23 @@ def test_filters_are_never_stale(case: Case, change: Callable[[nn.Module], None]
         assert torch.equal(module(*xs), after)
 
 
+@every_bank
+@pytest.mark.parametrize("through_data", [False, True])
+def test_filters_are_not_stale_when_one_parameter_alone_changes(case: Case, through_data: bool):
+    """Also the bias by itself, or one of several layers."""
+    module = built(case, D4)
+    xs = fields(module, case.sizes[0])
+    for name, parameter in module.named_parameters():
+        with torch.no_grad():
+            before = module(*xs)
+            (parameter.data if through_data else parameter).add_(1.0)
+            fresh = case.build(D4).double().eval()
+            fresh.load_state_dict(module.state_dict())
+            after = module(*xs)
+        assert torch.equal(after, fresh(*xs)), name
+        assert not torch.allclose(after, before), name
+
+
 def _banks(module: nn.Module) -> list[FilterBankModule]:
     return [m for m in module.modules() if isinstance(m, FilterBankModule)]
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import itertools
 import multiprocessing
+import re
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import torch
 from cases import CASES, GROUPS, Case, built, fields
 from torch import Tensor, nn
 
+from steerable import FieldType
 from steerable import nn as snn
 from steerable.nn.channels import is_exported
 
@@ -38,6 +42,67 @@ def test_plain_layers_export(case: Case):
         xs = fields(module, size)
         program = torch.export.export(snn.to_plain(module), tuple(xs))
         torch.testing.assert_close(program.module()(*[x.clone() for x in xs]), module(*xs), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_layers_export_as_they_are(case: Case, training: bool):
+    """Without ``to_plain``, each by itself at the top, into torch's own operations."""
+    module = built(case, GROUPS["D1"]).train(training and not case.random)
+    xs = fields(module, case.sizes[0])
+    program = torch.export.export(copy.deepcopy(module), tuple(xs))
+    assert not own_operations(str(program.graph))
+    others = fields(module, case.sizes[0], seed=1)
+    found = program.module()(*[x.clone() for x in others])
+    torch.testing.assert_close(found, module(*others), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # in training a norm counts the values that it sees
+def test_layers_can_be_traced_and_saved(case: Case, training: bool):
+    """By torch.jit.trace, which traces twice and compares; the file holds torch's own operations only."""
+    module = built(case, GROUPS["D1"], torch.float32).train(training and not case.random)
+    for size, gradients in itertools.product(dict.fromkeys((case.sizes[0], case.sizes[-1])), (False, True)):
+        xs, others = fields(module, size, torch.float32), fields(module, size, torch.float32, seed=1)
+        with torch.set_grad_enabled(gradients):
+            module(*xs)  # what evaluation keeps must not become a constant
+            graph = torch.jit.trace(copy.deepcopy(module), tuple(xs))
+            assert not own_operations(str(graph.inlined_graph))
+            file = io.BytesIO()
+            torch.jit.save(graph, file)
+            file.seek(0)
+            found, expected = torch.jit.load(file)(*[x.clone() for x in others]), copy.deepcopy(module)(*others)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def own_operations(graph: str) -> list[str]:
+    return re.findall(r"steerable::\w+|ops\.steerable\.\w+|PythonOp", graph)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_traced_filters_follow_the_parameters():
+    """They are computed in the graph, not a constant of it."""
+    module = built(CASES["Conv2d-fourier"], D4)
+    (x,) = fields(module, (5, 5))
+    with torch.no_grad():
+        graph = torch.jit.trace(module, (x,))
+        before = graph(x)
+        module.weight.mul_(2)
+        module.bias.mul_(2)
+        torch.testing.assert_close(graph(x), 2 * before)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize("text", ["6*A1", "6*regular", "6*A1 + 6*E", "6*(A1 + regular + E + A2)"])
+def test_grouped_convolutions_export_at_the_top(text: str, groups: int):
+    kind = FieldType(D4, text)
+    module = snn.Conv2d(kind, kind, 3, padding=1, groups=groups).double()
+    x = torch.randn(2, kind.channels, 5, 5, dtype=torch.float64)
+    for strict in (False, True):
+        program = torch.export.export(module, (x,), strict=strict)
+        torch.testing.assert_close(program.module()(x), module(x), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -417,6 +417,23 @@ def test_plans_live_as_long_as_their_layers() -> None:
         operations.plan_by_key(key)
 
 
+def test_layers_alive_at_once_have_plans_of_their_own() -> None:
+    """Two convolutions differ in copies at either end, kinds, their order, a basis, the group or the kernel."""
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(8, 8)))[0]
+    tilted = st.Capsule(D4.regular.change_basis(turn), "tilted")
+    texts = ["2*regular", "3*regular", "2*regular + E", "E + 2*regular", "2*tilted", "2*E + A1", "A1 + 2*E"]
+    types = [FieldType(D4, text, capsules=[tilted]) for text in texts]
+    arguments = [(a, b, k) for a, b in itertools.product(types, types) for k in (1, 3)]
+    arguments += [(types[0], types[0], kernel) for kernel in (2, 4)]
+    arguments += [(FieldType(C4, f"{n}*regular"), FieldType(C4, "4*regular"), 3) for n in (1, 2, 4)]
+    layers = [pair_of_layers(*given) for given in arguments]
+    assert len({fourier.carrier.plan.key for fourier, _ in layers}) == len(layers)  # type: ignore[union-attr]
+    for fourier, dense in layers:
+        x = field(fourier, (5, 4))
+        assert fourier(x).shape == dense(x).shape
+        assert_same(fourier, dense, x)
+
+
 def test_tiles_of_all_directions_have_the_rows_of_their_blocks() -> None:
     for adjoint, kernel in itertools.product((False, True), (1, 2, 3)):
         bank = BankPlan(every_capsule(D4), every_capsule(D4, 1), (kernel, kernel))

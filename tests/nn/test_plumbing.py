@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -114,7 +115,9 @@ def test_select_by_number_slice_and_name() -> None:
         ([-1], [a2], "A2"),
         (slice(1, 4), [regular[:, 8:], E[:, :4]], "regular + 2*E"),
         ("E", [E], "3*E"),
-        (["A2", "regular"], [regular, a2], "2*regular + A2"),
+        (["A2", "regular"], [a2, regular], "A2 + 2*regular"),
+        (3, [E[:, 2:4]], "E"),
+        ([5, "E", 2], [a2, E, E[:, :2]], "A2 + 4*E"),
     ):
         layer = snn.Select(MIXED, which)  # type: ignore[arg-type]
         assert str(layer.out_type) == text
@@ -125,7 +128,53 @@ def test_select_by_number_slice_and_name() -> None:
     assert message(ValueError, snn.Select, MIXED, [6]) == (
         "Select: `2*regular + 3*E + A2` has capsules 0 … 5, got number 6."
     )
+    for which, item in (
+        ([True, False], True), ([1.0], 1.0), ([None], None), (2.5, 2.5), (np.array([True]), True),
+        (torch.tensor([False]), False),
+    ):  # fmt: skip
+        assert message(TypeError, snn.Select, MIXED, which) == (
+            f"Select takes capsules by number or by name, such as [0, 2] or 'E'; got {item!r}."
+        )
     assert message(ValueError, snn.Select, MIXED, []) == "Select: nothing of `2*regular + 3*E + A2` is selected by []."
+
+
+@pytest.mark.parametrize("text", ["4*regular", "2*regular + 3*E + A2", "E + 2*A1 + 2*qm", "5*A2"])
+@pytest.mark.parametrize("seed", range(8))
+def test_selected_capsules_are_those_that_were_named_in_their_order(text: str, seed: int) -> None:
+    """Against channels that are put together one capsule at a time: any order, any repeats, from either end."""
+    field_type = FieldType(D4, text)
+    count, x = len(field_type), field(field_type)
+    draw = np.random.default_rng(seed)
+    which = [int(k) for k in draw.integers(-count, count, size=draw.integers(1, 2 * count))]
+    layer = snn.Select(field_type, which)
+    parts: dict[str, list[torch.Tensor]] = {}
+    for k in which:
+        parts.setdefault(str(field_type[k]), []).append(x[:, field_type.slices[k]])
+    assert str(layer.out_type) == " + ".join(f"{len(p)}*{name}" if len(p) > 1 else name for name, p in parts.items())
+    assert torch.equal(layer(x), torch.cat([part for kind in parts.values() for part in kind], dim=1))
+    assert st.testing.equivariance_error(layer, x) == 0
+    assert torch.equal(snn.Select(field_type, np.array(which))(x), layer(x))  # type: ignore[arg-type]
+    assert torch.equal(snn.Select(field_type, torch.tensor(which))(x), layer(x))  # type: ignore[arg-type]
+    assert torch.equal(snn.to_plain(layer)(x), layer(x))
+
+
+def test_one_kind_can_be_reordered_and_repeated_as_channels_can() -> None:
+    regular = FieldType(D4, "2*regular")
+    x = field(regular)
+    assert torch.equal(snn.Select(regular, [1, 0])(x), x.unflatten(1, (2, 8))[:, [1, 0]].flatten(1, 2))
+    assert torch.equal(snn.Select(regular, [0, 0])(x), x.unflatten(1, (2, 8))[:, [0, 0]].flatten(1, 2))
+    assert torch.equal(snn.Select(regular, slice(None, None, -1))(x), x.unflatten(1, (2, 8)).flip(1).flatten(1, 2))
+    assert regular[::-1] == regular
+    back = snn.Sequential(snn.Select(regular, [1, 0]), snn.Select(regular, [1, 0]))
+    assert torch.equal(back(x), x)
+
+
+def test_a_repeated_capsule_gets_the_sum_of_its_gradients() -> None:
+    x = field(MIXED).requires_grad_()
+    snn.Select(MIXED, [2, 2, 5, 2])(x).sum().backward()
+    expected = torch.zeros_like(x)
+    expected[:, 16:18], expected[:, 22:] = 3, 1
+    assert torch.equal(x.grad, expected)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("size", [7, 8])

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from steerable.capsules import Capsule, Nonlinearity
 from steerable.fields import FieldType
 from steerable.nn.channels import merge_order, take_with_negatives
 from steerable.nn.module import EquivariantModule
+from steerable.nn.scalar_functions import ScalarFunction, check_odd, check_scale_free, check_valuewise, function_name
 
 __all__ = [
     "ELU",
@@ -32,8 +31,6 @@ __all__ = [
     "require",
 ]
 
-ScalarFunction = Callable[[Tensor], Tensor]
-
 _REMEDIES: dict[Nonlinearity, str] = {
     "pointwise": "a pointwise nonlinearity such as `ReLU`",
     "concatenated": "`CReLU`",
@@ -50,21 +47,30 @@ _PLURALS = {
 }
 
 
-def require(layer: str, field_type: FieldType, kind: Nonlinearity) -> None:
-    """TypeError with the remedy when some capsule of the type does not admit this kind of nonlinearity."""
+def require(
+    layer: str, field_type: FieldType, kind: Nonlinearity, *, remedy: Callable[[Capsule], str] | None = None
+) -> None:
+    """TypeError with the remedy when some capsule of the type does not admit this kind of nonlinearity.
+
+    Args:
+        layer: how the message calls what is not admissible.
+        field_type: the type in question.
+        kind: what each of its capsules must admit.
+        remedy: a sentence for a capsule that does not; by default it names nonlinearities that the capsule admits.
+    """
     for capsule, _ in field_type.blocks:
         if not capsule.admits(kind):
             raise TypeError(
                 f"{layer} is not admissible for capsule `{capsule}`: its matrices are {_PLURALS[capsule.kind]}. "
-                f"{_remedy(capsule)}"
+                f"{remedy(capsule) if remedy else _remedy(capsule, kind)}"
             )
 
 
-def _remedy(capsule: Capsule) -> str:
-    fitting = [text for kind, text in _REMEDIES.items() if capsule.admits(kind)]
+def _remedy(capsule: Capsule, kind: Nonlinearity) -> str:
+    fitting = [text for other, text in _REMEDIES.items() if capsule.admits(other)]
     if not fitting and capsule.admits("scale-free concatenated"):
         fitting = ["`CReLU`"]
-    if not fitting:
+    if not fitting or kind == "norm":  # norms and pooling ask for this too: another nonlinearity is no help to them
         return "Change to an orthogonal basis first, for instance with `ToIrreps`."
     if len(fitting) == 1:
         return f"Use {fitting[0]}."
@@ -86,12 +92,12 @@ class Pointwise(EquivariantModule):
     def __init__(self, field_type: FieldType, function: ScalarFunction) -> None:
         super().__init__(field_type, field_type)
         require(self._label(function), field_type, self.kind)
-        _check_acts_on_values(self._label(function), function, field_type.channels)
+        check_valuewise(self._label(function), function, field_type.channels)
         self.function = function
 
     def _label(self, function: ScalarFunction) -> str:
         if type(self) in (Pointwise, Odd):
-            return f"{type(self).__name__}({_function_name(function)})"
+            return f"{type(self).__name__}({function_name(function)})"
         return type(self).__name__
 
     def forward(self, x: Tensor) -> Tensor:
@@ -107,7 +113,8 @@ class Pointwise(EquivariantModule):
 class Odd(Pointwise):
     """y_c = ν(x_c) with ν(-a) = -ν(a); every capsule must be a signed permutation.
 
-    A function that is not odd is refused: it is tried on a few values.
+    A function that is not odd is refused: it is tried on values of all magnitudes. One that is odd for some values of
+    its parameters only, such as ``nn.PReLU``, is refused as well, because training changes them.
 
     Shapes: any (batch, channels, …) → the same.
     """
@@ -116,13 +123,13 @@ class Odd(Pointwise):
 
     def __init__(self, field_type: FieldType, function: ScalarFunction) -> None:
         super().__init__(field_type, function)
-        values = torch.linspace(0, 3, 31, dtype=torch.float64, device="cpu")
-        with torch.no_grad():
-            if not torch.allclose(function(values), -function(-values), atol=1e-9):
-                raise TypeError(
-                    f"{self._label(function)}: the function is not odd, ν(-a) differs from -ν(a). Use `CReLU` or "
-                    "`Concatenated` with it, or an odd function such as tanh."
-                )
+        permuted = all(capsule.admits("pointwise") for capsule, _ in field_type.blocks)
+        remedy = (
+            "These capsules are permutations, which need no odd function: use `Pointwise`."
+            if permuted
+            else "Use `CReLU` or `Concatenated` with it, or an odd function such as tanh."
+        )
+        check_odd(self._label(function), function, field_type.channels, remedy)
 
 
 class ReLU(Pointwise):
@@ -233,7 +240,7 @@ class Concatenated(EquivariantModule):
 
     Args:
         field_type: what goes in.
-        function: ν.
+        function: ν, a module or a function that acts on each value alone.
         scale_free: ν(ca) = cν(a) for c > 0, as for ReLU; then monomial capsules are admissible too.
     """
 
@@ -243,13 +250,14 @@ class Concatenated(EquivariantModule):
     minus: Tensor
 
     def __init__(self, field_type: FieldType, function: ScalarFunction, *, scale_free: bool = False) -> None:
-        label = f"Concatenated({_function_name(function)})" if type(self) is Concatenated else type(self).__name__
+        label = f"Concatenated({function_name(function)})" if type(self) is Concatenated else type(self).__name__
         require(label, field_type, "scale-free concatenated" if scale_free else "concatenated")
         stack = [after for capsule in field_type.capsules for after in capsule.after_concatenation()]
         out_type = FieldType(field_type.group, stack)
         super().__init__(field_type, out_type)
+        check_valuewise(label, function, out_type.channels)
         if scale_free:
-            _check_scale_free(label, function)
+            check_scale_free(label, function, out_type.channels)
         self.function = function
         channels = np.arange(field_type.channels)
         # Capsule by capsule: all of its channels, then all of them negated.
@@ -277,39 +285,3 @@ class CReLU(Concatenated):
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, nn.ReLU(), scale_free=True)
-
-
-def _check_acts_on_values(label: str, function: ScalarFunction, channels: int) -> None:
-    """Refuse a function that sees where a value stands: a PReLU per channel, a softmax."""
-    parameters = list(function.parameters()) if isinstance(function, nn.Module) else []
-    like = parameters[0] if parameters else torch.empty(0, dtype=torch.float64, device="cpu")
-    if like.device.type == "meta":
-        return
-    generator = torch.Generator().manual_seed(0)
-    if parameters:  # parameters per channel may begin equal; they will not stay so
-        function = copy.deepcopy(function)
-        for parameter in function.parameters():  # type: ignore[attr-defined]
-            parameter.data = torch.rand(parameter.shape, generator=generator, device="cpu").to(parameter)
-    x = torch.randn(1, channels, 2, 3, generator=generator, dtype=torch.float64, device="cpu").to(like)
-    order = torch.randperm(x.numel(), generator=generator, device="cpu").to(like.device)
-    with torch.no_grad():
-        moved = function(x.flatten()[order].view_as(x))
-        expected = function(x)
-    if expected.shape != x.shape or not torch.allclose(moved, expected.flatten()[order].view_as(x), atol=1e-5):
-        raise TypeError(
-            f"{label}: the function does not act on each value alone; what it does to a value depends on where the "
-            "value stands. Use a function of single values, without parameters per channel."
-        )
-
-
-def _function_name(function: ScalarFunction) -> str:
-    return getattr(function, "__name__", type(function).__name__)
-
-
-def _check_scale_free(label: str, function: ScalarFunction) -> None:
-    values = torch.linspace(-3, 3, 31, dtype=torch.float64, device="cpu")
-    with torch.no_grad():
-        if not torch.allclose(function(2.5 * values), 2.5 * function(values), atol=1e-9):
-            raise TypeError(
-                f"{label}: the function is not scale-free, ν(ca) differs from cν(a) for c = 2.5. Leave scale_free off."
-            )

@@ -20,6 +20,7 @@ __all__ = [
     "capsule_of_channel",
     "in_channels_last",
     "is_exported",
+    "is_recorded",
     "is_traced",
     "is_transformed",
     "is_vector",
@@ -43,12 +44,17 @@ def is_traced(x: object) -> bool:
 
 
 def is_exported() -> bool:
-    """Whether torch.export is following, whose graphs are to hold torch's own operations only.
+    """Whether torch.export or torch.jit.trace is following, whose graphs are to hold torch's own operations only.
 
     The flag itself is read because in some versions of torch (2.11) ``torch.compiler.is_exporting()`` is also true in
     ``torch.compile``.
     """
-    return torch.compiler._is_exporting_flag
+    return torch.compiler._is_exporting_flag or is_recorded()
+
+
+def is_recorded() -> bool:
+    """Whether torch.jit.trace is following, which warns of every look at a shape."""
+    return torch.jit.is_tracing()
 
 
 def is_transformed() -> bool:
@@ -79,7 +85,7 @@ def take(values: Tensor, dim: int, index: Tensor) -> Tensor:
     Inductor cannot compile the gradient of its selection for CPUs: an addition of many numbers at one place (seen with
     torch 2.11 and 2.13).
     """
-    if is_traced(values) or values.shape[dim] != 1:
+    if is_traced(values) or is_recorded() or values.shape[dim] != 1:
         return values.index_select(dim, index)
     shape = list(values.shape)
     shape[dim] = len(index)
@@ -101,7 +107,7 @@ def take_with_negatives(x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, m
 
     Its gradient is g[:, plus] - g[:, minus]: two reads, where that of a plain selection is a scattered addition.
     """
-    if is_traced(x) or is_transformed():
+    if is_traced(x) or is_transformed() or is_exported():
         return scale_channels(take_channels(x, source), sign)
     y: Tensor = _TakeWithNegatives.apply(x, source, sign, plus, minus, in_channels_last(x))
     return y

@@ -18,7 +18,7 @@ from steerable.nn.channels import take_channels
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.fourier.carrier import Backend, Carrier
 from steerable.nn.fourier.passes import DENSE
-from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_reversed, pair
+from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_reversed, axes_swapped, pair
 
 __all__ = ["Conv2d", "ConvTranspose2d"]
 
@@ -187,7 +187,8 @@ class ConvTranspose2d(FilterBankModule):
     Shapes: (batch, in_type.channels, n, n') → (batch, out_type.channels, (n-1)·s - 2p + d(k-1) + 1, …).
 
     Exactly equivariant for any input size; to double a size use an even kernel (k = 4, s = 2, p = 1, or k = s = 2). An
-    ``output_padding`` adds rows and columns on one side only and is never exact.
+    ``output_padding`` adds rows below and columns on the right only. It is exact for groups that turn neither around:
+    the trivial one, and the mirror in the main diagonal where both axes have the same.
     """
 
     def __init__(
@@ -213,11 +214,14 @@ class ConvTranspose2d(FilterBankModule):
         self.dilation = pair(dilation, "dilation", minimum=1)
         extent = _extent(kernel, self.dilation)
         SamplingGuard(self, in_type.group, extent, self.stride, self.padding, strict=strict, remedy="")
-        if any(p and r for p, r in zip(self.output_padding, axes_reversed(in_type.group), strict=True)):
+        one_sided = any(p and r for p, r in zip(self.output_padding, axes_reversed(in_type.group), strict=True))
+        # A mirror in the main diagonal keeps the two sides that grow; it exchanges them.
+        uneven = self.output_padding[0] != self.output_padding[1] and axes_swapped(in_type.group)
+        if one_sided or uneven:
+            why = "it enlarges the output on one side only" if one_sided else "the group exchanges height and width"
             message = (
                 f"ConvTranspose2d with output_padding={self.output_padding} is not exactly equivariant to "
-                f"{in_type.group.name}: it enlarges the output on one side only. To double a size use kernel_size=4, "
-                "stride=2, padding=1."
+                f"{in_type.group.name}: {why}. To double a size use kernel_size=4, stride=2, padding=1."
             )
             if strict:
                 raise ValueError(message)

@@ -33,8 +33,8 @@ class FilterBankModule(EquivariantModule):
     basis: Tensor
     lookup_index: Tensor
     lookup_factor: Tensor
-    bank_index: Tensor | None
-    bank_factor: Tensor | None
+    bank_index: Tensor
+    bank_factor: Tensor
     bias_entry: Tensor
     bias_factor: Tensor
 
@@ -68,10 +68,7 @@ class FilterBankModule(EquivariantModule):
             self.register_index("bias_entry", entry)
             self.register_constant("bias_factor", factor)
             self.bias = nn.Parameter(torch.zeros(self.invariants.parameters))
-        # Last, because torch.export counts buffers that are None.
-        self.register_buffer("bank_index", None, persistent=False)
-        self.register_buffer("bank_factor", None, persistent=False)
-        self._table_sizes: list[int] = []
+        self._table_sizes: list[int] = []  # of the kernel's tables, which a layer has on a GPU only
         self._kept: tuple[Any, Tensor, Tensor, Tensor | None] | None = None
         if self.plan.parameters == 0:
             warnings.warn(
@@ -126,8 +123,6 @@ class FilterBankModule(EquivariantModule):
         """The bank in one kernel, in channels_last, already in the dtype in which the convolution runs."""
         from steerable.nn.kernels.bank import expand
 
-        if self.bank_index is None or self.bank_factor is None:
-            raise RuntimeError("this layer has no tables for the kernel")
         bank: Tensor = expand(self.weight, (self.bank_index, self.bank_factor, self._table_sizes), dtype)
         outputs, inputs, height, width = self.bank_shape
         return bank.view(outputs, height, width, inputs).permute(0, 3, 1, 2)
@@ -139,8 +134,7 @@ class FilterBankModule(EquivariantModule):
         a synchronisation, and the bank is expanded each time. ``to_plain`` fixes it for good.
         """
         key = self._keep_key()
-        if key is None:
-            self._kept = None
+        if key is None:  # what is kept stays: torch.export warns of a forward pass that changes the layer
             return self.expand()
         if self._kept is not None and self._kept[0] == key and torch.equal(self._kept[1], self._snapshot()):
             return self._kept[2], self._kept[3]
@@ -149,7 +143,9 @@ class FilterBankModule(EquivariantModule):
         return bank, bias
 
     def _keep_key(self) -> tuple[object, ...] | None:
-        if self.training or torch.compiler.is_compiling() or is_traced(self.weight) or self.weight.device.type != "cpu":
+        if self.training or torch.compiler.is_compiling() or is_exported() or is_traced(self.weight):
+            return None  # kept filters would be constants of a graph
+        if self.weight.device.type != "cpu":
             return None
         parameters = [p for p in (self.weight, self.bias) if p is not None]
         if any(type(p) is not nn.Parameter or p.is_inference() for p in parameters):
@@ -164,15 +160,19 @@ class FilterBankModule(EquivariantModule):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
-        self.bank_index, self.bank_factor, self._table_sizes = None, None, []
+        self._kept, self._table_sizes = None, []
+        # Removed rather than None: torch.export counts buffers that are None as if they were inputs.
+        for name in ("bank_index", "bank_factor"):
+            if name in self._buffers:
+                delattr(self, name)
         if self.weight.device.type == "cuda" and HAS_TRITON:
             tables = bank_tables(self.plan)
             if tables is not None:
                 from steerable.nn.kernels.bank import pack
 
-                self.bank_index, self.bank_factor, self._table_sizes = pack(
-                    tables, self.weight.device, self.weight.dtype
-                )
+                index, factor, self._table_sizes = pack(tables, self.weight.device, self.weight.dtype)
+                self.register_buffer("bank_index", index, persistent=False)
+                self.register_buffer("bank_factor", factor, persistent=False)
         return self
 
     def train(self, mode: bool = True) -> Self:

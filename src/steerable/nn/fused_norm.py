@@ -15,6 +15,7 @@ from torch import Tensor
 
 from steerable.nn.channels import (
     in_channels_last,
+    is_exported,
     is_traced,
     is_transformed,
     is_vector,
@@ -37,9 +38,9 @@ AffineGradients = Callable[
 
 def can_fuse(x: Tensor, has_triton: bool) -> bool:
     """Whether ``fused_norm`` serves: eager, four-dimensional, on a CPU or on a GPU with Triton, no transforms about."""
-    if is_traced(x) or torch.compiler.is_compiling() or type(x) is not Tensor or x.ndim != 4 or not x.numel():
+    if is_traced(x) or torch.compiler.is_compiling() or is_exported() or is_transformed():
         return False
-    if is_transformed():
+    if type(x) is not Tensor or x.ndim != 4 or not x.numel():
         return False
     if x.device.type == "cpu":
         return x.dtype in (torch.float32, torch.float64)

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from steerable.capsules import Capsule, quotient_name
+from steerable.characters import intertwining_number
 from steerable.fields import FieldType
+from steerable.intertwiners import hom_basis
 from steerable.nn.activations import require
 from steerable.nn.channels import scale_channels, take_channels
 from steerable.nn.expansion import InvariantPlan
@@ -29,8 +31,9 @@ class GroupPool(EquivariantModule):
     Args:
         field_type: what goes in.
         mode: ``"max"``, the largest channel of a permutation capsule and the largest absolute value of a signed one;
-            ``"mean"``, the mean along the invariant direction, for capsules that have one; ``"norm"``, the length, for
-            any orthogonal capsule.
+            ``"mean"``, how much of the invariant direction there is in the mean over the group, for any capsules that
+            have one: the mean of the channels for a permutation capsule; ``"norm"``, the length, for any orthogonal
+            capsule.
     """
 
     direction: Tensor
@@ -44,12 +47,12 @@ class GroupPool(EquivariantModule):
         self.mode = mode
         self.segments = Segments(field_type)
         if mode == "max":
-            require("GroupPool(mode='max')", field_type, "odd")
+            require("GroupPool(mode='max')", field_type, "odd", remedy=_other_modes)
             signed = np.array([not c.admits("pointwise") for c in field_type.capsules for _ in range(c.dim)])
             self.any_signed = bool(signed.any())
             self.register_constant("signed", signed.astype(np.float64))
         elif mode == "norm":
-            require("GroupPool(mode='norm')", field_type, "norm")
+            require("GroupPool(mode='norm')", field_type, "norm", remedy=_other_modes)
         else:
             self.register_constant("direction", _mean_direction(field_type))
 
@@ -117,18 +120,47 @@ class CosetPool(EquivariantModule):
 
 
 def _mean_direction(field_type: FieldType) -> np.ndarray:
-    """(channels,): w / ‖w‖² on each capsule, w its invariant direction; 1/dim on a permutation capsule."""
+    """(channels,): λ of each capsule with λ·x = ⟨w, Px⟩ / ⟨w, w⟩; 1/dim on a permutation capsule.
+
+    w is the invariant direction and P the mean of ρ over the group. ⟨w, x⟩ alone is invariant for orthogonal capsules
+    only. λ is that combination of the invariant functionals (the invariant vectors of the dual) which agrees with
+    ⟨w, ·⟩ / ⟨w, w⟩ on invariant vectors.
+    """
     parts = []
+    trivial = field_type.group.trivial
     for (capsule, copies), (_, directions) in zip(field_type.blocks, InvariantPlan(field_type).kinds, strict=True):
         if len(directions) == 0:
             raise TypeError(
                 f"GroupPool(mode='mean') is not admissible for capsule `{capsule}`: it has no invariant direction, so "
-                f"that its mean over the group is zero. Use mode='norm'"
-                + (", or 'max'." if capsule.admits("odd") else ".")
+                f"that its mean over the group is zero. {_other_modes(capsule)}"
             )
         w = directions.sum(0)
-        parts.append(np.tile(w / (w @ w), copies))
+        functionals = hom_basis(capsule.representation, trivial).dense()[:, 0, :]
+        on_directions = directions @ w / (w @ w)
+        parts.append(np.tile(np.linalg.solve(directions @ functionals.T, on_directions) @ functionals, copies))
     return np.concatenate(parts)
+
+
+def _modes(capsule: Capsule) -> list[str]:
+    """The modes of ``GroupPool`` that a capsule admits."""
+    has_mean = intertwining_number(capsule.group.trivial, capsule.representation) > 0
+    fitting = {"norm": capsule.admits("norm"), "max": capsule.admits("odd"), "mean": has_mean}
+    return [mode for mode, fits in fitting.items() if fits]
+
+
+def _other_modes(capsule: Capsule) -> str:
+    """What serves a capsule that one mode does not admit."""
+    modes = _modes(capsule)
+    if not modes:
+        return "Change to an orthogonal basis first, for instance with `ToIrreps`, and use mode='norm'."
+    return f"Use mode={', or '.join(map(repr, modes))}."
+
+
+def _group_pool_instead(capsule: Capsule) -> str:
+    modes = _modes(capsule)
+    if not modes:
+        return "Change to an orthogonal basis first, for instance with `ToIrreps`, and use `GroupPool(mode='norm')`."
+    return f"Use `GroupPool(mode={modes[0]!r})`."
 
 
 def _coset_channels(capsule: Capsule, members: tuple[str, ...]) -> np.ndarray:
@@ -138,7 +170,7 @@ def _coset_channels(capsule: Capsule, members: tuple[str, ...]) -> np.ndarray:
     if monomial is None or not capsule.admits("pointwise"):
         raise TypeError(
             f"CosetPool is not admissible for capsule `{capsule}`: it pools the channels of `regular` and other "
-            f"quotients, which the group permutes. Use `GroupPool(mode='norm')`."
+            f"quotients, which the group permutes. {_group_pool_instead(capsule)}"
         )
     inside = set(group.indices(members))
     reached = np.unique(monomial.image[:, 0])

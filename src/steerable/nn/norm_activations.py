@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from steerable.fields import FieldType
-from steerable.nn.activations import CReLU, ReLU, ScalarFunction, require
+from steerable.nn.activations import CReLU, ReLU, require
 from steerable.nn.channels import capsule_of_channel, merge_order, shift_channels, take_channels
 from steerable.nn.module import EquivariantModule
+from steerable.nn.scalar_functions import ScalarFunction, check_pixelwise, function_name
 from steerable.nn.segments import Segments
 
 __all__ = ["Activation", "Gated", "NormActivation", "NormReLU"]
@@ -21,11 +22,16 @@ class NormActivation(EquivariantModule):
     """y = ν(‖x‖) · x / ‖x‖ for each capsule, with any ν; capsules must be orthogonal. A capsule of length 0 stays 0.
 
     Shapes: (batch, channels, …) → the same.
+
+    Args:
+        field_type: the type, which stays the same.
+        function: ν, a module or a function that acts on each pixel alone; it gets one channel per capsule.
     """
 
     def __init__(self, field_type: FieldType, function: ScalarFunction) -> None:
         require(type(self).__name__, field_type, "norm")
         super().__init__(field_type, field_type)
+        check_pixelwise(f"{type(self).__name__}({function_name(function)})", function, len(field_type))
         self.function = function
         self.segments = Segments(field_type)
 

@@ -260,9 +260,11 @@ class GlobalMaxPool(EquivariantModule):
 def _require_permutations(layer: str, field_type: FieldType, instead: str) -> None:
     for capsule, _ in field_type.blocks:
         if not capsule.admits("pointwise"):
+            ready = capsule.admits("norm") or instead != "NormMaxPool2d"
+            first = "" if ready else "Change to an orthogonal basis first, for instance with `ToIrreps`. "
             raise TypeError(
                 f"{layer} is not admissible for capsule `{capsule}`: the maximum of each channel commutes with "
-                f"permutations only, and its matrices are not. Use `{instead}`."
+                f"permutations only, and its matrices are not. {first}Use `{instead}`."
             )
 
 
