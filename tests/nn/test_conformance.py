@@ -158,6 +158,41 @@ def test_output_has_the_declared_shape_and_the_dtype_of_the_input(case: Case, gr
                 assert y.dtype == dtype
 
 
+@every_case
+def test_numbers_that_are_not_floating_point_are_refused_with_a_remedy(case: Case):
+    """Unless a layer only moves them. Constants would be rounded to whole numbers, and torch's words help nobody."""
+    module = built(case, D4, torch.float32)
+    moves = not any(m.computes for m in module.modules() if isinstance(m, EquivariantModule))
+    for dtype, remedy in (
+        (torch.uint8, "`x.float() / 255`"),
+        (torch.int64, "`x.float()`"),
+        (torch.bool, "`x.float()`"),
+        (torch.complex64, "`torch.cat([x.real, x.imag], 1)`"),
+    ):
+        xs = [(10 * x.abs()).to(dtype) for x in fields(module, case.sizes[0])]
+        if moves:
+            assert module(*xs).dtype == dtype
+            continue
+        with pytest.raises(TypeError) as refused:
+            module(*xs)
+        assert f"expected a field of floating-point numbers, since it computes with them, got one of {dtype}. " in str(
+            refused.value
+        )
+        assert remedy in str(refused.value)
+
+
+def test_an_image_of_bytes_is_told_how_to_become_a_field():
+    image = torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8)
+    layer = snn.Conv2d(FieldType(D4, "3*A1"), FieldType(D4, "regular"), 3)
+    with pytest.raises(TypeError) as refused:
+        layer(image)
+    assert str(refused.value) == (
+        "Conv2d expected a field of floating-point numbers, since it computes with them, got one of torch.uint8. Scale "
+        "an image of bytes to the range from 0 to 1 with `x.float() / 255`."
+    )
+    assert layer(image.float() / 255).shape == (2, 8, 6, 6)
+
+
 # ---------------------------------------------------------------- dtypes and memory formats
 
 

@@ -54,7 +54,7 @@ def is_exported() -> bool:
 
 def is_recorded() -> bool:
     """Whether torch.jit.trace is following, which warns of every look at a shape."""
-    return torch.jit.is_tracing()
+    return torch.jit.is_tracing()  # type: ignore[attr-defined,no-any-return]
 
 
 def is_transformed() -> bool:

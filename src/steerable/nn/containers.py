@@ -147,6 +147,8 @@ class Concat(EquivariantModule):
     ``out_type`` is the sum of the types.
     """
 
+    computes = False
+
     order: Tensor
 
     def __init__(self, in_types: Sequence[FieldType]) -> None:

@@ -29,6 +29,8 @@ class EquivariantModule(nn.Module):
     in_type: FieldType
     out_type: FieldType
 
+    computes = True  # False for layers that only move values, and so take numbers of any dtype
+
     def __init__(self, in_type: FieldType, out_type: FieldType) -> None:
         super().__init__()
         for role, field_type in (("in_type", in_type), ("out_type", out_type)):
@@ -58,6 +60,11 @@ class EquivariantModule(nn.Module):
             raise ValueError(
                 f"{type(self).__name__} expected {self.in_type.channels} channels, those of its type "
                 f"`{self.in_type}`, got {x.shape[1]} (shape {tuple(x.shape)})."
+            )
+        if self.computes and not x.is_floating_point():
+            raise TypeError(
+                f"{type(self).__name__} expected a field of floating-point numbers, since it computes with them, got "
+                f"one of {x.dtype}. {_into_floats(x.dtype)}"
             )
 
     # ---------------------------------------------------------------- constants
@@ -115,3 +122,11 @@ class EquivariantModule(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.in_type} → {self.out_type}" if self.in_type != self.out_type else str(self.in_type)
+
+
+def _into_floats(dtype: torch.dtype) -> str:
+    if dtype == torch.uint8:
+        return "Scale an image of bytes to the range from 0 to 1 with `x.float() / 255`."
+    if dtype.is_complex:
+        return "Make channels of the real and the imaginary part with `torch.cat([x.real, x.imag], 1)`."
+    return "Convert it with `x.float()`, and scale it so that its values are about 1."

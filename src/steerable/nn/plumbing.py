@@ -32,6 +32,8 @@ class Identity(EquivariantModule):
     Shapes: any → the same.
     """
 
+    computes = False
+
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, field_type)
 
@@ -92,6 +94,8 @@ class Restrict(EquivariantModule):
         field_type: a type of the group.
         subgroup: its elements, or the subgroup itself (``cyclic(4)`` in ``dihedral(4)``).
     """
+
+    computes = False
 
     order: Tensor
 
@@ -205,6 +209,8 @@ class Select(EquivariantModule):
     >>> str(swap.out_type), swap.channels.tolist()
     ('2*E + A1', [2, 3, 0, 1, 4])
     """
+
+    computes = False
 
     channels: Tensor
 
