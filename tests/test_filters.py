@@ -9,6 +9,7 @@ from group_zoo import group, is_orthonormal, random_invertible, random_orthogona
 
 import steerable as st
 from steerable.filters import sparse_kernel_basis, tap_coordinates
+from steerable.representations import Monomial
 
 D4 = st.dihedral(4)
 PLANAR = ("C1", "C2", "C4", "D1", "D2", "D4")
@@ -50,6 +51,19 @@ def test_a_patch_moves_as_numpy_turns_an_image(name: str, size: int) -> None:
     assert patch.is_permutation
     for element in g.elements:
         assert np.array_equal((patch(element) @ image.ravel()).reshape(image.shape), _moved(g, element, image))
+
+
+def test_kernels_of_monomial_capsules_need_no_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matrices of a large capsule would take gigabytes."""
+    scaled = D4.regular.change_basis(np.diag(np.arange(1.0, 9.0)))
+    signed = D4.regular @ D4.irrep("E")
+
+    def refuse(monomial: Monomial) -> np.ndarray:
+        raise AssertionError("the matrices were written out")
+
+    monkeypatch.setattr(Monomial, "dense", refuse)
+    assert sparse_kernel_basis(scaled, signed, 3).count == 8 * 16 * 9 // 8
+    assert st.pixel_patch(st.octahedral(), 5).dim == 125
 
 
 def test_patches_say_their_size() -> None:

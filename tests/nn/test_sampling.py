@@ -106,6 +106,8 @@ def test_only_possible_sizes_are_named() -> None:
     assert "Sizes that fit: 3 or 7 (" in message
     (message,) = warned(snn.Conv2d(A1, A1, 1, stride=3, padding=1), torch.zeros(1, 1, 1, 1))
     assert "Sizes that fit: 2 (in general those with n + 1 divisible by 3)." in message
+    (message,) = warned(snn.Conv2d(A1, A1, 1, stride=2), torch.zeros(1, 1, 2, 2))
+    assert "Sizes that fit: 1 or 3 (in general those with n - 1 divisible by 2)." in message
 
 
 def test_once_per_layer_and_size() -> None:
