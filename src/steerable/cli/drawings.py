@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from steerable.cli.application import app, console
+from steerable.cli.extras import require
 from steerable.families import group_named
 
 __all__ = ["explore", "figures"]
@@ -40,6 +41,7 @@ def explore(
     ] = None,
 ) -> None:
     """Serve a page on which groups, filters, costs, steering and trained models are looked at; Ctrl+C ends it."""
+    require("gradio")  # before the address is told
     from steerable.explorer import Explorer
 
     explorer = Explorer(host, port, runs, name or ())

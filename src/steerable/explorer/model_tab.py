@@ -65,11 +65,11 @@ def run_path(root: Path, text: object) -> Path:
                 f"`{text}` is no finished run folder: it has no {file}. A run folder is what `steerable train --out` "
                 "writes."
             )
-    for file in (*path.iterdir(), *(path / "model").iterdir()):
-        if not file.resolve().is_relative_to(root.resolve()):
+    for entry in (*path.iterdir(), *(path / "model").iterdir()):
+        if not entry.resolve().is_relative_to(root.resolve()):
             raise ValueError(
-                f"`{file.relative_to(path)}` of the run `{text}` is a link to a file that is not below the folder that "
-                "the explorer was started for. Put the file itself there."
+                f"`{entry.relative_to(path)}` of the run `{text}` is a link to a file that is not below the folder "
+                "that the explorer was started for. Put the file itself there."
             )
     return path
 
