@@ -89,3 +89,22 @@ def test_the_oldest_python_that_is_promised_is_the_oldest_that_is_allowed() -> N
     assert PROJECT["requires-python"] == f">={VERSIONS[0]}"
     minors = [int(version.removeprefix("3.")) for version in VERSIONS]
     assert sorted(minors) == minors
+
+
+@pytest.mark.parametrize("apt_get", [None, "exit 100", "exit 0"])
+@pytest.mark.parametrize("user", ["0", "1000"])
+def test_make_goes_on_where_no_browser_can_be_installed(tmp_path: Path, apt_get: str | None, user: str) -> None:
+    """Without apt-get, with one that fails, or without the rights: the browser's tests are skipped, nothing fails."""
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("there is no make on this machine")
+    (tmp_path / "sh").symlink_to(shutil.which("sh") or "/bin/sh")
+    programs = {"id": f"echo {user}", "sed": "exit 0", **({} if apt_get is None else {"apt-get": apt_get})}
+    for name, line in programs.items():
+        (tmp_path / name).write_text(f"#!{tmp_path / 'sh'}\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    command = [make, "--no-print-directory", "browser", f"SHELL={tmp_path / 'sh'}"]
+    run = subprocess.run(command, cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    installed = user == "0" and apt_get == "exit 0"
+    assert ("the explorer's tests in a browser are skipped" in run.stdout) is not installed
