@@ -153,7 +153,8 @@ async def _body(receive: Receive, largest: int) -> bytes:
         if not message.get("more_body", False):
             break
     if size > largest:
-        raise Refusal(413, _too_large(size) if largest > LARGEST_UPLOAD else f"the request has {size:,} bytes.")
+        words = f"the request has {size:,} bytes; at most {largest:,} are read."
+        raise Refusal(413, _too_large(size) if largest > LARGEST_UPLOAD else words)
     return b"".join(parts)
 
 
