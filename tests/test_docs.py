@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from steerable.cli import app
+from steerable.cli.commands import app
 from steerable.training.defaults import OWN_IMAGES
 
 ROOT = Path(__file__).parent.parent

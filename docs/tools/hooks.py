@@ -17,7 +17,7 @@ from mkdocs.structure.files import File, Files
 from site_checks import anchors, external_resources, undocumented
 
 from steerable import dihedral
-from steerable.cli import app
+from steerable.cli.commands import app
 from steerable.figures import write_figures
 
 __all__ = ["on_files", "on_page_markdown", "on_post_build", "on_post_page", "without_local_links"]

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from explorer_client import Server, running_explorer
 
 from steerable.models import build_model
 from steerable.training.config import RunConfig
@@ -34,20 +30,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def address(runs: Path) -> Iterator[str]:
-    """Where ``steerable explore``, a process of its own, serves the page; Ctrl+C ends it without a complaint."""
+def server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     pytest.importorskip("gradio", reason="gradio is not installed")
-    command = [sys.executable, "-m", "steerable.cli", "explore", "--port", "0", "--runs", str(runs)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
-        try:
-            line = "" if server.stdout is None else server.stdout.readline()
-            found = re.search(r"http://127\.0\.0\.1:\d+", line)
-            assert found is not None, line
-            yield found[0]
-        finally:
-            server.send_signal(signal.SIGINT)
-            assert server.wait(timeout=30) == 0
+    with running_explorer(runs, tmp_path_factory.mktemp("temporary")) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def address(server: Server) -> str:
+    return server.address
 
 
 def write_run(folder: Path, model: dict[str, object]) -> None:

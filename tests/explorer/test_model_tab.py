@@ -14,7 +14,10 @@ import torch
 
 from steerable.explorer.learned import learned_filters
 from steerable.explorer.model_tab import model_page, pose_predictions, run_folders, run_path
+from steerable.explorer.uploads import Uploads
 from steerable.training.trained import TrainedModel
+
+NO_UPLOADS = Uploads(Path("no-uploads"))
 
 
 def test_finished_runs_are_found(runs: Path) -> None:
@@ -23,7 +26,7 @@ def test_finished_runs_are_found(runs: Path) -> None:
 
 @pytest.mark.parametrize("name", ["steerable", "deeper/plain"])
 def test_a_run_is_shown_with_predictions_filters_and_report(runs: Path, name: str) -> None:
-    page = model_page(runs, name, "digit 3", None)
+    page = model_page(runs, NO_UPLOADS, name, "digit 3", None)
     assert "st-error" not in page
     assert len(re.findall("the image under", page)) == 8
     assert "sandbox" in page
@@ -73,13 +76,15 @@ def test_only_run_folders_below_the_root_are_opened(runs: Path, tmp_path: Path) 
     [
         ("", "no run folder was given"),
         (None, "no run folder was given"),
+        (5, "no run folder was given"),
+        (["steerable"], "no run folder was given"),
         ("unfinished", "`unfinished` is no finished run folder: it has no results.json"),
         ("nothing", "`nothing` is no finished run folder"),
         (".", "is no finished run folder"),
     ],
 )
-def test_other_folders_are_refused_in_words(runs: Path, text: str | None, message: str) -> None:
-    assert message in html.unescape(model_page(runs, text, "digit 3", None))
+def test_other_folders_are_refused_in_words(runs: Path, text: object, message: str) -> None:
+    assert message in html.unescape(model_page(runs, NO_UPLOADS, text, "digit 3", None))
 
 
 def test_damaged_runs_are_refused_in_words(runs: Path, tmp_path: Path) -> None:
@@ -87,13 +92,15 @@ def test_damaged_runs_are_refused_in_words(runs: Path, tmp_path: Path) -> None:
     results = json.loads((tmp_path / "a" / "results.json").read_text())
     del results["classes"]
     (tmp_path / "a" / "results.json").write_text(json.dumps(results))
-    assert "the run `a` cannot be loaded: KeyError" in html.unescape(model_page(tmp_path, "a", "digit 3", None))
+    assert "the run `a` cannot be loaded: KeyError" in html.unescape(
+        model_page(tmp_path, NO_UPLOADS, "a", "digit 3", None)
+    )
     shutil.copytree(runs / "steerable", tmp_path / "b")
     (tmp_path / "b" / "model" / "model.safetensors").write_bytes(b"not weights")
-    assert "the run `b` cannot be loaded" in html.unescape(model_page(tmp_path, "b", "digit 3", None))
+    assert "the run `b` cannot be loaded" in html.unescape(model_page(tmp_path, NO_UPLOADS, "b", "digit 3", None))
 
 
 def test_a_run_without_a_report_says_how_to_write_one(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "steerable", tmp_path / "a")
     (tmp_path / "a" / "report.html").unlink()
-    assert "steerable report a" in model_page(tmp_path, "a", "digit 3", None)
+    assert "steerable report a" in model_page(tmp_path, NO_UPLOADS, "a", "digit 3", None)

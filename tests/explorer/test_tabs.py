@@ -17,7 +17,10 @@ from steerable.explorer.group_tab import GROUPS, PLANAR_GROUPS, group_page
 from steerable.explorer.pictures import PICTURES, bundled_picture, uploaded_picture
 from steerable.explorer.steer_tab import steer_page
 from steerable.explorer.steering_run import IMAGE_SIZE, Comparison, compare
+from steerable.explorer.uploads import Uploads
 from steerable.families import group_named
+
+NO_UPLOADS = Uploads(Path("no-uploads"))
 
 
 def words(page: str) -> str:
@@ -164,7 +167,7 @@ def test_steered_features_are_the_features_of_the_moved_picture(name: str) -> No
 
 
 def test_the_steer_page_says_which_network_is_steered() -> None:
-    text = words(steer_page("D4", "qm", "r", "sailing boat", None, 20, 9))
+    text = words(steer_page(NO_UPLOADS, "D4", "qm", "r", "sailing boat", None, 20, 9))
     steerable, plain = text.split("Plain network of the same size")
     assert "the features are steered" in steerable
     assert "they are not steered" in plain
@@ -179,11 +182,16 @@ def test_the_steer_page_says_which_network_is_steered() -> None:
         (("D4", "qx", "r", "letter F", None, 0, 0), "unknown capsule `qx` of D4"),
         (("D4", "qm", "r", "letter G", None, 0, 0), "there is no picture `letter G`. Did you mean `letter F`"),
         (("D4", "qm", "r", "letter F", None, 32, 0), "the row is a whole number from 0 to 31; got 32"),
-        (("D4", "qm", "r", "letter F", "no/such/file.png", 0, 0), "No such file"),
+        (("D4", "qm", "r", "letter F", "no/such/file.png", 0, 0), "`no/such/file.png` is not an uploaded file"),
+        (("D4", "qm", "r", "letter F", {"path": __file__}, 0, 0), "is not an uploaded file"),
+        (("D4", "qm", "r", "letter F", {"name": "a.png"}, 0, 0), "`None` is not an uploaded file"),
+        (("D4", "qm", "r", "letter F", {"path": "no-uploads/a.png"}, 0, 0), "was deleted in the meantime"),
+        (([], "qm", "r", "letter F", None, 0, 0), "pictures are moved exactly by"),
+        (("D4", {}, "r", "letter F", None, 0, 0), "a capsule of D4 is asked for by name"),
     ],
 )
 def test_steering_that_cannot_be_is_refused_in_words(arguments: tuple[object, ...], message: str) -> None:
-    page = steer_page(*arguments)  # type: ignore[arg-type]
+    page = steer_page(NO_UPLOADS, *arguments)  # type: ignore[arg-type]
     assert "st-error" in page
     assert message in html.unescape(page)
 

@@ -1,15 +1,18 @@
 """The ``steerable`` command, one file for each group of commands.
 
-``application`` has ``app`` and what commands share; the other modules add their commands to it when they are imported.
-Heavy imports (torch, Lightning) happen inside the commands that need them, so that help and tables come at once.
+``commands`` puts them together. It needs packages that come with extras, so that it is imported when the command is
+run: where one of them is missing, ``main`` says which extra to install. Heavy imports (torch, Lightning) happen inside
+the commands that need them, so that help and tables come at once.
 """
 
-from steerable.cli import drawings, reports, tables, trained, training
-from steerable.cli.application import app, main
+from steerable.cli.extras import or_missing_extra
 
-ORDER = ("train", "evaluate", "predict", "export", "report", "cost", "types", "explore", "figures")
-"""Of the commands in the help and in the documentation: what one does first stands first."""
+__all__ = ["main"]
 
-app.registered_commands.sort(key=lambda command: ORDER.index(getattr(command.callback, "__name__", "")))
 
-__all__ = ["app", "drawings", "main", "reports", "tables", "trained", "training"]
+@or_missing_extra
+def main() -> None:
+    """Entry point: a mistake of the user is one line and exit code 2, a missing package one line and exit code 1."""
+    from steerable.cli.commands import run
+
+    run()

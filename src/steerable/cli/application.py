@@ -13,7 +13,7 @@ from rich.progress import Progress
 
 from steerable import __version__
 
-__all__ = ["DataDir", "Json", "ReadingBar", "RunFolder", "app", "console", "main"]
+__all__ = ["DataDir", "Json", "ReadingBar", "RunFolder", "app", "console", "run"]
 
 app = typer.Typer(
     help="Steerable CNNs: networks that know how their features move when an image is turned or mirrored.",
@@ -29,7 +29,7 @@ RunFolder = Annotated[
 ]
 
 # A user's mistake, or the state of the user's files; anything else is a bug and shows its traceback.
-USER_ERRORS = (ValueError, TypeError, OSError, ImportError)
+USER_ERRORS = (ValueError, TypeError, OSError)
 
 
 @app.callback(invoke_without_command=True)
@@ -42,8 +42,8 @@ def about(
         raise typer.Exit
 
 
-def main() -> None:
-    """Entry point: mistakes of the user are one line and exit code 2, not a traceback; so are warnings."""
+def run() -> None:
+    """Carry out the command: mistakes of the user are one line and exit code 2, not a traceback; so are warnings."""
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:

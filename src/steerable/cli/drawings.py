@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from steerable.cli.application import app, console
+from steerable.cli.extras import require
 from steerable.families import group_named
 
 __all__ = ["explore", "figures"]
@@ -34,11 +35,16 @@ def explore(
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on; 0 for any that is free.", min=0, max=65535)] = 7860,
     runs: Annotated[Path, typer.Option(help="The folder whose run folders the Model tab may open.")] = Path("."),
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="Another name by which browsers reach it, such as that of a proxy. Repeatable."),
+    ] = None,
 ) -> None:
     """Serve a page on which groups, filters, costs, steering and trained models are looked at; Ctrl+C ends it."""
+    require("gradio")  # before the address is told
     from steerable.explorer import Explorer
 
-    explorer = Explorer(host, port, runs)
+    explorer = Explorer(host, port, runs, name or ())
     console.print(f"the explorer is at {explorer.url} (Ctrl+C ends it)", highlight=False)
     with contextlib.suppress(KeyboardInterrupt):
         explorer.serve()

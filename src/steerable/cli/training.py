@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steerable.cli.application import DataDir, Json, ReadingBar, app
+from steerable.cli.extras import require
 from steerable.cli.trained import print_results
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def train(
 
     For a folder of your own images nothing else need be given.
     """
+    # What is needed at the end of a run, to save the network and to draw the report, is missed at once.
+    require("lightning", "torchmetrics", "huggingface_hub", "safetensors", "matplotlib")
     from steerable.training.defaults import configured
 
     config = configured(

@@ -5,31 +5,24 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steerable.explorer.cost_tab import add_cost_tab
 from steerable.explorer.filters_tab import add_filters_tab
+from steerable.explorer.gate import Gate
 from steerable.explorer.group_tab import add_group_tab
+from steerable.explorer.hosts import Hosts, listens_everywhere
 from steerable.explorer.model_tab import add_model_tab
-from steerable.explorer.pictures import LARGEST_UPLOAD
 from steerable.explorer.steer_tab import add_steer_tab
 from steerable.explorer.style import STYLE
+from steerable.explorer.uploads import LARGEST_UPLOAD, UPLOADS_LIVE, Uploads
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI, Request
-    from starlette.middleware.base import RequestResponseEndpoint
-    from starlette.responses import Response
+    from fastapi import FastAPI
 
 __all__ = ["Explorer"]
-
-# The browser itself is told to load nothing from anywhere else. Gradio's page needs inline scripts and styles.
-_POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
-    "frame-src 'self'; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
-)
-_UPLOADS_LIVE = 3600  # seconds, after which Gradio deletes the files that were uploaded
 
 
 class Explorer:
@@ -41,9 +34,12 @@ class Explorer:
         host: the address to listen on.
         port: the port; 0 for any that is free.
         runs: the folder whose run folders the Model tab may open.
+        names: names by which browsers reach it besides ``host`` and ``localhost``; requests for others are refused.
     """
 
-    def __init__(self, host: str = "127.0.0.1", port: int = 7860, runs: str | Path = ".") -> None:
+    def __init__(
+        self, host: str = "127.0.0.1", port: int = 7860, runs: str | Path = ".", names: Sequence[str] = ()
+    ) -> None:
         self.runs = Path(runs).resolve()
         if not self.runs.is_dir():
             raise ValueError(f"`{runs}` is no folder; give the folder that holds your runs.")
@@ -55,11 +51,18 @@ class Explorer:
                 f"cannot listen on {host}:{port}: {error.strerror or error}. Choose another with --host and --port."
             ) from error
         self.port: int = self._socket.getsockname()[1]
-        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+        self.hosts = Hosts(host, names)
+        shown = "127.0.0.1" if listens_everywhere(host) else host
         self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}"
 
-    def application(self) -> FastAPI:
-        """The page as an ASGI application."""
+    def application(self, folder: Path) -> FastAPI:
+        """The page as an ASGI application.
+
+        Args:
+            folder: an empty folder for what is uploaded.
+        """
+        uploads = Uploads(folder)
+        os.environ["GRADIO_TEMP_DIR"] = str(uploads.folder)
         # Before Gradio is imported, which reads it then; nothing is reported to anyone.
         os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
         try:
@@ -68,22 +71,16 @@ class Explorer:
             raise ImportError("the explorer needs Gradio: pip install 'steerable[explorer]'.") from error
         from fastapi import FastAPI
 
-        with gr.Blocks(title="steerable explorer", analytics_enabled=False, delete_cache=(600, _UPLOADS_LIVE)) as page:
+        with gr.Blocks(title="steerable explorer", analytics_enabled=False, delete_cache=(600, UPLOADS_LIVE)) as page:
             gr.Markdown("# steerable explorer\nSteerable CNNs to look at: all of it is computed as you ask.")
             with gr.Tabs():
                 add_group_tab()
                 add_filters_tab()
                 add_cost_tab()
-                add_steer_tab()
-                add_model_tab(self.runs)
+                add_steer_tab(uploads)
+                add_model_tab(self.runs, uploads)
         application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-
-        @application.middleware("http")
-        async def with_policy(request: Request, call_next: RequestResponseEndpoint) -> Response:
-            response = await call_next(request)
-            response.headers["Content-Security-Policy"] = _POLICY
-            return response
-
+        application.add_middleware(Gate, hosts=self.hosts, uploads=uploads)
         gr.mount_gradio_app(
             application,
             page,
@@ -96,6 +93,9 @@ class Explorer:
             theme=gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
             css=STYLE,
         )
+        # What ``launch`` would set. Without it Gradio takes every request for a part of building the page: it copies
+        # any file that one names to where it can be fetched, and shows drawings with their scripts.
+        page.has_launched = page.is_running = True
         return application
 
     def close(self) -> None:
@@ -106,7 +106,8 @@ class Explorer:
         """Answer until Ctrl+C."""
         import uvicorn
 
-        with tempfile.TemporaryDirectory(prefix="steerable-explorer-") as uploads:
-            os.environ["GRADIO_TEMP_DIR"] = uploads  # what people upload is gone when the server ends
-            config = uvicorn.Config(self.application(), log_level="warning", timeout_graceful_shutdown=2)
+        # What people upload is gone when the server ends.
+        with tempfile.TemporaryDirectory(prefix="steerable-explorer-") as folder:
+            application = self.application(Path(folder))
+            config = uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=2)
             uvicorn.Server(config).run(sockets=[self._socket])

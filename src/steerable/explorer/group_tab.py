@@ -186,4 +186,5 @@ def add_group_tab() -> None:
     with gr.Tab("Group", id="group"):
         choice = gr.Radio(list(GROUPS), value="D4", label="Group", elem_id="group-choice")
         page = gr.HTML(group_page("D4"), elem_id="group-page")
-        choice.change(group_page, choice, page, api_visibility="private", show_progress="minimal")
+        # The name is checked by the function itself.
+        choice.change(group_page, choice, page, api_visibility="private", show_progress="minimal", preprocess=False)

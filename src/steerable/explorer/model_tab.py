@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from steerable.explorer.inline import picture_image
 from steerable.explorer.learned import learned_filters
 from steerable.explorer.messages import note, or_message
-from steerable.explorer.pictures import PICTURES, bundled_picture, uploaded_picture
+from steerable.explorer.pictures import PICTURES, chosen_picture
+from steerable.explorer.uploads import Uploads
 from steerable.families import dihedral
 from steerable.fields import FieldType
 from steerable.training.markup import Html, percent, small, table, tag
@@ -48,9 +49,9 @@ def run_folders(root: Path) -> list[str]:
     return sorted(found)
 
 
-def run_path(root: Path, text: str | None) -> Path:
-    """The run folder that a text names, from the root; ValueError when it lies elsewhere or is none."""
-    if text is None or not text.strip():  # a control that was cleared gives None
+def run_path(root: Path, text: object) -> Path:
+    """The run folder that a text names, from the root; ValueError when it or a file in it lies elsewhere or is none."""
+    if not isinstance(text, str) or not text.strip():  # a control that was cleared gives None
         raise ValueError("no run folder was given. Choose one, or train one with `steerable train`.")
     path = (root / text.strip()).resolve()
     if not path.is_relative_to(root.resolve()):
@@ -64,16 +65,29 @@ def run_path(root: Path, text: str | None) -> Path:
                 f"`{text}` is no finished run folder: it has no {file}. A run folder is what `steerable train --out` "
                 "writes."
             )
+    for entry in (*path.iterdir(), *(path / "model").iterdir()):
+        if not entry.resolve().is_relative_to(root.resolve()):
+            raise ValueError(
+                f"`{entry.relative_to(path)}` of the run `{text}` is a link to a file that is not below the folder "
+                "that the explorer was started for. Put the file itself there."
+            )
     return path
 
 
 @or_message
-def model_page(root: Path, text: str | None, picture: str, upload: str | None) -> Html:
-    """Predictions in all poses, filters and report of the run that ``text`` names."""
+def model_page(root: Path, uploads: Uploads, text: object, picture: str, upload: object) -> Html:
+    """Predictions in all poses, filters and report of the run that ``text`` names.
+
+    Args:
+        root, uploads: below these lie the only run folders and image files that are read.
+        text: the run folder's path from the root.
+        picture: one of ``PICTURES``.
+        upload: what the browser sent for an uploaded file, or None.
+    """
     path = run_path(root, text)
     model = _load(path, (path / "results.json").stat().st_mtime_ns)
     size, channels = model.image_size, model.normalisation.channels
-    image = uploaded_picture(upload, size) if upload else bundled_picture(picture, size)
+    image = chosen_picture(picture, upload, uploads, size)
     # The digits that a network is trained on are light ink on black; on the page they are seen as on paper.
     values = 1 - image if not upload and picture.startswith(("digit", "letter")) else image
     if channels == 1:
@@ -85,7 +99,7 @@ def model_page(root: Path, text: str | None, picture: str, upload: str | None) -
     )
     return tag(
         "div",
-        tag("p", tag("b", (text or "").strip()), f": {lead}.", class_="st-lead"),
+        tag("p", tag("b", str(text).strip()), f": {lead}.", class_="st-lead"),
         tag("section", tag("h3", "Predictions in every pose"), _predictions(model, pixels)),
         tag("section", tag("h3", "Learned filters of the first layer"), learned_filters(model.model)),
         tag("section", tag("h3", "Report"), _report(path)),
@@ -148,7 +162,7 @@ def _report(path: Path) -> Html:
     return Html(f'<iframe class="st-report" sandbox title="report of the run" srcdoc="{page}"></iframe>')
 
 
-def add_model_tab(root: Path) -> None:
+def add_model_tab(root: Path, uploads: Uploads) -> None:
     """The tab's controls; called inside ``gr.Blocks``."""
     import gradio as gr
 
@@ -178,7 +192,8 @@ def add_model_tab(root: Path) -> None:
                     label="Or your own image, up to 5 MB", file_types=["image"], height=140, elem_id="model-upload"
                 )
         page = gr.HTML(note("Choose a run folder and press Load."), elem_id="model-page")
-        quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal"}
+        # Values are checked by the functions themselves, and a file is read where it lies.
+        quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal", "preprocess": False}
         inputs = [run, picture, upload]
         tab.select(lambda: gr.update(choices=run_folders(root)), None, run, **quiet)  # runs that ended in the meantime
-        gr.on([load.click, picture.change, upload.change], partial(model_page, root), inputs, page, **quiet)
+        gr.on([load.click, picture.change, upload.change], partial(model_page, root, uploads), inputs, page, **quiet)

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steerable.errors import did_you_mean
+from steerable.explorer.uploads import LARGEST_UPLOAD, Uploads
 from steerable.figures.pictures import letter_picture, sailing_boat
 
-__all__ = ["LARGEST_UPLOAD", "MOST_PIXELS", "PICTURES", "bundled_picture", "uploaded_picture"]
+__all__ = ["MOST_PIXELS", "PICTURES", "bundled_picture", "chosen_picture", "uploaded_picture"]
 
 FloatArray = NDArray[np.float64]
-LARGEST_UPLOAD = 5 * 2**20
-"""Bytes of a file."""
 MOST_PIXELS = 20_000_000
 """Of an uploaded image: a small file can hold a huge one."""
 PICTURES = ("sailing boat", "letter F", *(f"digit {n}" for n in range(10)))
@@ -32,11 +31,27 @@ def bundled_picture(name: str, size: int) -> FloatArray:
     raise ValueError(f"there is no picture `{name}`. {did_you_mean(str(name), PICTURES)}")
 
 
-def uploaded_picture(path: str | Path, size: int) -> FloatArray:
+def chosen_picture(name: str, upload: object, uploads: Uploads, size: int) -> FloatArray:
+    """The upload where there is one, else the bundled picture of this name; (size, size, 3), from 0 to 1.
+
+    Args:
+        name: one of ``PICTURES``.
+        upload: what the browser sent for the control with the file: None, or a dictionary with the path.
+        uploads: the only files that are read.
+        size: height and width.
+    """
+    if not upload:
+        return bundled_picture(name, size)
+    path = uploads.file(upload.get("path") if isinstance(upload, dict) else upload)
+    if not path.is_file():
+        raise ValueError("the uploaded file was deleted in the meantime. Upload the image again.")
+    return uploaded_picture(path, size)
+
+
+def uploaded_picture(path: Path, size: int) -> FloatArray:
     """The middle square of an image file as (size, size, 3), from 0 to 1; the file is read and nothing else."""
     from steerable.training.images import image_sizes, read_squares, with_channels
 
-    path = Path(path)
     if path.stat().st_size > LARGEST_UPLOAD:
         raise ValueError(
             f"the file has {path.stat().st_size / 2**20:.1f} MiB; at most {LARGEST_UPLOAD // 2**20} are taken. Shrink "

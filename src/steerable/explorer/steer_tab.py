@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from steerable.explorer.filters_tab import capsule_names
 from steerable.explorer.group_tab import PLANAR_GROUPS, checked_group
 from steerable.explorer.inline import head_cell, picture_image, signed_image, tinted
 from steerable.explorer.messages import note, or_message, whole
-from steerable.explorer.pictures import PICTURES, bundled_picture, uploaded_picture
+from steerable.explorer.pictures import PICTURES, chosen_picture
 from steerable.explorer.steering_run import IMAGE_SIZE, Answer, compare
+from steerable.explorer.uploads import Uploads
 from steerable.training.markup import Html, table, tag
 
 __all__ = ["add_steer_tab", "steer_page"]
@@ -22,15 +24,23 @@ _MOST_MAPS = 8
 
 @or_message
 def steer_page(
-    group: str, capsule_name: str, element: str, picture: str, upload: str | None, row: float, column: float
+    uploads: Uploads,
+    group: str,
+    capsule_name: str,
+    element: str,
+    picture: str,
+    upload: object,
+    row: float,
+    column: float,
 ) -> Html:
     """The comparison of the two networks; an uploaded file is used in place of the bundled picture.
 
     Args:
+        uploads: the only files that are read.
         group, capsule_name: what the features are.
         element: g.
         picture: one of ``PICTURES``.
-        upload: the path of an uploaded file, or None.
+        upload: what the browser sent for an uploaded file, or None.
         row, column: the pixel whose fibre is shown.
     """
     if group not in PLANAR_GROUPS:
@@ -40,7 +50,7 @@ def steer_page(
     capsule = found.capsule(capsule_name)
     last = IMAGE_SIZE - 1
     x = whole(row, "the row", 0, last), whole(column, "the column", 0, last)
-    image = uploaded_picture(upload, IMAGE_SIZE) if upload else bundled_picture(picture, IMAGE_SIZE)
+    image = chosen_picture(picture, upload, uploads, IMAGE_SIZE)
     result = compare(image, element, capsule)
     gx = result.place(capsule, element, *x)
     pictures = tag(
@@ -108,11 +118,12 @@ def _fibres(
     return tag("section", tag("h3", "Fibre by fibre"), note(text), tag("div", *tables, class_="st-side"))
 
 
-def add_steer_tab() -> None:
+def add_steer_tab(uploads: Uploads) -> None:
     """The tab's controls; called inside ``gr.Blocks``."""
     import gradio as gr
 
     start = ("D4", "qm", "r", "sailing boat", None, 20, 9)
+    page_of = partial(steer_page, uploads)
 
     def for_group(group: str) -> tuple[Any, Any]:
         elements, names = list(checked_group(group).elements), capsule_names(group)
@@ -146,9 +157,10 @@ def add_steer_tab() -> None:
                 upload = gr.File(
                     label="Or your own image, up to 5 MB", file_types=["image"], height=210, elem_id="steer-upload"
                 )
-        page = gr.HTML(steer_page(*start), elem_id="steer-page")
+        page = gr.HTML(page_of(*start), elem_id="steer-page")
         inputs: list[Any] = [group, capsule, element, picture, upload, row, column]
-        quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal"}
-        group.input(for_group, group, [element, capsule], **quiet).then(steer_page, inputs, page, **quiet)
+        # Values are checked by the functions themselves, and a file is read where it lies.
+        quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal", "preprocess": False}
+        group.input(for_group, group, [element, capsule], **quiet).then(page_of, inputs, page, **quiet)
         events = [element.input, capsule.input, picture.change, upload.change, row.change, column.change]
-        gr.on(events, steer_page, inputs, page, trigger_mode="always_last", **quiet)
+        gr.on(events, page_of, inputs, page, trigger_mode="always_last", **quiet)

@@ -1,0 +1,11 @@
+"""All commands together: ``application`` has ``app``, the other modules add to it as they are imported."""
+
+from steerable.cli import drawings, reports, tables, trained, training
+from steerable.cli.application import app, run
+
+ORDER = ("train", "evaluate", "predict", "export", "report", "cost", "types", "explore", "figures")
+"""Of the commands in the help and in the documentation: what one does first stands first."""
+
+app.registered_commands.sort(key=lambda command: ORDER.index(getattr(command.callback, "__name__", "")))
+
+__all__ = ["app", "drawings", "reports", "run", "tables", "trained", "training"]
