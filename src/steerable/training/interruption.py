@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from steerable.training.checkpoints import latest_checkpoint
+from steerable.training.checkpoints import has_checkpoint
 
 __all__ = ["RunInterrupted", "reporting_interruptions"]
 
@@ -49,7 +49,7 @@ def reporting_interruptions(folder: Path) -> Iterator[None]:
 
 
 def _interrupted(folder: Path, received: signal.Signals) -> RunInterrupted:
-    saved = latest_checkpoint(folder / "checkpoints") is not None
+    saved = has_checkpoint(folder / "checkpoints")
     how = "goes on from the last checkpoint" if saved else "begins anew, for nothing was saved yet"
     message = f"the run in `{folder}` was interrupted ({received.name}). The same command {how}."
     return RunInterrupted(message, 128 + received)
