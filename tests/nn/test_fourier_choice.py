@@ -356,12 +356,12 @@ def test_dtypes_that_do_not_agree_are_left_to_torchs_own_message(measurements: l
         "[]",
         "null",
         '{"format": 99, "choices": {"key": "fourier"}}',
-        '{"format": 1}',
-        '{"format": 1, "choices": ["key"]}',
-        '{"format": 1, "choices": {"key": "furier"}}',
-        '{"format": 1, "choices": {"key": 1}}',
-        '{"format": 1, "choices": {"key": "dense/padded/dense"}}',
-        '{"format": 1, "choices": {"key": "padded/fourier/dense"}}',
+        '{"format": 2}',
+        '{"format": 2, "choices": ["key"]}',
+        '{"format": 2, "choices": {"key": "furier"}}',
+        '{"format": 2, "choices": {"key": 1}}',
+        '{"format": 2, "choices": {"key": "dense/padded/dense"}}',
+        '{"format": 2, "choices": {"key": "padded/fourier/dense"}}',
         "\x00\xff",
         "[" * 200_000,
     ],
@@ -372,6 +372,19 @@ def test_a_damaged_file_is_replaced(content: str, own_cache: Path) -> None:
     assert store.get("key") is None
     store.put("key", "dense")
     assert ChoiceStore(own_cache).get("key") == "dense"
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["a folder", "far too large"])
+def test_what_is_no_store_is_ignored(large: bool, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if large:
+        monkeypatch.setattr(choice, "LARGEST_BYTES", 20)
+        own_cache.write_text('{"format": 2, "choices": {"key": "fourier"}}')
+    else:
+        own_cache.mkdir()
+    store = ChoiceStore(own_cache)
+    assert store.get("key") is None
+    store.put("key", "dense")
+    assert store.get("key") == "dense"
 
 
 def test_what_other_processes_wrote_is_kept(own_cache: Path) -> None:

@@ -179,11 +179,9 @@ def test_a_damaged_run_is_refused_in_words(
     (run / file).unlink()
     if content is not None:
         (run / file).write_text(content)
-    with pytest.raises(
-        ValueError, match=f"the run `copy` cannot be loaded: .*{complaint}.*train or export it "
-    ) as found:
+    with pytest.raises(ValueError, match=f"run `copy` cannot be loaded: .*{complaint}.*train or export it ") as found:
         TrainedModel.load(run)
-    assert str(run / file) in str(found.value) or file == "config.json"
+    assert str(run / file) in str(found.value)
 
 
 def test_a_run_whose_config_is_damaged_is_not_resumed(tmp_path: Path) -> None:

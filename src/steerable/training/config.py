@@ -167,7 +167,12 @@ class RunConfig:
 
     @staticmethod
     def load(path: Path) -> RunConfig:
-        return RunConfig.from_dict(read_object(path))
+        """What ``save`` wrote; ValueError with the file's name where it was damaged or edited."""
+        values = read_object(path)
+        try:
+            return RunConfig.from_dict(values)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"`{path}` is not the config of a run: {error}") from error
 
     def elsewhere(self, other: RunConfig) -> RunConfig:
         """This run, carried out where and how the other one would be."""

@@ -214,10 +214,8 @@ def check_run_folder(config: RunConfig, folder: Path) -> RunConfig | None:
                 )
     try:
         earlier = RunConfig.load(folder / "config.json")
-    except (ValueError, TypeError) as error:  # damaged or edited
-        raise FileExistsError(
-            f"{folder} holds a run whose config.json cannot be read: {error}. Choose another folder."
-        ) from error
+    except ValueError as error:  # damaged or edited
+        raise FileExistsError(f"{error} A run cannot be resumed without it; choose another folder.") from error
     # What was fitted to a time budget is the earlier start's, for another measurement would give another run.
     differences = config.as_fitted(earlier).differences(earlier)
     if differences:

@@ -213,7 +213,8 @@ def _load(folder: Path, config: RunConfig | None, images: dict[str, Any]) -> Tra
         with contextlib.redirect_stdout(io.StringIO()):  # huggingface_hub prints a line
             network = MODELS[name].from_pretrained(folder)
     except RuntimeError as error:
-        raise ValueError(f"`{weights}` does not fit `{folder / 'config.json'}`: {error}.") from error
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"`{weights}` does not fit `{folder / 'config.json'}`: {reason}") from error
     except TypeError as error:
         raise ValueError(f"`{folder / 'config.json'}` is not the config of a {name}: {error}") from error
     return TrainedModel(
