@@ -43,7 +43,7 @@ def reporting_interruptions(folder: Path) -> Iterator[None]:
     except SystemExit as stop:
         if not isinstance(stop.__context__, KeyboardInterrupt):
             raise
-        with contextlib.suppress(ValueError):  # not in the main thread
+        with contextlib.suppress(ValueError, TypeError):  # not in the main thread; not a handler of Python's
             signal.signal(signal.SIGINT, on_interrupt)  # which Lightning has switched off
         raise _interrupted(folder, signal.SIGINT) from stop
 

@@ -12,6 +12,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback, RichProgressBar
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 
+from steerable.errors import listing
 from steerable.training.batches import DeviceBatches
 from steerable.training.best import KeepBest
 from steerable.training.checkpoints import LAST, AtomicCheckpoints
@@ -73,6 +74,14 @@ class _Epochs(Callback):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.earlier = state["seconds"]
+
+    def on_load_checkpoint(self, trainer: pl.Trainer, module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
+        """What is missing would start anew without a word: momentum, the best epoch so far, the time."""
+        kept = [callback.state_key for callback in trainer.callbacks if callback.state_dict()]  # type: ignore[attr-defined]
+        if missing := [key for key in kept if key not in checkpoint["callbacks"]]:
+            raise ValueError(f"it lacks the state of {listing(missing)}.")
+        if len(checkpoint["optimizer_states"]) != 1:
+            raise ValueError(f"it has {len(checkpoint['optimizer_states'])} optimisers, expected one.")
 
     def on_fit_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         self.saved = self.started = time.monotonic()
