@@ -78,11 +78,14 @@ class TrainedModel(nn.Module):
                 "command that started it."
             )
         try:
+            needed = ("classes", "image_size", "model")
             if exported:
-                return _load(run, None, read_fields(run / "images.json", IMAGES, ("classes", "image_size", "model")))
-            images = read_fields(run / "results.json", RESULTS, ("classes", "image_size", "model"))
+                source = run / "images.json"
+                return _load(run, None, read_fields(source, IMAGES, needed), source)
+            source = run / "results.json"
+            images = read_fields(source, RESULTS, needed)
             images = {**images, "image_size": images["image_size"][0]}
-            return _load(run / "model", RunConfig.load(run / "config.json"), images)
+            return _load(run / "model", RunConfig.load(run / "config.json"), images, source)
         except (OSError, ValueError, TypeError) as error:
             raise ValueError(
                 f"the run `{run.name}` cannot be loaded: {error} A file in it was damaged, edited or removed; train or "
@@ -196,27 +199,28 @@ def _each(model: TrainedModel, images: Tensor) -> Iterator[Tensor]:
             yield from model(part).softmax(1)
 
 
-def _load(folder: Path, config: RunConfig | None, images: dict[str, Any]) -> TrainedModel:
+def _load(folder: Path, config: RunConfig | None, images: dict[str, Any], source: Path) -> TrainedModel:
+    """The network in ``folder``; ``source`` is the file that has its name and its classes."""
     name = images["model"]["name"]
     if name not in MODELS:
-        raise ValueError(f"unknown model `{name}`. {did_you_mean(name, MODELS)}")
-    settings = read_object(folder / "config.json")
-    weights = folder / "model.safetensors"
+        raise ValueError(f"`{source}` names the unknown model `{name}`. {did_you_mean(name, MODELS)}")
+    weights, settings = folder / "model.safetensors", folder / "config.json"
     if not weights.is_file():  # else a name on the hub would be looked for
         raise FileNotFoundError(f"there is no file `{weights}`.")
     normalisation = Normalisation.load(folder / "normalisation.safetensors")
-    found = {"num_classes": len(images["classes"]), "in_channels": normalisation.channels}
-    for key, number in found.items():
-        if key in settings and settings[key] != number:
-            raise ValueError(f"`{folder / 'config.json'}` has {settings[key]!r} for `{key}`, expected {number}.")
+    has = read_object(settings)
+    found = {"num_classes": (len(images["classes"]), source), "in_channels": (normalisation.channels, folder)}
+    for key, (number, where) in found.items():
+        if key in has and has[key] != number:
+            raise ValueError(f"`{settings}` has {has[key]!r} for `{key}`, and `{where}` has {number}.")
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # huggingface_hub prints a line
             network = MODELS[name].from_pretrained(folder)
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
-        raise ValueError(f"`{weights}` does not fit `{folder / 'config.json'}`: {reason}") from error
+        raise ValueError(f"`{weights}` does not fit `{settings}`: {reason}") from error
     except TypeError as error:
-        raise ValueError(f"`{folder / 'config.json'}` is not the config of a {name}: {error}") from error
+        raise ValueError(f"`{settings}` is not the config of a {name}: {error}") from error
     return TrainedModel(
         network,
         normalisation,
