@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from steerable.atomic import naming_full_disk, write_bytes
 
@@ -82,7 +82,7 @@ class SavedModel(
         write_tensors(save_directory / WEIGHTS, self.state_dict())  # type: ignore[attr-defined]
 
     @classmethod
-    def _load_as_safetensor(cls, model: nn.Module, model_file: str, map_location: str, strict: bool) -> nn.Module:
+    def _load_as_safetensor(cls, model: Any, model_file: str, map_location: str, strict: bool) -> Any:
         model.load_state_dict(read_tensors(Path(model_file), map_location), strict=strict)
         return model
 

@@ -148,7 +148,7 @@ def set_aside(path: Path) -> Path:
 def _sealed(archive: io.BytesIO) -> memoryview:
     """The archive with a comment: the checksum of all bytes before the comment, its length included."""
     content = archive.getbuffer()
-    if content[-22:-18] != _END or content[-2:] != b"\0\0":
+    if not _is_earlier(bytes(content[-22:])):
         raise RuntimeError("torch.save has written something else than a zip archive without a comment.")
     content[-2:] = struct.pack("<H", _SEAL)
     seal = _seal(content)

@@ -96,11 +96,10 @@ def _poses(value: object) -> bool:
     """What ``PoseReport.to_dict`` gives."""
     if not isinstance(value, dict):
         return False
-    accuracy, drift = value.get("accuracy"), value.get("drift")
+    poses = [value.get("accuracy"), value.get("drift")]
     return (
-        _by_name(accuracy, _number)
-        and _by_name(drift, _number)
-        and accuracy.keys() == drift.keys()
+        all(_by_name(figures, _number) for figures in poses)
+        and list(poses[0]) == list(poses[1])  # type: ignore[arg-type]
         and _matrix(value.get("confusion"))
         and _number(value.get("upright"))
         and _number(value.get("all_poses"))
