@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from steerable import atomic, models
+from steerable import models
 from steerable.atomic import DiskFull, is_leftover, remove_leftovers, write_bytes, write_json, write_text
 from steerable.figures.style import save as save_figure
 from steerable.training.checkpoints import AtomicCheckpoints
@@ -82,7 +83,8 @@ writers = pytest.mark.parametrize(("name", "write"), WRITERS.values(), ids=WRITE
 @pytest.fixture(scope="module", autouse=True)
 def one_onnx_program() -> Iterator[None]:
     """Making it takes seconds, and what the tests are about is how it is written."""
-    real, made = torch.onnx.export, []
+    real = torch.onnx.export
+    made: list[Any] = []
 
     def export(*arguments: Any, **options: Any) -> Any:
         if not made:
@@ -142,7 +144,7 @@ def test_names_on_the_way_cannot_be_guessed_and_links_are_not_followed(
     # Somebody who guesses the name all the same, and puts a link there, gains nothing.
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    monkeypatch.setattr(atomic.secrets, "token_hex", lambda count: "ab" * count)
+    monkeypatch.setattr(secrets, "token_hex", lambda count: "ab" * count)
     (tmp_path / f".b.json.{'ab' * 8}.part").symlink_to(victim)
     with pytest.raises(FileExistsError):
         write_text(tmp_path / "b.json", "x")
