@@ -178,7 +178,10 @@ def load_recipe(name: str, **changes: Any) -> Recipe:
 
 
 def _short_text(path: Path) -> str:
-    """A recipe is a few lines. Time and memory to read a key grow with the square of the number of its parts."""
+    """The text of a recipe file, if it is as short as recipes are.
+
+    Time and memory that a key takes grow with the square of the number of its parts.
+    """
     if (size := path.stat().st_size) > LARGEST_FILE:
         raise ValueError(f"it has {size:,} bytes, and a recipe has {LARGEST_FILE:,} at most.")
     text = path.read_text("utf-8")
