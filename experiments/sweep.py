@@ -20,8 +20,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from steerable.atomic import write_json
 from steerable.errors import did_you_mean
-from steerable.training.atomic import write_json
 from steerable.training.config import RunConfig
 from steerable.training.divergence import DivergenceError
 from steerable.training.recipes import load_recipe

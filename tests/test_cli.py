@@ -75,10 +75,19 @@ def test_cost_of_a_pair_and_of_the_papers_network() -> None:
         (("train", "digits", "--out", "x", "-mnum_classes=5"), "num_classes comes from the images"),
         (("train", "digits", "--out", "x", "-min_channels=7"), "in_channels comes from the images"),
         (("train", "digits", "--out", "x", "--params", "9"), "parameters=9 is too few: the smallest resnet"),
-        (("train", "digits", "--out", "x", "--params", "9000000000"), "parameters is a number ≤ 1,000,000,000"),
-        (("train", "digits", "--out", "x", "--minutes", "inf"), "minutes is a positive time, got inf"),
-        (("train", "digits", "--out", "x", "--seed", str(10**25)), "seed is a number ≤ 4,294,967,295"),
-        (("train", "digits", "--out", "x", "--image-size", "100000"), "image_size is a number ≤ 4,096, got 100000"),
+        (
+            ("train", "digits", "--out", "x", "--params", "9000000000"),
+            "number from 1 to 1,000,000,000; got 9000000000",
+        ),
+        (
+            ("train", "digits", "--out", "x", "--minutes", "inf"),
+            "a number above 0 and up to 1,000,000; got inf",
+        ),
+        (("train", "digits", "--out", "x", "--seed", str(10**25)), "seed is a whole number from 0 to 4,294,967,295"),
+        (
+            ("train", "digits", "--out", "x", "--image-size", "100000"),
+            "a whole number from 4 to 4,096; got 100000",
+        ),
         (("train", "", "--out", "x"), "the data set's name is empty"),
     ],
 )

@@ -1,6 +1,8 @@
 """``backend="auto"``: measured once, remembered, out of the way everywhere else."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,8 +12,9 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import steerable as st
-from steerable import FieldType
+from steerable import FieldType, locks
 from steerable import nn as snn
+from steerable.locks import exclusive
 from steerable.nn.fourier import carrier, choice, timing
 from steerable.nn.fourier.choice import ChoiceStore, by_rule, cache_folder, choice_store
 from steerable.nn.fourier.timing import measured
@@ -353,12 +356,12 @@ def test_dtypes_that_do_not_agree_are_left_to_torchs_own_message(measurements: l
         "[]",
         "null",
         '{"format": 99, "choices": {"key": "fourier"}}',
-        '{"format": 1}',
-        '{"format": 1, "choices": ["key"]}',
-        '{"format": 1, "choices": {"key": "furier"}}',
-        '{"format": 1, "choices": {"key": 1}}',
-        '{"format": 1, "choices": {"key": "dense/padded/dense"}}',
-        '{"format": 1, "choices": {"key": "padded/fourier/dense"}}',
+        '{"format": 2}',
+        '{"format": 2, "choices": ["key"]}',
+        '{"format": 2, "choices": {"key": "furier"}}',
+        '{"format": 2, "choices": {"key": 1}}',
+        '{"format": 2, "choices": {"key": "dense/padded/dense"}}',
+        '{"format": 2, "choices": {"key": "padded/fourier/dense"}}',
         "\x00\xff",
         "[" * 200_000,
     ],
@@ -371,6 +374,19 @@ def test_a_damaged_file_is_replaced(content: str, own_cache: Path) -> None:
     assert ChoiceStore(own_cache).get("key") == "dense"
 
 
+@pytest.mark.parametrize("large", [False, True], ids=["a folder", "far too large"])
+def test_what_is_no_store_is_ignored(large: bool, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if large:
+        monkeypatch.setattr(choice, "LARGEST_BYTES", 20)
+        own_cache.write_text('{"format": 2, "choices": {"key": "fourier"}}')
+    else:
+        own_cache.mkdir()
+    store = ChoiceStore(own_cache)
+    assert store.get("key") is None
+    store.put("key", "dense")
+    assert store.get("key") == "dense"
+
+
 def test_what_other_processes_wrote_is_kept(own_cache: Path) -> None:
     one, two = ChoiceStore(own_cache), ChoiceStore(own_cache)
     assert one.get("a") is two.get("b") is None
@@ -378,7 +394,61 @@ def test_what_other_processes_wrote_is_kept(own_cache: Path) -> None:
     two.put("b", "dense")
     both = ChoiceStore(own_cache)
     assert (both.get("a"), both.get("b")) == ("fourier", "dense")
-    assert [file.name for file in own_cache.parent.iterdir()] == [own_cache.name]  # no leftovers
+    left = sorted(file.name for file in own_cache.parent.iterdir())
+    assert left == [own_cache.name, f"{own_cache.name}.lock"]
+
+
+_WRITES = """
+import sys
+from pathlib import Path
+from steerable.nn.fourier.choice import ChoiceStore
+name, path = sys.argv[1:]
+store = ChoiceStore(Path(path))
+print("ready", flush=True)
+sys.stdin.readline()
+for k in range(100):
+    store.put(f"{name}-{k}", "dense")
+"""
+
+
+def test_several_processes_that_write_at_once_lose_nothing(own_cache: Path) -> None:
+    names = ("a", "b", "c", "d")
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _WRITES, name, str(own_cache)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    for writer in writers:  # importing torch takes much longer than writing
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate(timeout=120)
+        assert writer.returncode == 0
+    kept = json.loads(own_cache.read_text())["choices"]
+    assert kept.keys() == {f"{name}-{k}" for name in names for k in range(100)}
+
+
+def test_a_lock_that_cannot_be_had_does_not_stop_anyone(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "LONGEST_WAIT", 0.01)
+    with exclusive(own_cache.with_name(f"{own_cache.name}.lock")) as alone:
+        assert alone
+        ChoiceStore(own_cache).put("key", "dense")
+    assert ChoiceStore(own_cache).get("key") == "dense"
+
+
+def test_without_locks_the_store_works_as_before(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "fcntl", None)  # as on Windows
+    ChoiceStore(own_cache).put("key", "dense")
+    assert ChoiceStore(own_cache).get("key") == "dense"
+    assert [file.name for file in own_cache.parent.iterdir()] == [own_cache.name]
 
 
 def test_the_file_does_not_grow_without_end(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,17 +129,17 @@ def test_a_loss_that_is_never_finite(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"validation": 0}, r"patience 2 watches the loss on validation images, and none are held out"),
-        ({"patience": -1}, "patience is a number ≥ 0, got -1"),
-        ({"seed": -1}, "seed is a number ≥ 0, got -1"),
+        ({"patience": -1}, "patience is a whole number from 0 to 1,000,000,000; got -1"),
+        ({"seed": -1}, "seed is a whole number from 0 to 4,294,967,295; got -1"),
         ({"validation": 1.5}, "validation is a share below 1 or a number of images, got 1.5"),
-        ({"minutes": 0.0}, "minutes is a positive time, got 0.0"),
-        ({"parameters": 0}, "parameters is a number ≥ 1, got 0"),
+        ({"minutes": 0.0}, "minutes is a number above 0 and up to 1,000,000; got 0.0"),
+        ({"parameters": 0}, "parameters is a whole number from 1 to 1,000,000,000; got 0"),
         ({"parameters": 5000}, "parameters=5,000 chooses the network's width, and width=4 gives it already"),
         ({"fit": "slow"}, "fit is one of stretch, shorten, shrink; got 'slow'"),
         ({"precision": "8"}, "precision is one of 32-true, bf16-mixed, 16-mixed; got '8'"),
         ({"cuda_graphs": True, "devices": 2}, "cuda_graphs are for one device; got 2 devices"),
         ({"accelerator": "abacus"}, "accelerator is one of auto, cpu, gpu; got 'abacus'"),
-        ({"image_size": 2}, "image_size is a number ≥ 4, got 2"),
+        ({"image_size": 2}, "image_size is a whole number from 4 to 4,096; got 2"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -234,7 +234,7 @@ def test_results_cut_short_are_named(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     (run / "results.json").write_text('{"dataset": "dig')
     text = Page(report(run)).text
-    assert "results.json cannot be read as JSON" in text
+    assert "results.json` cannot be read as JSON" in text
     assert "no results yet" in text
 
 
@@ -338,7 +338,7 @@ def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is a folder; a report is one HTML file"):
         write_report([run], tmp_path)
     (run / "config.json").write_text("{")
-    with pytest.raises(ValueError, match=r"config.json cannot be read as JSON.* A report needs the run's config"):
+    with pytest.raises(ValueError, match=r"config.json` cannot be read as JSON.* A report needs the run's config"):
         write_report([run], out)
     assert not out.exists()
 

@@ -158,12 +158,17 @@ def test_an_unfinished_run_is_no_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "complaint"),
     [
-        ("model/model.safetensors", "junk", "SafetensorError"),
-        ("model/model.safetensors", None, "FileNotFoundError"),
-        ("model/normalisation.safetensors", "junk", "SafetensorError"),
-        ("results.json", "[]", "TypeError"),
-        ("results.json", "{}", "KeyError"),
-        ("config.json", "no JSON", "JSONDecodeError"),
+        ("model/model.safetensors", "junk", "cannot be read as safetensors: "),
+        ("model/model.safetensors", None, ""),
+        ("model/normalisation.safetensors", "junk", "cannot be read as safetensors: "),
+        ("model/config.json", "[" * 100_000, "cannot be read as JSON: it is nested too deeply"),
+        ("model/config.json", '{"depth": "x", "num_classes": 10}', "is not the config of a resnet: ResNet: depth is"),
+        ("model/config.json", '{"depth": 14, "copies": 1}', "model.safetensors. does not fit"),
+        ("model/config.json", '{"num_classes": 3}', "has 3 for `num_classes`, and `.*results.json` has 10"),
+        ("results.json", "[]", "holds a list; expected a JSON object"),
+        ("results.json", "{}", "has no `classes`, expected a list of names"),
+        ("config.json", "no JSON", "cannot be read as JSON: Expecting value"),
+        ("config.json", "{}", "a run's config has no `dataset`"),
     ],
 )
 def test_a_damaged_run_is_refused_in_words(
@@ -174,20 +179,21 @@ def test_a_damaged_run_is_refused_in_words(
     (run / file).unlink()
     if content is not None:
         (run / file).write_text(content)
-    with pytest.raises(ValueError, match=f"the run `copy` cannot be loaded: {complaint}: .*train or export it again"):
+    with pytest.raises(ValueError, match=f"run `copy` cannot be loaded: .*{complaint}.*train or export it ") as found:
         TrainedModel.load(run)
+    assert str(run / file) in str(found.value)
 
 
 def test_a_run_whose_config_is_damaged_is_not_resumed(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("no JSON")
-    with pytest.raises(FileExistsError, match=r"holds a run whose config\.json cannot be read: Expecting value"):
+    with pytest.raises(FileExistsError, match=r"config\.json` cannot be read as JSON: Expecting value"):
         train(config(), tmp_path)
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"epochs = 'x'", "a recipe's epochs is a whole number; got 'x'"),
+        (b"epochs = 'x'", "a recipe's epochs is a whole number from 1 to 1,000,000; got 'x'"),
         (b"milestones = 3", "a recipe's milestones is a list of whole numbers"),
         (b"[[[", "at line 1, column"),
         (b"foo = 1", "a recipe has no setting `foo`"),
@@ -354,15 +360,18 @@ def test_the_papers_schedule() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"learning_rate": 0.0}, "a recipe's learning_rate cannot be 0.0"),
+        ({"learning_rate": 0.0}, "a recipe's learning_rate is a number above 0 and up to 1,000,000; got 0.0"),
         ({"lerning_rate": 0.1}, "a recipe has no setting `lerning_rate`. Did you mean `learning_rate`"),
         ({"schedule": "sawtooth"}, "a recipe's schedule cannot be 'sawtooth'"),
-        ({"epochs": 2.5}, "a recipe's epochs is a whole number; got 2.5"),
-        ({"epochs": True}, "a recipe's epochs is a whole number; got True"),
+        ({"epochs": 2.5}, "a recipe's epochs is a whole number from 1 to 1,000,000; got 2.5"),
+        ({"epochs": True}, "a recipe's epochs is a whole number from 1 to 1,000,000; got True"),
         ({"augment": "no"}, "a recipe's augment is true or false; got 'no'"),
-        ({"learning_rate": math.inf}, "a recipe's learning_rate is a finite number; got inf"),
-        ({"shift": math.inf}, "a recipe's shift is a finite number; got inf"),
-        ({"milestones": ["a"]}, "a recipe's milestones is a list of whole numbers, from 0 on; got"),
+        ({"learning_rate": math.inf}, "a recipe's learning_rate is a number above 0 and up to 1,000,000; got inf"),
+        ({"shift": math.inf}, "a recipe's shift is a number from 0 to 4,096; got inf"),
+        (
+            {"milestones": ["a"]},
+            "a recipe's milestones is a list of whole numbers, from 0 on, 1,000 of them at most; got",
+        ),
     ],
 )
 def test_bad_recipes_are_refused(values: dict[str, object], message: str) -> None:
@@ -373,7 +382,7 @@ def test_bad_recipes_are_refused(values: dict[str, object], message: str) -> Non
 def test_a_recipes_milestones_may_come_as_a_list() -> None:
     assert load_recipe("paper", milestones=[1, 2]).milestones == (1, 2)
     assert load_recipe("paper", epochs=2).learning_rate_at(0) == 0.05  # the first milestone does not round to 0
-    with pytest.raises(ValueError, match="epochs is a whole number, 1 or more; got '10'"):
+    with pytest.raises(ValueError, match="epochs is a whole number from 1 to 1,000,000; got '10'"):
         load_recipe("paper", epochs="10")
 
 
@@ -383,7 +392,7 @@ def test_what_interrupted_a_run_survives_a_process_pool() -> None:
 
 
 def test_bad_configs_are_refused() -> None:
-    with pytest.raises(ValueError, match="labels is a number of training images ≥ 1, got 0"):
+    with pytest.raises(ValueError, match="labels is a whole number from 1 to 1,000,000,000; got 0"):
         config(labels=0)
     with pytest.raises(ValueError, match=r"a run has no setting `lables`\. Did you mean `labels`"):
         RunConfig.from_dict({"dataset": "digits", "model": MODEL, "lables": 3})

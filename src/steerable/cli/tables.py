@@ -57,8 +57,8 @@ def cost(
     copies: Annotated[int, typer.Option(help="For 'resnet': copies of each capsule in the first stage.", min=1)] = 14,
     stream: Annotated[str | None, typer.Option(help="For 'resnet': the mix between blocks; else the paper's.")] = None,
     inner: Annotated[str | None, typer.Option(help="For 'resnet': the mix inside a block, likewise.")] = None,
-    in_channels: Annotated[int, typer.Option(help="For 'resnet': channels of the image.", min=1)] = 3,
-    size: Annotated[int, typer.Option(help="Height and width of the images, for FLOPs.", min=1)] = 32,
+    in_channels: Annotated[int, typer.Option(help="For 'resnet': channels of the image.", min=1, max=10**6)] = 3,
+    size: Annotated[int, typer.Option(help="Height and width of the images, for FLOPs.", min=1, max=10**6)] = 32,
     as_json: Json = False,
 ) -> None:
     """Channels, parameters, utilisation μ and FLOPs of one convolution, or of all those of a residual network."""

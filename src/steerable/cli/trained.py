@@ -42,7 +42,7 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
 ) -> None:
     """The class and its probability for each image; unreadable ones are named and left out."""
-    from steerable.training.atomic import write_text
+    from steerable.atomic import write_text
     from steerable.training.files import named, printable
     from steerable.training.trained import TrainedModel
 

@@ -192,6 +192,6 @@ def _options(texts: list[str]) -> dict[str, Any]:
             raise ValueError(f"a model's option is written key=value, such as copies=4; got {text!r}.")
         try:
             options[key] = json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets
             options[key] = value
     return options

@@ -6,6 +6,7 @@ matplotlib's own state is left alone: figures are plain ``Figure`` objects, draw
 from __future__ import annotations
 
 import functools
+import io
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from numpy.typing import NDArray
+
+from steerable.atomic import write_bytes
 
 __all__ = [
     "ACCENT",
@@ -78,11 +81,12 @@ def save(figure: Figure, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix not in (".png", ".svg"):
         raise ValueError(f"a figure is written as .png or .svg; got `{path.name}`. Give the file one of these endings.")
-    path.parent.mkdir(parents=True, exist_ok=True)
     metadata: dict[str, None] = (
         dict.fromkeys(("Date", "Creator"), None) if path.suffix == ".svg" else {"Software": None}
     )
-    figure.savefig(path, dpi=150, metadata=metadata)
+    content = io.BytesIO()
+    figure.savefig(content, format=path.suffix[1:], dpi=150, metadata=metadata)
+    write_bytes(path, content.getbuffer())
     return path
 
 

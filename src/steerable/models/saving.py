@@ -1,11 +1,20 @@
 """Models as a folder of two files: weights in safetensors, and a JSON config that says how to build the network.
 
-Loading never unpickles anything: the config names a model of this library and its arguments.
+Loading never unpickles anything: the config names a model of this library and its arguments. Weights are saved with
+their SHA-256, and compared with it when they are read.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import torch
+from torch import Tensor
+
+from steerable.atomic import naming_full_disk, write_bytes
 
 if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin
@@ -30,7 +39,9 @@ else:
             push_to_hub = save_pretrained
 
 
-__all__ = ["SavedModel"]
+__all__ = ["SavedModel", "read_tensors", "write_tensors"]
+
+WEIGHTS = "model.safetensors"
 
 
 class SavedModel(
@@ -60,3 +71,64 @@ class SavedModel(
                 f"saved them, and with its own config.json. {error}"
             ) from error
         return found
+
+    def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
+        """Write weights, config and a model card into a folder; see huggingface_hub's mixin for the options."""
+        with naming_full_disk(Path(save_directory)):
+            url: str | None = super().save_pretrained(save_directory, **options)
+        return url
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        write_tensors(save_directory / WEIGHTS, self.state_dict())  # type: ignore[attr-defined]
+
+    @classmethod
+    def _load_as_safetensor(cls, model: Any, model_file: str, map_location: str, strict: bool) -> Any:
+        model.load_state_dict(read_tensors(Path(model_file), map_location), strict=strict)
+        return model
+
+    @classmethod
+    def _load_as_pickle(cls, *arguments: Any, **options: Any) -> NoReturn:
+        raise ValueError(
+            f"a model's weights are read from `{WEIGHTS}` only. Ask its author to save them as safetensors."
+        )
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a safetensors file that is whole or not there, with the SHA-256 of the tensors among its metadata."""
+    from safetensors.torch import save
+
+    # Copies: tensors that share memory, or lie in it in another order, cannot be saved as they are.
+    copies = {
+        name: value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+        for name, value in tensors.items()
+    }
+    write_bytes(path, save(copies, metadata={"format": "pt", "sha256": _digest(copies)}))
+
+
+def read_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
+    """What :func:`write_tensors` wrote, compared with its SHA-256; a file of another program has none."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file `{path}`.")
+    try:
+        with safe_open(path, "pt", device=device) as file:
+            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            known = (file.metadata() or {}).get("sha256")
+    except SafetensorError as error:
+        raise ValueError(
+            f"`{path}` cannot be read as safetensors: {error}. It is damaged or something else."
+        ) from error
+    if known is not None and known != _digest(tensors):
+        raise ValueError(f"`{path}` is damaged: its tensors do not have the checksum that they were saved with.")
+    return tensors
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    """Of names, shapes, dtypes and bytes, whatever the order."""
+    found = hashlib.sha256()
+    for name in sorted(tensors):
+        value = tensors[name].cpu().contiguous()
+        found.update(f"{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
+        found.update(value.reshape(-1).view(torch.uint8).numpy().data if value.numel() else b"")
+    return found.hexdigest()

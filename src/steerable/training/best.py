@@ -14,6 +14,9 @@ from steerable.training.module import Classifier
 
 __all__ = ["KeepBest"]
 
+KEPT = ("loss", "epoch", "epochs_done", "metrics", "weights")
+"""What a checkpoint holds of it."""
+
 
 class KeepBest(Callback):
     """Remembers the best weights, and stops the run ``patience`` epochs after them.
@@ -55,12 +58,11 @@ class KeepBest(Callback):
         trainer.should_stop = self.epochs_done > 0 and self.exhausted
 
     def state_dict(self) -> dict[str, Any]:
-        kept = ("loss", "epoch", "epochs_done", "metrics", "weights")
-        return {key: getattr(self, key) for key in kept}
+        return {key: getattr(self, key) for key in KEPT}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        for key, value in state_dict.items():
-            setattr(self, key, value)
+        for key in KEPT:
+            setattr(self, key, state_dict[key])
 
     def restore(self, module: Classifier) -> None:
         """Put the best weights back into the network."""

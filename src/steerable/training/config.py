@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from steerable.atomic import write_json
 from steerable.errors import did_you_mean
-from steerable.training.atomic import write_json
+from steerable.training.limits import Range, check_flags, check_numbers
 from steerable.training.recipes import Recipe
+from steerable.training.run_files import read_object
 
 __all__ = ["RunConfig"]
 
@@ -20,13 +20,26 @@ Evaluation = Literal["test", "validation"]
 PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
 ACCELERATORS = ("auto", "cpu", "gpu")
 BACKENDS = ("auto", "dense", "fourier")
-# Lowest and highest: images of more pixels, or networks of more parameters, fit no machine; seeds are those of numpy.
-BOUNDS = {
-    "labels": (1, 2**63),
-    "image_size": (4, 4096),
-    "parameters": (1, 10**9),
-    "seed": (0, 2**32 - 1),
-    "patience": (0, 2**63),
+# Images of more pixels, or networks of more parameters, fit no machine; seeds are those of numpy.
+NUMBERS = {
+    "labels": Range(1, 10**9, whole=True, optional=True),
+    "validation": Range(0, 10**9),
+    "seed": Range(0, 2**32 - 1, whole=True),
+    "image_size": Range(4, 4096, whole=True, optional=True),
+    "parameters": Range(1, 10**9, whole=True, optional=True),
+    "minutes": Range(0, 10**6, above=True, optional=True),
+    "patience": Range(0, 10**9, whole=True),
+    "devices": Range(1, 10**4, whole=True),
+    "nodes": Range(1, 10**5, whole=True),
+    "checkpoint_seconds": Range(0, 10**9),
+}
+FLAGS = ("compile", "cuda_graphs", "channels_last", "progress")
+CHOICES = {
+    "fit": get_args(Fit),
+    "evaluate": get_args(Evaluation),
+    "precision": PRECISIONS,
+    "accelerator": ACCELERATORS,
+    "backend": BACKENDS,
 }
 # What may change when a run is resumed: where it runs, not what it computes.
 FREE_ON_RESUME = ("data_dir", "accelerator", "devices", "nodes", "progress", "checkpoint_seconds")
@@ -91,32 +104,22 @@ class RunConfig:
     checkpoint_seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        if "name" not in self.model:
+        if not isinstance(self.model, dict) or not isinstance(self.model.get("name"), str):
             raise ValueError("a run's model names itself: {'name': 'resnet', ...}.")
-        for name, (lowest, highest) in BOUNDS.items():
-            value = getattr(self, name)
-            if value is not None and not lowest <= value <= highest:
-                what = "a number of training images" if name == "labels" else "a number"
-                wanted = f"≥ {lowest}" if value < lowest else f"≤ {highest:,}"
-                raise ValueError(f"{name} is {what} {wanted}, got {value}.")
-        if self.validation < 0 or (self.validation > 1 and self.validation != int(self.validation)):
+        for name, kinds in (("dataset", str), ("data_dir", str | None)):
+            if not isinstance(getattr(self, name), kinds):
+                raise ValueError(f"{name} is text; got {getattr(self, name)!r}.")
+        check_numbers("", vars(self), NUMBERS)
+        check_flags("", vars(self), FLAGS)
+        if self.validation > 1 and self.validation != int(self.validation):
             raise ValueError(f"validation is a share below 1 or a number of images, got {self.validation}.")
-        if self.minutes is not None and not 0 < self.minutes < math.inf:
-            raise ValueError(f"minutes is a positive time, got {self.minutes}.")
         for name in ("in_channels", "num_classes"):
             if name in self.model:
                 raise ValueError(
                     f"{name} comes from the images and is no option of a run's model; got {name}="
                     f"{self.model[name]!r}. Leave it out."
                 )
-        choices = {
-            "fit": get_args(Fit),
-            "evaluate": get_args(Evaluation),
-            "precision": PRECISIONS,
-            "accelerator": ACCELERATORS,
-            "backend": BACKENDS,
-        }
-        for name, known in choices.items():
+        for name, known in CHOICES.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} is one of {', '.join(known)}; got {getattr(self, name)!r}.")
         if self.patience and not self.validation:
@@ -133,8 +136,6 @@ class RunConfig:
                 f"parameters={self.parameters:,} chooses the network's width, and {given[0]}={self.model[given[0]]} "
                 "gives it already. Give one of the two."
             )
-        if self.devices < 1 or self.nodes < 1:
-            raise ValueError(f"devices and nodes are at least 1; got {self.devices} and {self.nodes}.")
         if self.cuda_graphs and self.devices * self.nodes > 1:
             raise ValueError(f"cuda_graphs are for one device; got {self.devices} devices on {self.nodes} nodes.")
         if self.recipe.batch_size < self.devices * self.nodes:
@@ -155,6 +156,9 @@ class RunConfig:
         for key in values:
             if key not in known:
                 raise ValueError(f"a run has no setting `{key}`. {did_you_mean(key, known)}")
+        for key in ("dataset", "model"):
+            if key not in values:
+                raise ValueError(f"a run's config has no `{key}`, and every run has one.")
         recipe = values.get("recipe", {})
         return RunConfig(**{**values, "recipe": recipe if isinstance(recipe, Recipe) else Recipe.from_dict(recipe)})
 
@@ -163,7 +167,12 @@ class RunConfig:
 
     @staticmethod
     def load(path: Path) -> RunConfig:
-        return RunConfig.from_dict(json.loads(path.read_text("utf-8")))
+        """What ``save`` wrote; ValueError with the file's name where it was damaged or edited."""
+        values = read_object(path)
+        try:
+            return RunConfig.from_dict(values)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"`{path}` is not the config of a run: {error}") from error
 
     def elsewhere(self, other: RunConfig) -> RunConfig:
         """This run, carried out where and how the other one would be."""

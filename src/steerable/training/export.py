@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import shutil
-import tempfile
 import warnings
 from pathlib import Path
 
@@ -14,10 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from steerable import nn as snn
-from steerable.training.atomic import put_in_place, write_json
+from steerable.atomic import folder_in_place, write_bytes, write_json
 from steerable.training.trained import TrainedModel
 
 __all__ = ["check_onnx", "export_onnx", "export_safetensors"]
+
+LARGEST_ONNX = 1_900_000_000  # bytes of weights; the format's limit for all of a file is 2 GB
 
 
 class _Deployed(nn.Module):
@@ -47,6 +46,11 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, expected the name of a file such as {path / 'model.onnx'}.")
     deployed = _Deployed(trained).eval()
+    if (size := sum(value.nbytes for value in deployed.state_dict().values())) > LARGEST_ONNX:
+        raise ValueError(
+            f"the network's weights take {size / 1e9:.1f} GB, and an ONNX file holds less than 2 GB. Export it as "
+            "safetensors."
+        )
     example = torch.zeros(2, trained.channels, trained.image_size, trained.image_size, dtype=torch.uint8)
     logger = logging.getLogger("torch.onnx")
     level = logger.level
@@ -75,8 +79,7 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
             "channels": str(trained.channels),
         }
     )
-    with put_in_place(path) as aside:
-        program.save(str(aside))
+    write_bytes(path, program.model_proto.SerializeToString())
     return path
 
 
@@ -88,9 +91,7 @@ def export_safetensors(trained: TrainedModel, folder: str | Path) -> Path:
     folder = Path(folder).expanduser()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} exists already; choose another folder, or remove it first.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
+    with folder_in_place(folder) as aside:
         trained.model.save_pretrained(aside)  # type: ignore[operator]
         trained.normalisation.save(aside / "normalisation.safetensors")
         write_json(
@@ -102,10 +103,6 @@ def export_safetensors(trained: TrainedModel, folder: str | Path) -> Path:
                 "model": trained.model_config,
             },
         )
-        aside.chmod(0o777 & ~_umask())  # a temporary folder is its owner's alone
-        os.replace(aside, folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
     return folder
 
 
@@ -119,9 +116,3 @@ def check_onnx() -> None:
             f"writing ONNX needs the packages onnx and onnxscript, and {error.name} is not installed: pip install "
             "'steerable[onnx]'."
         ) from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

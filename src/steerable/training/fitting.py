@@ -12,6 +12,7 @@ from torch import nn
 
 from steerable.training.batches import DeviceBatches
 from steerable.training.config import RunConfig
+from steerable.training.limits import MOST_EPOCHS
 from steerable.training.module import Classifier
 from steerable.training.preparing import TrainingData, make_classifier
 from steerable.training.sizing import sized_model
@@ -74,7 +75,7 @@ def _epochs_within(seconds: float, config: RunConfig, data: TrainingData) -> int
     typical = sorted(times)[len(times) // 2]
     # A twentieth is left for checkpoints and the test; validation costs a third of training, image by image.
     shares = 1 + (len(data.validation) / len(data.train) / 3 if data.validation is not None else 0)
-    return max(1, int(0.95 * seconds / (typical * len(batches) * shares)))
+    return min(MOST_EPOCHS, max(1, int(0.95 * seconds / (typical * len(batches) * shares))))
 
 
 def _step_times(module: Classifier, batches: DeviceBatches, precision: str, longest: float) -> list[float]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from steerable.training.checkpoints import latest_checkpoint
+from steerable.training.checkpoints import has_checkpoint
 
 __all__ = ["RunInterrupted", "reporting_interruptions"]
 
@@ -43,13 +43,13 @@ def reporting_interruptions(folder: Path) -> Iterator[None]:
     except SystemExit as stop:
         if not isinstance(stop.__context__, KeyboardInterrupt):
             raise
-        with contextlib.suppress(ValueError):  # not in the main thread
+        with contextlib.suppress(ValueError, TypeError):  # not in the main thread; not a handler of Python's
             signal.signal(signal.SIGINT, on_interrupt)  # which Lightning has switched off
         raise _interrupted(folder, signal.SIGINT) from stop
 
 
 def _interrupted(folder: Path, received: signal.Signals) -> RunInterrupted:
-    saved = latest_checkpoint(folder / "checkpoints") is not None
+    saved = has_checkpoint(folder / "checkpoints")
     how = "goes on from the last checkpoint" if saved else "begins anew, for nothing was saved yet"
     message = f"the run in `{folder}` was interrupted ({received.name}). The same command {how}."
     return RunInterrupted(message, 128 + received)

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from steerable.models.saving import read_tensors, write_tensors
+
 __all__ = ["Augmentation", "Normalisation", "augment"]
 
 Kind = Literal["channels", "zca"]
@@ -107,16 +109,12 @@ class Normalisation(nn.Module):
 
     def save(self, path: str | Path) -> None:
         """Write the statistics with safetensors."""
-        from safetensors.torch import save_file
-
-        save_file(self.state_dict(), path)
+        write_tensors(Path(path), self.state_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Normalisation:
         """Read what :meth:`save` wrote."""
-        from safetensors.torch import load_file
-
-        state = load_file(path)
+        state = read_tensors(Path(path))
         if "mean" not in state or not state.keys() <= {"mean", "std", "matrix"}:
             raise ValueError(
                 f"`{path}` holds {sorted(state)}, expected the `mean` and the `std` or `matrix` of images."

@@ -11,8 +11,26 @@ from pathlib import Path
 from typing import Any, Literal
 
 from steerable.errors import did_you_mean
+from steerable.training.limits import MOST_EPOCHS, Range, check_flags, check_numbers
 
 __all__ = ["Recipe", "load_recipe", "recipe_names"]
+
+NUMBERS = {
+    "learning_rate": Range(0, 10**6, above=True),
+    "momentum": Range(0, 1, below=True),
+    "weight_decay": Range(0, 10**6),
+    "batch_size": Range(1, 10**6, whole=True),
+    "epochs": Range(1, MOST_EPOCHS, whole=True),
+    "decay": Range(0, 1, above=True),
+    "warmup_epochs": Range(0, 10**9),
+    "label_smoothing": Range(0, 1, below=True),
+    "ema_decay": Range(0, 1, below=True),
+    "shift": Range(0, 4096),
+}
+FLAGS = ("nesterov", "augment", "statistics_of_all", "rates_by_sharing")
+MILESTONE = Range(0, 10**9, whole=True)
+MOST_MILESTONES = 1000
+LARGEST_FILE, LONGEST_LINE = 100_000, 1_000
 
 
 @dataclass(frozen=True)
@@ -54,37 +72,27 @@ class Recipe:
     def __post_init__(self) -> None:
         if isinstance(self.milestones, list):  # as files have them
             object.__setattr__(self, "milestones", tuple(self.milestones))
-        for name in ("batch_size", "epochs"):
-            self._require(name, "a whole number", _whole(getattr(self, name)))
-        for name in ("nesterov", "augment", "statistics_of_all", "rates_by_sharing"):
-            self._require(name, "true or false", isinstance(getattr(self, name), bool))
-        rates = ("learning_rate", "momentum", "weight_decay", "decay", "warmup_epochs", "label_smoothing", "ema_decay")
-        for name in (*rates, "shift"):
-            self._require(name, "a finite number", _finite(getattr(self, name)))
-        whole = isinstance(self.milestones, tuple) and all(_whole(m) and m >= 0 for m in self.milestones)
-        self._require("milestones", "a list of whole numbers, from 0 on", whole)
+        settings = vars(self)
+        check_numbers("a recipe's ", settings, NUMBERS)
+        check_flags("a recipe's ", settings, FLAGS)
+        if (
+            not isinstance(self.milestones, tuple)
+            or len(self.milestones) > MOST_MILESTONES
+            or any(milestone not in MILESTONE for milestone in self.milestones)
+        ):
+            raise ValueError(
+                f"a recipe's milestones is a list of whole numbers, from 0 on, {MOST_MILESTONES:,} of them at most; "
+                f"got {repr(self.milestones)[:60]}."
+            )
         checks = {
-            "learning_rate": self.learning_rate > 0,
-            "momentum": 0 <= self.momentum < 1,
-            "weight_decay": self.weight_decay >= 0,
-            "batch_size": self.batch_size >= 1,
-            "epochs": self.epochs >= 1,
             "schedule": self.schedule in ("steps", "cosine"),
-            "decay": 0 < self.decay <= 1,
-            "warmup_epochs": self.warmup_epochs >= 0,
-            "label_smoothing": 0 <= self.label_smoothing < 1,
-            "ema_decay": 0 <= self.ema_decay < 1,
-            "shift": self.shift >= 0 and (self.shift < 1 or self.shift == int(self.shift)),
+            "shift": self.shift < 1 or self.shift == int(self.shift),
             "normalisation": self.normalisation in ("channels", "zca"),
             "nesterov": not self.nesterov or self.momentum > 0,
         }
         for name, holds in checks.items():
             if not holds:
                 raise ValueError(f"a recipe's {name} cannot be {getattr(self, name)!r}; see the class Recipe.")
-
-    def _require(self, name: str, what: str, holds: bool) -> None:
-        if not holds:
-            raise ValueError(f"a recipe's {name} is {what}; got {getattr(self, name)!r}.")
 
     def learning_rate_at(self, epoch: float) -> float:
         """The learning rate after so many epochs, which may be a fraction."""
@@ -103,8 +111,7 @@ class Recipe:
 
     def with_epochs(self, epochs: int) -> Recipe:
         """The same recipe stretched or shortened to another number of epochs, milestones and warm-up in proportion."""
-        if not _whole(epochs) or epochs < 1:
-            raise ValueError(f"a recipe's epochs is a whole number, 1 or more; got {epochs!r}.")
+        check_numbers("a recipe's ", {"epochs": epochs}, {"epochs": NUMBERS["epochs"]})
         factor = epochs / self.epochs
         return replace(
             self,
@@ -129,16 +136,10 @@ class Recipe:
     @staticmethod
     def from_dict(values: dict[str, Any]) -> Recipe:
         """From a config file; unknown keys are refused."""
+        if not isinstance(values, dict):
+            raise ValueError(f"a recipe is a table of settings; got {type(values).__name__}.")
         Recipe.check_names(values)
         return Recipe(**values)
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def recipe_names() -> list[str]:
@@ -158,7 +159,9 @@ def load_recipe(name: str, **changes: Any) -> Recipe:
         if not path.is_file():
             raise FileNotFoundError(f"there is no recipe file {name}.")
         try:
-            recipe = Recipe.from_dict(tomllib.loads(path.read_text("utf-8")))
+            recipe = Recipe.from_dict(tomllib.loads(_short_text(path)))
+        except RecursionError as error:
+            raise ValueError(f"the recipe {name} cannot be used: it is nested too deeply.") from error
         except (ValueError, TypeError) as error:  # no TOML, no UTF-8, text for a number
             raise ValueError(f"the recipe {name} cannot be used: {error}") from error
     elif name in recipe_names():
@@ -172,3 +175,19 @@ def load_recipe(name: str, **changes: Any) -> Recipe:
     if epochs is not None and epochs != recipe.epochs:
         recipe = recipe.with_epochs(epochs)
     return replace(recipe, **changes)
+
+
+def _short_text(path: Path) -> str:
+    """The text of a recipe file, if it is as short as recipes are.
+
+    Time and memory that a key takes grow with the square of the number of its parts.
+    """
+    if (size := path.stat().st_size) > LARGEST_FILE:
+        raise ValueError(f"it has {size:,} bytes, and a recipe has {LARGEST_FILE:,} at most.")
+    text = path.read_text("utf-8")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if len(line) > LONGEST_LINE:
+            raise ValueError(
+                f"line {number} has {len(line):,} characters, and a recipe's have {LONGEST_LINE:,} at most."
+            )
+    return text

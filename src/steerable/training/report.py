@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from steerable.training.atomic import write_text
+from steerable.atomic import write_text
 from steerable.training.costs import cost_table
 from steerable.training.figures import DRIFT_FLOOR, colours, confusion_figure, curve_figure, grouped_bars, power_of_ten
 from steerable.training.gallery import gallery

@@ -5,7 +5,7 @@ A run folder has
 - ``config.json``: everything that decides the outcome
 - ``resolved.json``: what that came to with these data: classes, sizes, the network, files that were left out
 - ``environment.json``: versions, hardware, git revision
-- ``checkpoints/``: the last epoch, to resume from
+- ``checkpoints/``: the run as it was last saved, to resume from, and as it was saved before that
 - ``metrics/``: learning curves, CSV and TensorBoard
 - ``model/``: the trained network, safetensors and its config, class names and image size
 - ``mistakes.json``: the test images that were most surely taken for something else
@@ -17,7 +17,6 @@ those of the validation images.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -27,9 +26,9 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 
-from steerable.training.atomic import write_json
+from steerable.atomic import is_leftover, naming_full_disk, remove_leftovers, write_json
 from steerable.training.best import KeepBest
-from steerable.training.checkpoints import latest_checkpoint
+from steerable.training.checkpoints import latest_checkpoint, set_aside, ways_on
 from steerable.training.config import RunConfig
 from steerable.training.environment import environment
 from steerable.training.fitting import fitted_to_minutes, with_sized_model
@@ -40,7 +39,8 @@ from steerable.training.mistakes import worst_mistakes
 from steerable.training.module import Classifier
 from steerable.training.poses import pose_report
 from steerable.training.preparing import TrainingData, make_classifier, prepare_data
-from steerable.training.trainer import RunBatches, make_trainer, minutes_trained, silence_lightning, trusting
+from steerable.training.run_files import RESOLVED, RESULTS, read_fields
+from steerable.training.trainer import RunBatches, has_begun, make_trainer, minutes_trained, silence_lightning
 
 __all__ = [
     "TrainingData",
@@ -52,6 +52,9 @@ __all__ = [
     "save_model",
     "train",
 ]
+
+FILES = ("resolved.json", "environment.json", "mistakes.json", "results.json", "report.html")
+FOLDERS = ("checkpoints", "metrics", "model")
 
 
 def train(
@@ -92,8 +95,11 @@ def train(
     keeper = KeepBest(config.patience) if config.patience and data.validation is not None else None
     trainer = make_trainer(config, folder, keeper)
     # All that may be refused has been; from here on the folder is a run's.
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder) if trainer.is_global_zero else nullcontext():
+    with naming_full_disk(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with naming_full_disk(folder), locked(folder) if trainer.is_global_zero else nullcontext():
+        if trainer.is_global_zero:
+            remove_leftovers(folder)
         if resumed is None and trainer.is_global_zero:
             if (folder / "config.json").is_file():
                 raise FileExistsError(
@@ -121,10 +127,10 @@ def _carry_out(
         _keep_curves(folder)
         write_json(folder / "resolved.json", {**data.summary(), "model": config.model})
     batches = RunBatches(data, config)
-    checkpoint = latest_checkpoint(folder / "checkpoints")
+    checkpoint = _checkpoint(folder / "checkpoints", module, speaks=trainer.is_global_zero)
     with warnings.catch_warnings():
         silence_lightning()
-        trainer.fit(module, batches, ckpt_path=checkpoint, **trusting(trainer))  # type: ignore[arg-type]
+        _fit(trainer, module, batches, checkpoint)
         minutes = minutes_trained(trainer)
         measured = {key: float(value) for key, value in trainer.callback_metrics.items() if key.startswith("val_")}
         if keeper is not None:
@@ -143,6 +149,33 @@ def _carry_out(
         write_json(folder / "environment.json", environment())
         write_json(folder / "results.json", results)
     return results
+
+
+def _checkpoint(folder: Path, module: Classifier, *, speaks: bool) -> Path | None:
+    """Where the run goes on from; a damaged checkpoint is named and makes room for the next one."""
+    found, damaged = latest_checkpoint(folder, module.state_dict())
+    for path, reason in damaged if speaks else ():
+        kept = set_aside(path)
+        warnings.warn(
+            f"`{path}` {reason}. The run goes on from the checkpoint before it, `{found}`. The damaged one is now "
+            f"called `{kept.name}` and can be deleted.",
+            stacklevel=3,
+        )
+    return found
+
+
+def _fit(trainer: pl.Trainer, module: Classifier, batches: RunBatches, checkpoint: Path | None) -> None:
+    try:
+        trainer.fit(module, batches, ckpt_path=checkpoint)
+    except torch.OutOfMemoryError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        if checkpoint is None or has_begun(trainer):
+            raise
+        # Whole, and with all tensors of the network, but otherwise not what this version saves.
+        raise ValueError(
+            f"`{checkpoint}` does not fit this run ({type(error).__name__}: {error}). {ways_on(checkpoint.parent)}"
+        ) from error
 
 
 def _warn_of_size(found: int, wanted: int, name: str) -> None:
@@ -170,15 +203,19 @@ def save_model(module: Classifier, folder: Path, data: TrainingData, model: dict
 def check_run_folder(config: RunConfig, folder: Path) -> RunConfig | None:
     """The config of the run that the folder holds, if it holds one; an error if it is another run or something else."""
     if not (folder / "config.json").is_file():
-        if folder.exists() and (not folder.is_dir() or any(entry.name != LOCK for entry in folder.iterdir())):
+        if folder.exists() and (not folder.is_dir() or any(not _is_left_by_a_start(e.name) for e in folder.iterdir())):
             raise FileExistsError(f"{folder} exists and is no run folder; choose another one.")
         return None
+    for kind, is_kind, names in (("file", Path.is_file, FILES), ("folder", Path.is_dir, FOLDERS)):
+        for path in (folder / name for name in names):
+            if path.exists() and not is_kind(path):
+                raise FileExistsError(
+                    f"`{path}` is in the way: a run has a {kind} of that name. Remove it, or choose another folder."
+                )
     try:
         earlier = RunConfig.load(folder / "config.json")
-    except (ValueError, TypeError, AttributeError) as error:  # damaged or edited
-        raise FileExistsError(
-            f"{folder} holds a run whose config.json cannot be read: {error}. Choose another folder."
-        ) from error
+    except ValueError as error:  # damaged or edited
+        raise FileExistsError(f"{error} A run cannot be resumed without it; choose another folder.") from error
     # What was fitted to a time budget is the earlier start's, for another measurement would give another run.
     differences = config.as_fitted(earlier).differences(earlier)
     if differences:
@@ -189,14 +226,16 @@ def check_run_folder(config: RunConfig, folder: Path) -> RunConfig | None:
     return earlier.elsewhere(config)
 
 
+def _is_left_by_a_start(name: str) -> bool:
+    """Whether a start that was killed before it wrote its config may have left a file of this name."""
+    return name == LOCK or is_leftover(name)
+
+
 def _earlier_results(folder: Path) -> dict[str, Any]:
     try:
-        results: dict[str, Any] = json.loads((folder / "results.json").read_text("utf-8"))
+        return read_fields(folder / "results.json", RESULTS, ("dataset", "model", "parameters", "epochs"))
     except ValueError as error:
-        raise ValueError(
-            f"{folder / 'results.json'} is damaged ({error}). Remove it, and the same command makes it anew."
-        ) from error
-    return results
+        raise ValueError(f"{error} Remove the file, and the same command makes it anew.") from error
 
 
 def _check_devices(config: RunConfig) -> None:
@@ -210,9 +249,14 @@ def _check_devices(config: RunConfig) -> None:
 def _check_same_data(now: Mapping[str, Any], folder: Path) -> None:
     """A resumed run sees the images it began with."""
     try:
-        before = json.loads((folder / "resolved.json").read_text("utf-8"))
+        before = read_fields(folder / "resolved.json", RESOLVED, ("digests", "images"))
     except FileNotFoundError:  # killed before it was written
         return
+    except ValueError as error:
+        raise ValueError(
+            f"{error} It says which images the run began with. Remove the file to go on with the images as they are "
+            "now, or choose another run folder."
+        ) from error
     if before["digests"] != now["digests"]:
         raise ValueError(
             f"the images of `{now['name']}` have changed since the run in {folder} began: {_counts(before)} then, "

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,11 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from steerable.errors import listing
+from steerable.training.limits import MOST_EPOCHS
+from steerable.training.run_files import CONFIG, MISTAKES, RESOLVED, RESULTS, Fields, read_fields, read_object
 
 __all__ = ["Curve", "RunRecord", "read_runs"]
 
 Curve = dict[int, float]
 """A metric by epoch, the first epoch being 1."""
+
+FIELDS: dict[str, Fields] = {
+    "results.json": RESULTS,
+    "environment.json": {},
+    "resolved.json": RESOLVED,
+    "mistakes.json": MISTAKES,
+}
 
 
 @dataclass(frozen=True)
@@ -58,11 +64,11 @@ class RunRecord:
         given = self.model.get("in_channels")
         if given is None:
             try:
-                given = _read_json(self.folder / "model" / "config.json").get("in_channels")
+                given = read_object(self.folder / "model" / "config.json").get("in_channels")
             except (OSError, ValueError):  # not finished yet
                 given = None
         given = given or self.resolved.get("channels")
-        return int(given) if given else (1 if self.config.get("dataset") == "digits" else 3)
+        return given if isinstance(given, int) and given else (1 if self.config.get("dataset") == "digits" else 3)
 
     @property
     def epochs_done(self) -> int:
@@ -110,17 +116,17 @@ def _read_run(folder: Path, name: str) -> RunRecord:
     _check_run_folder(folder)
     notes: list[str] = []
     try:
-        config = _read_json(folder / "config.json")
+        config = read_fields(folder / "config.json", CONFIG)
     except ValueError as error:
         raise ValueError(f"{error} A report needs the run's config; write it again by starting the run anew.") from None
-    found = {}
-    for file in ("results.json", "environment.json", "resolved.json", "mistakes.json"):
+    found: dict[str, dict[str, Any]] = {}
+    for file, fields in FIELDS.items():
+        found[file] = {}
         try:
-            found[file] = _read_json(folder / file)
+            found[file] = read_fields(folder / file, fields)
         except FileNotFoundError:
-            found[file] = {}
-        except ValueError as error:  # a run killed while it wrote
-            found[file] = {}
+            continue
+        except (OSError, ValueError) as error:  # damaged or edited
             notes.append(str(error))
     curves = _read_curves(folder / "metrics" / "csv")
     record = RunRecord(
@@ -158,30 +164,20 @@ def _check_run_folder(folder: Path) -> None:
     raise ValueError(f"{folder} is no run folder: it has no config.json. {remedy}")
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    text = path.read_text("utf-8")
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read as JSON: {error}.") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"{path} holds a {type(value).__name__}; expected a JSON object.")
-    return value
-
-
 def _read_curves(folder: Path) -> dict[str, Curve]:
     """Metrics of training and validation by epoch; epochs that a resumed run repeated count once, as they were last."""
     curves: dict[str, Curve] = {}
-    for path in sorted(folder.glob("*.csv")):
+    for path in sorted(path for path in folder.glob("*.csv") if path.is_file()):
         heads: list[str] = []
         # Cells that are no numbers are left out: a run may have been killed in the middle of a line.
-        for row in csv.reader(path.read_text("utf-8", errors="replace").replace("\0", "").splitlines()):
+        for line in path.read_text("utf-8", errors="replace").splitlines():
+            row = line.split(",")
             if "epoch" in row or not heads:  # a resumed run may have written its own header
                 heads = row
                 continue
             cells = dict(zip(heads, row, strict=False))
             epoch = _number(cells.get("epoch"))
-            if epoch is None or not math.isfinite(epoch):
+            if epoch is None or not 0 <= epoch < MOST_EPOCHS:
                 continue
             for head, cell in cells.items():
                 value = _number(cell)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steerable.errors import listing
+from steerable.errors import did_you_mean, listing
 from steerable.models import MODELS
 from steerable.training.assembling import read_labelled, stacked
 from steerable.training.config import RunConfig
@@ -26,6 +25,7 @@ from steerable.training.label_tables import labelled_table
 from steerable.training.labelled import LabelledImages
 from steerable.training.poses import pose_report
 from steerable.training.preprocessing import Normalisation
+from steerable.training.run_files import IMAGES, RESOLVED, RESULTS, read_fields, read_object
 
 __all__ = ["Prediction", "TrainedModel"]
 
@@ -78,19 +78,18 @@ class TrainedModel(nn.Module):
                 "command that started it."
             )
         try:
+            needed = ("classes", "image_size", "model")
             if exported:
-                return _load(run, None, json.loads((run / "images.json").read_text("utf-8")))
-            results = json.loads((run / "results.json").read_text("utf-8"))
-            size = int(results["image_size"][0])
-            images = {"classes": results["classes"], "image_size": size, "model": results["model"]}
-            return _load(run / "model", RunConfig.load(run / "config.json"), images)
-        except ImportError:
-            raise
-        # Files that were damaged or edited fail in many ways.
-        except Exception as error:
+                source = run / "images.json"
+                return _load(run, None, read_fields(source, IMAGES, needed), source)
+            source = run / "results.json"
+            images = read_fields(source, RESULTS, needed)
+            images = {**images, "image_size": images["image_size"][0]}
+            return _load(run / "model", RunConfig.load(run / "config.json"), images, source)
+        except (OSError, ValueError, TypeError) as error:
             raise ValueError(
-                f"the run `{run.name}` cannot be loaded: {type(error).__name__}: {error}. A file in it was damaged, "
-                "edited or removed; train or export it again."
+                f"the run `{run.name}` cannot be loaded: {error} A file in it was damaged, edited or removed; train or "
+                "export it again."
             ) from error
 
     @property
@@ -164,10 +163,10 @@ class TrainedModel(nn.Module):
 
     def _warn_if_changed(self, test: LabelledImages) -> None:
         try:
-            resolved = json.loads((self.folder / "resolved.json").read_text("utf-8"))
+            resolved = read_fields(self.folder / "resolved.json", RESOLVED, ("digests",))
         except FileNotFoundError:  # a run of an earlier version
             return
-        if resolved["digests"]["test"] != test.digest:
+        if resolved["digests"].get("test") != test.digest:
             warnings.warn(
                 "the images have changed since the run, and other ones are held out for the test now; some of them "
                 "may have been trained on. Train again for an honest figure.",
@@ -200,14 +199,31 @@ def _each(model: TrainedModel, images: Tensor) -> Iterator[Tensor]:
             yield from model(part).softmax(1)
 
 
-def _load(folder: Path, config: RunConfig | None, images: dict[str, Any]) -> TrainedModel:
-    if not (folder / "model.safetensors").is_file():  # else a name on the hub would be looked for
-        raise FileNotFoundError(f"there is no {folder / 'model.safetensors'}")
-    with contextlib.redirect_stdout(io.StringIO()):  # huggingface_hub prints a line
-        network = MODELS[images["model"]["name"]].from_pretrained(folder)
+def _load(folder: Path, config: RunConfig | None, images: dict[str, Any], source: Path) -> TrainedModel:
+    """The network in ``folder``; ``source`` is the file that has its name and its classes."""
+    name = images["model"]["name"]
+    if name not in MODELS:
+        raise ValueError(f"`{source}` names the unknown model `{name}`. {did_you_mean(name, MODELS)}")
+    weights, settings = folder / "model.safetensors", folder / "config.json"
+    if not weights.is_file():  # else a name on the hub would be looked for
+        raise FileNotFoundError(f"there is no file `{weights}`.")
+    normalisation = Normalisation.load(folder / "normalisation.safetensors")
+    has = read_object(settings)
+    found = {"num_classes": (len(images["classes"]), source), "in_channels": (normalisation.channels, folder)}
+    for key, (number, where) in found.items():
+        if key in has and has[key] != number:
+            raise ValueError(f"`{settings}` has {has[key]!r} for `{key}`, and `{where}` has {number}.")
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # huggingface_hub prints a line
+            network = MODELS[name].from_pretrained(folder)
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"`{weights}` does not fit `{settings}`: {reason}") from error
+    except TypeError as error:
+        raise ValueError(f"`{settings}` is not the config of a {name}: {error}") from error
     return TrainedModel(
         network,
-        Normalisation.load(folder / "normalisation.safetensors"),
+        normalisation,
         tuple(images["classes"]),
         config,
         int(images["image_size"]),

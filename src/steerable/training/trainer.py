@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import time
 import warnings
 from pathlib import Path
@@ -13,15 +12,16 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback, RichProgressBar
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 
+from steerable.errors import listing
 from steerable.training.batches import DeviceBatches
 from steerable.training.best import KeepBest
-from steerable.training.checkpoints import AtomicCheckpoints
+from steerable.training.checkpoints import LAST, AtomicCheckpoints
 from steerable.training.config import RunConfig
 from steerable.training.divergence import StopWhenDiverged
 from steerable.training.labelled import LabelledImages
 from steerable.training.preparing import TrainingData, augmentation
 
-__all__ = ["RunBatches", "make_trainer", "minutes_trained", "silence_lightning", "trusting"]
+__all__ = ["RunBatches", "has_begun", "make_trainer", "minutes_trained", "silence_lightning"]
 
 
 class RunBatches(pl.LightningDataModule):
@@ -60,9 +60,10 @@ class _Epochs(Callback):
     """Tells the batches which epoch it is; saves the run now and then, and after its last epoch; counts its time."""
 
     def __init__(self, folder: Path, seconds: float) -> None:
-        self.path, self.seconds = folder / "checkpoints" / "last.ckpt", seconds
+        self.path, self.seconds = folder / "checkpoints" / LAST, seconds
         self.saved = self.started = time.monotonic()
         self.earlier = 0.0  # seconds up to the checkpoint that the run goes on from
+        self.begun = False
 
     def trained(self) -> float:
         """Seconds of training, those before an interruption included."""
@@ -74,8 +75,19 @@ class _Epochs(Callback):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.earlier = state["seconds"]
 
+    def on_load_checkpoint(self, trainer: pl.Trainer, module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
+        """What is missing would start anew without a word: momentum, the best epoch so far, the time."""
+        kept = [callback.state_key for callback in trainer.callbacks if callback.state_dict()]  # type: ignore[attr-defined]
+        if missing := [key for key in kept if key not in checkpoint["callbacks"]]:
+            raise ValueError(f"it lacks the state of {listing(missing)}.")
+        if len(checkpoint["optimizer_states"]) != 1:
+            raise ValueError(f"it has {len(checkpoint['optimizer_states'])} optimisers, expected one.")
+
     def on_fit_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         self.saved = self.started = time.monotonic()
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        self.begun = True
 
     def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         if isinstance(trainer.train_dataloader, DeviceBatches):
@@ -133,9 +145,9 @@ def minutes_trained(trainer: pl.Trainer) -> float:
     return next(c.trained() for c in trainer.callbacks if isinstance(c, _Epochs)) / 60  # type: ignore[attr-defined]
 
 
-def trusting(trainer: pl.Trainer) -> dict[str, bool]:
-    """Our own checkpoints hold more than tensors; newer Lightning versions ask whether to trust them."""
-    return {"weights_only": False} if "weights_only" in inspect.signature(trainer.fit).parameters else {}
+def has_begun(trainer: pl.Trainer) -> bool:
+    """Whether everything has been restored from a checkpoint, and the first step is next or done."""
+    return any(callback.begun for callback in trainer.callbacks if isinstance(callback, _Epochs))  # type: ignore[attr-defined]
 
 
 def silence_lightning() -> None:

@@ -5,12 +5,12 @@ The file holds nothing but choices. Where it is missing, damaged or read-only th
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -19,6 +19,8 @@ from typing import Any, Literal, get_args
 
 import torch
 
+from steerable.atomic import write_text
+from steerable.locks import exclusive
 from steerable.nn.fourier.passes import passes_from_text
 
 __all__ = [
@@ -39,6 +41,8 @@ MEASURED_FROM = {"cpu": 20_000_000, "cuda": 20_000_000_000, "cuda passes": 1_000
 # Channels / order of the group, of the narrower type: among the layers in benchmarks/results no narrower one gains.
 FEWEST_COPIES = {"cpu": 12, "cuda": 32, "cuda half": 64}
 LARGEST_FILE = 4096  # entries; beyond that the oldest are dropped
+LARGEST_BYTES = 10_000_000  # far more than so many entries take
+LONGEST_WAIT = 10.0  # seconds for other processes, each of which writes for some milliseconds
 FORMAT = 2  # another one where kernels became faster: what was found with the old ones no longer holds
 
 
@@ -74,29 +78,25 @@ class ChoiceStore:
         return self._memory.get(key)
 
     def put(self, key: str, choice: str) -> None:
-        """Remember, and write the file anew with what others have written since; a rename makes that atomic."""
+        """Remember, and write the file anew with what others have written since; one process at a time does so."""
         if self._memory is None:
             self._memory = self._read()
         self._memory[key] = choice
         if self.path is None:
             return
-        entries = [(k, c) for k, c in self._read().items() if k != key]
-        kept = dict([*entries, (key, choice)][-LARGEST_FILE:])
-        temporary = None
-        try:
+        with contextlib.suppress(OSError):  # it is kept in memory all the same
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump({"format": FORMAT, "choices": kept}, file)
-            Path(temporary).replace(self.path)
-        except OSError:
-            if temporary is not None:
-                Path(temporary).unlink(missing_ok=True)
+            with exclusive(self.path.with_name(f"{self.path.name}.lock"), seconds=LONGEST_WAIT):
+                entries = [(k, c) for k, c in self._read().items() if k != key]
+                kept = dict([*entries, (key, choice)][-LARGEST_FILE:])
+                write_text(self.path, json.dumps({"format": FORMAT, "choices": kept}))
 
     def _read(self) -> dict[str, str]:
         if self.path is None:
             return {}
         try:
+            if self.path.stat().st_size > LARGEST_BYTES:
+                return {}
             content = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
             return {}

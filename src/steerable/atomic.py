@@ -1,0 +1,147 @@
+"""Files that are whole or not there: written under a name that nobody can guess, and then put in place in one step."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "DiskFull",
+    "folder_in_place",
+    "is_leftover",
+    "naming_full_disk",
+    "remove_leftovers",
+    "write_bytes",
+    "write_json",
+    "write_text",
+]
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+_LEFTOVER = re.compile(r"\..+\.[0-9a-f]+\.part", re.DOTALL)
+
+
+class DiskFull(OSError):
+    """A file could not be written because the disk is full; says which file, and how much space it needs."""
+
+
+def write_bytes(path: Path, content: bytes | memoryview, *, keep: Path | None = None) -> None:
+    """Write a file that is there as a whole or not at all, whenever the process is killed.
+
+    Args:
+        path: the file; a link of that name is replaced, not followed.
+        content: what to write.
+        keep: where the file that ``path`` now names is moved to, a moment before the new one takes its place.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"`{path}` is a folder, expected the name of a file. Choose another name.")
+    aside = _aside(path)
+    with naming_full_disk(path, len(content)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            # It must not exist yet, so that no link is followed; the system applies the umask.
+            with aside.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            if keep is not None:
+                with suppress(FileNotFoundError):
+                    os.replace(path, keep)
+            os.replace(aside, path)
+        finally:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """In UTF-8; names of files that are no UTF-8 are written as the bytes that they are."""
+    write_bytes(path, text.encode("utf-8", errors="surrogateescape"))
+
+
+def write_json(path: Path, values: Any) -> None:
+    """Indented, with a newline at the end."""
+    write_text(path, json.dumps(values, indent=2) + "\n")
+
+
+@contextmanager
+def folder_in_place(folder: Path) -> Iterator[Path]:
+    """An empty folder beside ``folder`` to write to; it becomes ``folder`` at the end, or is removed on a failure."""
+    aside = _aside(folder)
+    with naming_full_disk(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        aside.mkdir()
+        try:
+            yield aside
+            os.replace(aside, folder)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def naming_full_disk(target: Path, needed: int | None = None) -> Iterator[None]:
+    """Turn the system's "no space left" into :class:`DiskFull`, which names the file and the space.
+
+    Args:
+        target: the file or folder that is being written.
+        needed: its size in bytes, where it is known.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        named = _named_already(error)
+        if named is error:
+            raise
+        if named is None:
+            named = DiskFull(_full_disk(target, needed))
+            named.errno = error.errno
+        raise named from error
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file of this name was being written when its process was killed."""
+    return _LEFTOVER.fullmatch(name) is not None
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes left behind anywhere in a folder; nobody else may be writing there."""
+    for path in folder.rglob(".*.part"):
+        if is_leftover(path.name) and not path.is_dir():
+            path.unlink(missing_ok=True)
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.part")
+
+
+def _named_already(error: BaseException | None) -> DiskFull | None:
+    """The one that came first: closing files after it fails again, in other words."""
+    while error is not None and not isinstance(error, DiskFull):
+        error = error.__context__
+    return error
+
+
+def _full_disk(target: Path, needed: int | None) -> str:
+    place = next((folder for folder in (target, *target.absolute().parents) if folder.is_dir()), None)
+    free = "" if place is None else f", and {_size(shutil.disk_usage(place).free)} are free"
+    what = "could not be written" if needed is None else f"needs {_size(needed)}"
+    return (
+        f"the disk is full, or your share of it is used up: `{target}` {what}{free}. Make room there, or choose a "
+        "place on another disk; then give the same command again."
+    )
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"

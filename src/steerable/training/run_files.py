@@ -1,0 +1,183 @@
+"""The JSON files of a run folder, read with care: what is damaged or was edited is named, with what was expected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["CONFIG", "IMAGES", "MISTAKES", "RESOLVED", "RESULTS", "Fields", "read_fields", "read_object"]
+
+DEEPEST = 50  # a run's own files are four deep; what is much deeper was made to break programs
+LARGEST = 2**63
+
+Fields = Mapping[str, tuple[Callable[[Any], bool], str]]
+"""What each key of a file holds: whether a value may stand there, and that in words."""
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; ValueError where there is something else."""
+    try:
+        value = json.loads(path.read_bytes().decode("utf-8"))
+    except RecursionError:
+        raise ValueError(f"`{path}` cannot be read as JSON: it is nested too deeply.") from None
+    except ValueError as error:  # no JSON, no UTF-8
+        raise ValueError(f"`{path}` cannot be read as JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"`{path}` holds a {type(value).__name__}; expected a JSON object.")
+    if _is_deeper(value, DEEPEST):
+        raise ValueError(f"`{path}` is nested more than {DEEPEST} deep, which no file of a run is.")
+    return value
+
+
+def read_fields(path: Path, fields: Fields, required: Iterable[str] = ()) -> dict[str, Any]:
+    """The object in a JSON file whose values are checked, where they are there; null is as good as absent.
+
+    Args:
+        path: the file.
+        fields: what its keys hold; further keys are not looked at.
+        required: those that must be there.
+    """
+    values = read_object(path)
+    for key in required:
+        if values.get(key) is None:
+            raise ValueError(f"`{path}` has no `{key}`, expected {fields[key][1]}.")
+    for key, (holds, words) in fields.items():
+        if values.get(key) is not None and not holds(values[key]):
+            raise ValueError(f"`{path}` has {_short(values[key])} for `{key}`, expected {words}.")
+    return values
+
+
+def _is_deeper(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        level = [item for items in inner for item in items]
+        if not level:
+            return False
+    return True
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST)
+
+
+def _list(value: object, holds: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(holds, value))
+
+
+def _by_name(value: object, holds: Callable[[Any], bool]) -> bool:
+    return isinstance(value, dict) and all(map(holds, value.values()))
+
+
+def _model(value: object) -> bool:
+    return isinstance(value, dict) and _text(value.get("name"))
+
+
+def _matrix(value: object) -> bool:
+    return isinstance(value, list) and all(_list(row, _whole) and len(row) == len(value) for row in value)
+
+
+def _poses(value: object) -> bool:
+    """What ``PoseReport.to_dict`` gives."""
+    if not isinstance(value, dict):
+        return False
+    poses = [value.get("accuracy"), value.get("drift")]
+    return (
+        all(_by_name(figures, _number) for figures in poses)
+        and list(poses[0]) == list(poses[1])  # type: ignore[arg-type]
+        and _matrix(value.get("confusion"))
+        and _number(value.get("upright"))
+        and _number(value.get("all_poses"))
+    )
+
+
+def _side(value: object) -> bool:
+    return _whole(value) and 0 < value <= 4096  # type: ignore[operator]
+
+
+def _size(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_side, value))
+
+
+_NAMES = (lambda value: _list(value, _text), "a list of names")
+_MODEL = (_model, "the model's `name` and its options")
+_COUNT = (_whole, "a whole number")
+_NUMBER = (_number, "a number")
+_TEXT = (_text, "text")
+
+RESULTS: Fields = {
+    "dataset": _TEXT,
+    "hardware": _TEXT,
+    "labels": _COUNT,
+    "seed": _COUNT,
+    "parameters": _COUNT,
+    "epochs": _COUNT,
+    "best_epoch": _COUNT,
+    "classes": _NAMES,
+    "image_size": (_size, "height and width"),
+    "model": _MODEL,
+    "poses": (_poses, "accuracy, drift and confusion by pose"),
+    "training_minutes": _NUMBER,
+    **dict.fromkeys((f"{part}_{figure}" for part in ("test", "val") for figure in ("accuracy", "loss")), _NUMBER),
+    **dict.fromkeys(("test_error", "validation_error"), _NUMBER),
+}
+"""``results.json``."""
+
+CONFIG: Fields = {
+    "dataset": _TEXT,
+    "model": _MODEL,
+    "labels": _COUNT,
+    "seed": _COUNT,
+    "recipe": (
+        lambda value: isinstance(value, dict) and (value.get("epochs") is None or _whole(value["epochs"])),
+        "the settings of a recipe",
+    ),
+}
+"""``config.json``, as far as a report needs it; :class:`~steerable.training.config.RunConfig` checks all of it."""
+
+RESOLVED: Fields = {
+    "name": _TEXT,
+    "classes": _NAMES,
+    "image_size": (_size, "height and width"),
+    "channels": _COUNT,
+    "images": (
+        lambda value: _by_name(value, _whole) and {"train", "test"} <= value.keys(),
+        "the number of images of each part",
+    ),
+    "digests": (lambda value: _by_name(value, lambda d: d is None or _text(d)), "a digest of each part's images"),
+    "notes": (lambda value: _list(value, _text), "a list of sentences"),
+    "model": _MODEL,
+}
+"""``resolved.json``."""
+
+MISTAKES: Fields = {
+    "count": _COUNT,
+    "worst": (
+        lambda value: _list(value, lambda m: isinstance(m, dict) and _number(m.get("probability", 0))),
+        "a list of mistakes",
+    ),
+}
+"""``mistakes.json``."""
+
+IMAGES: Fields = {
+    "classes": _NAMES,
+    "image_size": (_side, "a number of pixels"),
+    "channels": _COUNT,
+    "model": _MODEL,
+}
+"""``images.json``, beside an exported network."""
