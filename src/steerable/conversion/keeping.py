@@ -12,16 +12,16 @@ from torch import nn
 from steerable import nn as snn
 from steerable.conversion.network import VectorBatchNorm
 from steerable.conversion.refusals import NoCounterpart
-from steerable.conversion.windows import Downsampling, window_pool
+from steerable.conversion.windows import Downsampling, is_symmetric, window_pool
 from steerable.fields import FieldType
-from steerable.nn.sampling import axes_reversed, axes_swapped
+from steerable.nn.activations import require
 
-__all__ = ["KEEPING", "Replacement", "Setting", "keeping"]
+__all__ = ["ACTIVATIONS", "KEEPING", "Replacement", "Setting", "keeping"]
 
 # A layer, and a note on what differs from the plain one; "" where nothing does.
 Replacement = tuple[nn.Module, str]
 
-_ACTIVATIONS: tuple[type[nn.Module], ...] = (
+ACTIVATIONS: tuple[type[nn.Module], ...] = (
     nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish,
     nn.Hardsigmoid, nn.Hardtanh, nn.Hardshrink, nn.Softshrink, nn.Tanhshrink, nn.Sigmoid, nn.LogSigmoid, nn.Tanh,
     nn.Softplus, nn.Softsign, nn.Threshold,
@@ -43,11 +43,13 @@ class Setting:
     Attributes:
         field_type: the type that comes in and goes out.
         vector: whether it is a pooled field, (batch, channels).
+        last: whether the plain layer meets a map with its channels last.
         downsampling: see :func:`steerable.convert`.
     """
 
     field_type: FieldType
     vector: bool
+    last: bool
     downsampling: Downsampling
 
 
@@ -71,8 +73,13 @@ def _activation(plain: Any, setting: Setting) -> nn.Module:
         function.inplace = False
     if isinstance(function, nn.PReLU):
         function.reset_parameters()
-    permutations = all(capsule.admits("pointwise") for capsule, _ in setting.field_type.blocks)
-    return (snn.Pointwise if permutations else snn.Odd)(setting.field_type, function)
+    others = [capsule for capsule, _ in setting.field_type.blocks if not capsule.admits("pointwise")]
+    if others and isinstance(plain, nn.PReLU):
+        raise NoCounterpart(
+            f"capsule `{others[0]}` takes odd functions only, and nn.PReLU() is odd at slope 1 alone, where it does "
+            "nothing. Use nn.Tanh() or nn.Softsign(), or a mix of permutations such as mix='regular'."
+        )
+    return (snn.Odd if others else snn.Pointwise)(setting.field_type, function)
 
 
 def _batch_norm(plain: Any, setting: Setting) -> nn.Module:
@@ -96,12 +103,15 @@ def _group_norm(plain: Any, setting: Setting) -> Replacement:
 
 
 def _layer_norm(plain: Any, setting: Setting) -> nn.Module:
-    if not setting.vector:
+    if not (setting.vector or setting.last):
         raise NoCounterpart(
             "on a map it normalises pixels, with a weight for each, and the group moves them. Use nn.GroupNorm(1, "
-            "channels), or nn.BatchNorm2d."
+            "channels), nn.BatchNorm2d, or x.permute(0, 2, 3, 1) before it and x.permute(0, 3, 1, 2) behind it."
         )
-    return snn.LayerNorm(setting.field_type, plain.eps, plain.elementwise_affine)
+    norm = snn.LayerNorm(setting.field_type, plain.eps, plain.elementwise_affine)
+    if plain.bias is None:
+        norm.bias = None
+    return norm
 
 
 def _max_pool(plain: Any, setting: Setting) -> Replacement:
@@ -140,21 +150,21 @@ def _upsample(plain: Any, setting: Setting) -> nn.Module:
 
 def _pad(plain: Any, setting: Setting) -> nn.Module:
     kept: nn.Module = copy.deepcopy(plain)
-    left, right, top, bottom = plain.padding
-    group = setting.field_type.group
-    rows, columns = axes_reversed(group)
-    if (rows and top != bottom) or (columns and left != right) or (axes_swapped(group) and top != left):
+    if not is_symmetric(setting.field_type.group, plain.padding):
         raise NoCounterpart(
             f"the padding {tuple(plain.padding)} moves the image's centre. Pad all sides alike, for instance in the "
             "convolution."
         )
+    if getattr(plain, "value", 0):
+        require(f"a padding with {plain.value}", setting.field_type, "pointwise")
     return kept
 
 
 def _softmax(plain: Any, setting: Setting) -> nn.Module:
     kept: nn.Module = copy.deepcopy(plain)
-    if plain.dim not in ((1, -1) if setting.vector else (1, -3)):
+    if plain.dim not in ((1, -1) if setting.vector else (3, -1) if setting.last else (1, -3)):
         raise NoCounterpart(f"only a softmax over the channels, dim=1, has a counterpart; it has dim={plain.dim}.")
+    kept.dim = 1  # type: ignore[assignment]
     return kept
 
 
@@ -163,7 +173,7 @@ def _identity(plain: Any, setting: Setting) -> nn.Module:
 
 
 _FAMILIES: tuple[tuple[Callable[[Any, Setting], nn.Module | Replacement], tuple[type[nn.Module], ...]], ...] = (
-    (_activation, _ACTIVATIONS),
+    (_activation, ACTIVATIONS),
     (_batch_norm, (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm)),
     (_instance_norm, (nn.InstanceNorm2d,)),
     (_group_norm, (nn.GroupNorm,)),

@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 from torch import nn
 
 from steerable import nn as snn
 from steerable.conversion.fitted_pools import FittedAvgPool2d, FittedMaxPool2d
 from steerable.conversion.refusals import NoCounterpart
 from steerable.fields import FieldType
+from steerable.groups import FiniteGroup
 from steerable.nn.sampling import axes_reversed, pair
 
-__all__ = ["Downsampling", "fitting_sizes", "misfits", "one_number", "window_pool"]
+__all__ = ["Downsampling", "fitting_sizes", "is_symmetric", "misfits", "one_number", "window_pool"]
 
 Downsampling = Literal["pool", "stride"]
 
@@ -37,11 +39,15 @@ def window_pool(
     downsampling: Downsampling,
 ) -> tuple[snn.EquivariantModule, str]:
     """The pooling over the same windows, or over windows that grow where those would be off centre."""
-    if plain.ceil_mode:
-        raise NoCounterpart("ceil_mode=True lets windows hang over one side only. Leave it off.")
     kernel = pair(plain.kernel_size, "kernel_size", minimum=1)
     stride = pair(plain.stride, "stride", minimum=1)
     padding = pair(plain.padding, "padding", minimum=0)
+    if plain.ceil_mode and any(step > 1 for step in stride):
+        if any(s > k - p for k, s, p in zip(kernel, stride, padding, strict=True)):
+            raise NoCounterpart("ceil_mode=True with a stride greater than the window leaves gaps. Leave it off.")
+        fitted = FittedAvgPool2d if kind is snn.AvgPool2d else FittedMaxPool2d
+        note = "where windows hang over the border, they do so on both sides alike"
+        return fitted(field_type, kernel, stride, padding, ceil_mode=True), note
     if downsampling == "stride" or stride == (1, 1) or not any(axes_reversed(field_type.group)):
         return kind(field_type, kernel, stride, padding), fitting_sizes(kernel, stride, padding)
     pool = (FittedAvgPool2d if kind is snn.AvgPool2d else FittedMaxPool2d)(field_type, kernel, stride, padding)
@@ -53,6 +59,14 @@ def window_pool(
         f"windows of {kernel[0]}×{kernel[1]} pixels are {window[0]}×{window[1]} on sizes that the stride "
         f"{one_number(stride)} divides"
     )
+
+
+def is_symmetric(group: FiniteGroup, sides: Sequence[int]) -> bool:
+    """Whether a padding, (left, right, top, bottom), adds as much on sides that the group exchanges."""
+    left, right, top, bottom = sides
+    widths = {(-1, 0): left, (1, 0): right, (0, 1): top, (0, -1): bottom}  # by outward direction, y up
+    moves = [] if group.action is None else np.rint(group.action).astype(int)
+    return all(widths[tuple(g @ side)] == width for g in moves for side, width in widths.items())
 
 
 def fitting_sizes(extent: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> str:
