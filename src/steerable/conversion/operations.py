@@ -177,13 +177,18 @@ def _read_global_pool(ledger: Ledger, node: fx.Node, place: str, name: str) -> N
 def _read_function(ledger: Ledger, node: fx.Node, place: str, name: str, first: Any) -> None:
     if name in _WHOLE_WINDOW and _covers_the_map(ledger, node, first):
         plain: nn.Module | None = _WHOLE_WINDOW[name](1)
+    elif ledger.is_free((node.args[1:], node.kwargs)):
+        raise NoCounterpart(
+            "its arguments are computed from sizes, which is followed for windows as large as the map, reshapes and "
+            "F.pad only. Give it numbers, such as scale_factor=2."
+        )
     else:
         plain = as_module(node)
-    if plain is None or len(node.all_input_nodes) > 1:
-        raise NoCounterpart(
-            "it is not known to be equivariant. Use layers of torch.nn, sums, products or torch.cat, or convert the "
-            "rest."
-        )
+        if plain is None or len(node.all_input_nodes) > 1:
+            raise NoCounterpart(
+                "it is not known to be equivariant. Use layers of torch.nn, sums, products or torch.cat, or convert "
+                "the rest."
+            )
     read_layer(ledger, node, first, place, ledger.free_path(scope_of(node)[0], name), plain)
 
 
