@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from steerable import nn as snn
@@ -15,6 +16,7 @@ from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.windows import Downsampling, is_symmetric, window_pool
 from steerable.fields import FieldType
 from steerable.nn.activations import require
+from steerable.nn.norms import CapsuleNorm
 
 __all__ = ["ACTIVATIONS", "KEEPING", "Replacement", "Setting", "keeping"]
 
@@ -86,11 +88,22 @@ def _batch_norm(plain: Any, setting: Setting) -> nn.Module:
     kind = VectorBatchNorm if setting.vector else snn.BatchNorm2d
     sync = isinstance(plain, nn.SyncBatchNorm)
     options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
-    return kind(setting.field_type, *options, sync=sync)
+    return _without_bias(plain, kind(setting.field_type, *options, sync=sync))
 
 
 def _instance_norm(plain: Any, setting: Setting) -> nn.Module:
-    return snn.InstanceNorm2d(setting.field_type, plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
+    options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
+    return _without_bias(plain, snn.InstanceNorm2d(setting.field_type, *options))
+
+
+def _without_bias(plain: Any, norm: CapsuleNorm) -> nn.Module:
+    """The norm without a bias where the plain one has none, as with affine=True and bias=False."""
+    if plain.bias is None and norm.bias is not None:
+        norm.bias = None
+        if isinstance(norm, snn.BatchNorm2d):  # its tables say which capsules have one
+            norm.register_index("bias_index", np.full(len(norm.in_type), -1))
+            norm.register_index("biased_capsules", np.zeros(0, dtype=np.intp))
+    return norm
 
 
 def _group_norm(plain: Any, setting: Setting) -> Replacement:
@@ -99,7 +112,7 @@ def _group_norm(plain: Any, setting: Setting) -> Replacement:
     capsules = len(setting.field_type)
     groups = max(d for d in range(1, min(plain.num_groups, capsules) + 1) if capsules % d == 0)
     note = "" if groups == plain.num_groups else f"{plain.num_groups} groups became {groups}, of whole capsules"
-    return snn.GroupNorm(groups, setting.field_type, plain.eps, plain.affine), note
+    return _without_bias(plain, snn.GroupNorm(groups, setting.field_type, plain.eps, plain.affine)), note
 
 
 def _layer_norm(plain: Any, setting: Setting) -> nn.Module:
@@ -108,10 +121,7 @@ def _layer_norm(plain: Any, setting: Setting) -> nn.Module:
             "on a map it normalises pixels, with a weight for each, and the group moves them. Use nn.GroupNorm(1, "
             "channels), nn.BatchNorm2d, or x.permute(0, 2, 3, 1) before it and x.permute(0, 3, 1, 2) behind it."
         )
-    norm = snn.LayerNorm(setting.field_type, plain.eps, plain.elementwise_affine)
-    if plain.bias is None:
-        norm.bias = None
-    return norm
+    return _without_bias(plain, snn.LayerNorm(setting.field_type, plain.eps, plain.elementwise_affine))
 
 
 def _max_pool(plain: Any, setting: Setting) -> Replacement:

@@ -135,7 +135,7 @@ class Ledger:
 
     # ---------------------------------------------------------------- sizes
 
-    def is_free(self, value: object) -> bool:
+    def is_free(self, value: Any) -> bool:
         """Whether something in it was computed from sizes."""
         found: list[fx.Node] = []
         fx.map_arg(value, found.append)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -79,9 +80,10 @@ def _compare(net: fx.GraphModule, x: Tensor) -> tuple[str, str] | None:
 
 
 def _call(net: nn.Module, node: fx.Node, values: dict[fx.Node, list[Tensor]], place: int) -> Tensor:
-    args, kwargs = (fx.map_arg(given, lambda n: values[n][place]) for given in (node.args, node.kwargs))
-    function = net.get_submodule(str(node.target)) if node.op == "call_module" else node.target
-    result: Tensor = function(*args, **kwargs)  # type: ignore[operator]
+    args: Any = fx.map_arg(node.args, lambda n: values[n][place])
+    kwargs: Any = fx.map_arg(node.kwargs, lambda n: values[n][place])
+    function: Any = net.get_submodule(str(node.target)) if node.op == "call_module" else node.target
+    result: Tensor = function(*args, **kwargs)
     return result
 
 
@@ -90,13 +92,17 @@ def _breach(results: list[Tensor], field_type: FieldType) -> str:
     scale = max(1.0, float(y.abs().max()))
     for g, found in zip(field_type.group.elements, moved, strict=True):
         expected = transform(y, g, field_type)
-        error = float((found - expected).abs().max()) / scale if found.shape == expected.shape else float("inf")
-        if not error <= _TOLERANCE:
-            return (
-                f"it is not equivariant: on random input its result on π(g)x differs from π(g) of that on x by "
-                f"{error:.1e} of the largest value, for g = `{g}`. Replace it by a layer of torch.nn that has a "
-                "counterpart, or convert the rest."
-            )
+        if found.shape == expected.shape:
+            error = float((found - expected).abs().max()) / scale
+            if error <= _TOLERANCE:
+                continue
+            how = f"differs from π(g) of that on x by {error:.1e} of the largest value"
+        else:
+            how = f"has another shape than π(g) of that on x, {tuple(found.shape)} and {tuple(expected.shape)}"
+        return (
+            f"it is not equivariant: on random input, its result on π(g)x {how}, for g = `{g}`. Use a layer that has a "
+            "counterpart in steerable.nn, or convert the rest."
+        )
     return ""
 
 

@@ -79,4 +79,5 @@ class _Comparison:
 
 
 def _arguments(node: fx.Node) -> dict[int | str, object]:
-    return {**dict(enumerate(node.args)), **node.kwargs}
+    arguments: dict[int | str, object] = dict(enumerate(node.args))
+    return arguments | dict(node.kwargs)

@@ -175,32 +175,36 @@ def _read_global_pool(ledger: Ledger, node: fx.Node, place: str, name: str) -> N
 
 
 def _read_function(ledger: Ledger, node: fx.Node, place: str, name: str, first: Any) -> None:
-    if name in _WHOLE_WINDOW and _covers_the_map(ledger, node, first):
-        plain: nn.Module | None = _WHOLE_WINDOW[name](1)
+    plain: nn.Module
+    if name in _WHOLE_WINDOW and ledger.is_free((node.args[1:], node.kwargs)) and _covers_the_map(ledger, node, first):
+        plain = _WHOLE_WINDOW[name](1)
     elif ledger.is_free((node.args[1:], node.kwargs)):
         raise NoCounterpart(
             "its arguments are computed from sizes, which is followed for windows as large as the map, reshapes and "
             "F.pad only. Give it numbers, such as scale_factor=2."
         )
     else:
-        plain = as_module(node)
-        if plain is None or len(node.all_input_nodes) > 1:
+        found = as_module(node)
+        if found is None or len(node.all_input_nodes) > 1:
             raise NoCounterpart(
                 "it is not known to be equivariant. Use layers of torch.nn, sums, products or torch.cat, or convert "
                 "the rest."
             )
+        plain = found
     read_layer(ledger, node, first, place, ledger.free_path(scope_of(node)[0], name), plain)
 
 
 def _covers_the_map(ledger: Ledger, node: fx.Node, first: Any) -> bool:
-    """Whether a pooling window is as large as the map, by its own size."""
-    given = {key: value for key, value in {**dict(enumerate(node.args[1:])), **node.kwargs}.items() if key != "input"}
-    window = given.get(0, given.get("kernel_size"))
-    if not ledger.is_free(window) or first not in ledger.signals:
+    """Whether a pooling window is as large as the map, by the map's own size, and there is nothing else to it."""
+    names = "padding dilation ceil_mode count_include_pad divisor_override return_indices"
+    given = bound(node, f"input kernel_size stride * {names}")
+    window, stride = given["kernel_size"], given.get("stride")
+    usual = given.get("padding", 0) == 0 and given.get("dilation", 1) == 1 and stride in (None, [], ())
+    if not usual or given.get("divisor_override") or given.get("return_indices") or not ledger.is_free(window):
         return False
-    rest = [value for key, value in given.items() if key not in (0, "kernel_size")]
-    for trial in TRIALS:
-        sides = ledger.shape(first, trial)[2:]
-        if ledger.measured(window, trial) not in (sides, list(sides), *sides):
-            return False
-    return all(value in (None, False, True, 0, 1, [], ()) for value in rest)
+    return all(_is_whole(ledger.measured(window, trial), ledger.shape(first, trial)[2:]) for trial in TRIALS)
+
+
+def _is_whole(window: Any, sides: Sequence[int]) -> bool:
+    """Whether it is (height, width), or one of them; the plain code then means square images."""
+    return window in sides if isinstance(window, int) else tuple(window) == tuple(sides)

@@ -131,7 +131,7 @@ def convert(
     after = count_parameters(net.parameters())
     report = ConversionReport(group.name, match, factor, rows, target, after, size, failure, plan.remark)
     converted = Converted(net, in_type, out, report)
-    like = next((p for p in model.parameters() if p.is_floating_point()), None)
+    like = next((t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()), None)
     if like is not None:
         converted.to(like.device, like.dtype)
     return converted.train(model.training)

@@ -65,8 +65,9 @@ def is_symmetric(group: FiniteGroup, sides: Sequence[int]) -> bool:
     """Whether a padding, (left, right, top, bottom), adds as much on sides that the group exchanges."""
     left, right, top, bottom = sides
     widths = {(-1, 0): left, (1, 0): right, (0, 1): top, (0, -1): bottom}  # by outward direction, y up
-    moves = [] if group.action is None else np.rint(group.action).astype(int)
-    return all(widths[tuple(g @ side)] == width for g in moves for side, width in widths.items())
+    if group.action is None:
+        return False
+    return all(widths[tuple(np.rint(g @ side))] == width for g in group.action for side, width in widths.items())
 
 
 def fitting_sizes(extent: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> str:
