@@ -582,7 +582,7 @@ def test_auxiliary_heads_of_training_are_left_out_in_evaluation_only() -> None:
 )
 @pytest.mark.parametrize("kind", [nn.MaxPool2d, nn.AvgPool2d])
 def test_pooling_that_rounds_up_is_exact_on_every_size(kind: Any, options: tuple[int, ...], group: str) -> None:
-    """It gives torch's sizes, and torch's values where no window hangs over."""
+    """It gives torch's sizes, and torch's values where no window hangs over a side that the group exchanges."""
     kernel, stride, padding = options
     plain = nn.Sequential(kind(kernel, stride, padding, ceil_mode=True))
     net = st.convert(plain, GROUPS.get(group, group), in_channels=2)
@@ -590,7 +590,7 @@ def test_pooling_that_rounds_up_is_exact_on_every_size(kind: Any, options: tuple
         x = images(2, size)
         y = net(x)
         assert y.shape == plain(x).shape
-        if (size + 2 * padding - kernel) % stride == 0:
+        if (size + 2 * padding - kernel) % stride == 0 or group == "diagonal":  # which reverses no axis
             torch.testing.assert_close(y, plain(x))
         st.testing.assert_equivariant(net, x)
         torch.testing.assert_close(snn.to_plain(net)(x), y)
