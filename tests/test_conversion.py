@@ -589,14 +589,14 @@ class Calls(nn.Module):
         return self.last(self.function(self.first(x)))
 
 
-class Scaled(nn.Module):
+class Shifted(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.conv = nn.Conv2d(3, 8, 3)
-        self.gamma = nn.Parameter(torch.ones(8, 1, 1))
+        self.beta = nn.Parameter(torch.ones(8, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.gamma * self.conv(x)
+        return self.beta + self.conv(x)
 
 
 class Undecided(nn.Module):
@@ -637,7 +637,7 @@ def between(*layers: nn.Module) -> nn.Module:
         ),
         (between(nn.LayerNorm([16, 8, 8])), r"`1\.0` \(LayerNorm\): on a map it normalises pixels.*GroupNorm"),
         (between(nn.PReLU(16)), r"`1\.0` \(PReLU\): one slope per channel.*single slope"),
-        (between(nn.MaxPool2d(2, ceil_mode=True)), r"`1\.0` \(MaxPool2d\): ceil_mode=True"),
+        (between(nn.MaxPool2d(2, 3, ceil_mode=True)), r"`1\.0` \(MaxPool2d\): ceil_mode=True with a stride greater"),
         (between(nn.MaxPool2d(2, return_indices=True)), r"`1\.0` \(MaxPool2d\): only pooling without indices"),
         (between(nn.AvgPool2d(3, 2, 1, count_include_pad=False)), r"`1\.0` \(AvgPool2d\).*count_include_pad=True"),
         (between(nn.Conv2d(16, 8, (3, 5))), r"`1\.0` \(Conv2d\): `r` of D4 does not map the 3×5 pixel grid"),
@@ -651,7 +651,7 @@ def between(*layers: nn.Module) -> nn.Module:
         (between(nn.Conv2d(8, 8, 1)), r"`1\.0` \(Conv2d\): it takes 8 channels but gets 16"),
         (between(snn.ReLU(st.FieldType(D4, "2*regular"))), r"`1\.0` \(ReLU\): it is steerable already"),
         (between(Undecided()), r"`1\.0` \(Undecided\): torch.fx cannot follow its forward \(TraceError"),
-        (Scaled(), r"`mul` in the forward of the network \(Scaled\): it takes `gamma`, a tensor of the network's own"),
+        (Shifted(), r"`add` in the forward of the network \(Shifted\): it takes `beta`, a tensor of the network's own"),
         (TwoOutputs(), r"the network \(TwoOutputs\): it returns something else than one tensor"),
         (
             nn.Sequential(Calls(lambda x: torch.fft.fft2(x).real)),
@@ -661,7 +661,7 @@ def between(*layers: nn.Module) -> nn.Module:
         (Calls(lambda x: x.mean(1, keepdim=True)), r"`mean` in .*: only over all pixels, dim=\(2, 3\)"),
         (Calls(lambda x: torch.cat([x, x], 2)), r"`cat` in .*: only channels, dim=1"),
         (Calls(lambda x: x / x), r"`truediv` in .*: division by a field"),
-        (Calls(lambda x: 1 / x), r"`truediv` in .*: only a number may be combined"),
+        (Calls(lambda x: 1 / x), r"`truediv` in .*: division by a field"),
         (
             Calls(lambda x: x.flatten(2)),
             r"`last` \(Conv2d\): it gets \(batch, channels, length\), of which only a mean",
@@ -686,15 +686,16 @@ def between(*layers: nn.Module) -> nn.Module:
         (Calls(lambda x: x + x.mean((2, 3))), r"`add` in .*: a map of pixels and a vector"),
         (Calls(lambda x: x + x.shape[2]), r"`add` in .*: it takes a tensor that comes from the image"),
         (Calls(lambda x: F.conv2d(x, torch.zeros(16, 16, 1, 1))), r"`conv2d` in .*: a function that is handed its"),
-        (Calls(lambda x: F.interpolate(x, size=x.shape[2:])), r"`interpolate` in .*: only enlarging by a whole"),
+        (Calls(lambda x: F.interpolate(x, size=x.shape[2:])), r"`interpolate` in .*: its arguments are computed"),
         (Calls(lambda x: F.pad(x, (1, 0))), r"`pad` in .*: it pads \(1, 0\)"),
-        (Calls(lambda x: x * torch.ones(16, 1, 1)), r"`mul` in .*: it takes `_tensor_constant0`, a tensor of the"),
+        (Calls(lambda x: x * torch.ones(16, 1, 1)), r"`mul` in .*: it multiplies by `_tensor_constant0`, a tensor"),
         (Calls(lambda x: x[:, :, None, None]), r"`getitem` in .*: indexing takes channels or pixels apart"),
         (Calls(lambda x: x.unsqueeze(-1)), r"`unsqueeze` in .*: it is not known to be equivariant"),
         (Calls(lambda x: x.squeeze(-1)), r"`squeeze` in .*: a reshape to \(-1,\) is not known"),
-        (Calls(lambda x: x * (x.shape[2] // 2)), r"`floordiv` in .*: it is not known to be equivariant"),
+        (Calls(lambda x: x * (x.shape[2] // 2)), r"`mul` in .*: it multiplies by what is computed from sizes"),
         (Calls(lambda x: x.flatten(1) * x.mean((2, 3))), r"`last` \(Conv2d\): it takes a map of pixels, but gets a"),
-        (Calls(lambda x: x.device), r"`getattr` in .*: of a tensor's attributes only .shape"),
+        (Calls(lambda x: x.mT), r"`getattr` in .*: of a tensor's attributes only shape, ndim, dtype, device can be"),
+        (Calls(lambda x: x.device), r"`last` \(Conv2d\): it takes a tensor that comes from the image"),
     ],
 )
 def test_refusals_name_the_place_and_say_why(plain: nn.Module, complaint: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from steerable.capsules import Nonlinearity
 from steerable.checking.calls import Call, Refusal, Result, Rule
 from steerable.checking.value_rules import nonlinearity
-from steerable.nn.sampling import axes_reversed, axes_swapped, moved_sides
+from steerable.nn.sampling import axes_reversed, axes_swapped, pads_alike
 
 __all__ = ["adaptive_pool", "check_windows", "interpolate", "pad", "pixel_pair", "window_pool"]
 
@@ -69,17 +69,15 @@ def pad(call: Call) -> Result:
     if len(widths) > 4 and any(widths[4:]):
         raise Refusal("padding of channels changes the type. Use a layer of steerable.nn.")
     left, right, top, bottom = [*widths, 0, 0, 0, 0][:4]
-    sides = ((top, bottom), (left, right))
-    for (axis, end), (other_axis, other_end) in moved_sides(call.field_type.group):
-        if sides[axis][end] == sides[other_axis][other_end]:
-            continue
-        if axis == other_axis:
+    if not pads_alike(call.field_type.group, (left, right, top, bottom)):
+        if left == right and top == bottom:
             raise Refusal(
-                f"the padding {tuple(widths)} is not symmetric, which moves the image's centre. Pad both sides alike."
+                f"{call.field_type.group.name} exchanges height and width, so that the padding has one width for both; "
+                f"got {tuple(widths)}."
             )
         raise Refusal(
-            f"{call.field_type.group.name} exchanges height and width, so that the padding {tuple(widths)} differs "
-            "between sides that it maps onto each other. Pad all sides alike."
+            f"the padding {tuple(widths)} is not symmetric under {call.field_type.group.name}, which moves the image's "
+            "centre. Pad all sides alike."
         )
     return nonlinearity("pointwise")(call) if call["mode"] == "constant" and call["value"] else call.field_type
 

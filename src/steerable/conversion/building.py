@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 
+import torch
 from torch import fx, nn
 
 from steerable import nn as snn
@@ -15,6 +17,7 @@ from steerable.conversion.report import ReportRow
 from steerable.conversion.widths import Widths
 from steerable.conversion.windows import Downsampling
 from steerable.fields import FieldType
+from steerable.nn.activations import require
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.init import he_
 
@@ -24,9 +27,13 @@ _SCALARS = "scalars only, since it is added to the output; out_type=... lets the
 
 
 def build(plan: Plan, widths: Widths, downsampling: Downsampling) -> tuple[fx.GraphModule, tuple[ReportRow, ...]]:
-    """The network with fresh weights, and what was replaced by what; ConversionError where a layer refuses its type."""
+    """The network with fresh weights, and what was replaced by what; ConversionError where a layer refuses its type.
+
+    Each call of its graph knows its field type, and what it is called in messages, in ``meta``.
+    """
     graph = fx.Graph()
     values = {plan.image: graph.placeholder("x")}
+    values[plan.image].meta = {"field_type": widths.type_of(plan.in_fibre), "place": "the image"}
     modules: dict[str, nn.Module] = {}
     made: dict[tuple[str, tuple[FieldType, ...], FieldType], str] = {}
     rows, scalars, last = [], _scalar_stage(plan), {leaf for leaf in plan.out_fibre.leaves if leaf.scalar}
@@ -42,6 +49,7 @@ def build(plan: Plan, widths: Widths, downsampling: Downsampling) -> tuple[fx.Gr
                 fx.map_arg(step.node.args, arguments.__getitem__),
                 fx.map_arg(step.node.kwargs, arguments.__getitem__),
             )
+            values[step.node].meta = {"field_type": after, "place": step.place}
             continue
         key = (step.path, before, after)
         if key not in made:
@@ -53,6 +61,7 @@ def build(plan: Plan, widths: Widths, downsampling: Downsampling) -> tuple[fx.Gr
             remarks = (_rounding(step, after), note, _SCALARS if step in scalars else "")
             rows.append(_row(made[key], step, module, "; ".join(filter(None, remarks))))
         values[step.node] = graph.call_module(made[key], inputs)
+        values[step.node].meta = {"field_type": after, "place": step.place}
     graph.output(values[plan.result])
     return fx.GraphModule(modules, graph, class_name="ConvertedNetwork"), tuple(rows)
 
@@ -91,16 +100,21 @@ def _counterpart(
 
 
 def _check_operation(step: Step, before: tuple[FieldType, ...], after: FieldType) -> None:
-    """Sums and products of fields whose types came out differently, though their channels agree."""
-    different = [
-        t for t in before if t != after and not (t.channels == 1 and function_name(step.node) in ("mul", "imul"))
-    ]
+    """Refuse sums and products of fields that the group moves differently, or whose capsules do not admit them."""
+    product = function_name(step.node) in ("mul", "imul", "multiply")
+    different = [t for t in before if t != after and not (t.channels == 1 and product)]
     if different:
         raise refusal(
             step.place,
             f"it combines fields of types `{before[0]}` and `{before[-1]}`, which the group moves differently. Bring "
             "both to the same channels with a 1×1 convolution.",
         )
+    shifts = step.operation in (torch.add, torch.sub, operator.add, operator.sub) and len(before) == 1
+    if shifts or (product and len(before) == 2 and before[0] == before[1]):
+        try:
+            require("a sum with a number" if shifts else "a product of two fields", after, "pointwise")
+        except TypeError as reason:
+            raise refusal(step.place, reason) from None
 
 
 def _free(path: str, modules: dict[str, nn.Module], taken: frozenset[str]) -> str:

@@ -1,4 +1,4 @@
-"""Convolutions and linear maps between field types in place of plain ones."""
+"""Convolutions between field types in place of plain ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from steerable.conversion.windows import Downsampling, fitting_sizes, misfits, o
 from steerable.fields import FieldType
 from steerable.nn.sampling import pair
 
-__all__ = ["convolution", "linear", "transposed_convolution"]
+__all__ = ["convolution", "transposed_convolution"]
 
 
 def convolution(
@@ -50,10 +50,6 @@ def transposed_convolution(plain: nn.ConvTranspose2d, before: FieldType, after: 
     if not any(extra):
         return conv, ""
     return conv, f"kernel {kernel[0]}×{kernel[1]} with output_padding became {grown[0]}×{grown[1]}, which is symmetric"
-
-
-def linear(plain: nn.Linear, before: FieldType, after: FieldType) -> tuple[nn.Module, str]:
-    return snn.Linear(before, after, bias=plain.bias is not None), ""
 
 
 def _groups(wanted: int, before: FieldType, after: FieldType) -> int:

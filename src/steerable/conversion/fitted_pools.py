@@ -4,10 +4,15 @@ A window of extent k that moves in steps of s over n + 2p pixels leaves r = (n +
 and is then off centre. A window of k + r pixels gives as many outputs and leaves none. For k = 1 that turns the usual
 stride into something exact: after a convolution of stride 1, the mean over 1 + r pixels is a mean over 2×2 on even
 sizes, and takes every second pixel on odd ones.
+
+With ``ceil_mode`` there is one output more where pixels are left over: the last window hangs over the border by
+h = -(n + 2p - k) mod s pixels. Here it hangs over both sides by ⌈h/2⌉, and all windows grow by h mod 2: again as many
+outputs as torch's, and symmetric. Pixels beyond the border count for nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch.nn.functional as F
@@ -19,69 +24,103 @@ from steerable.nn.sampling import axes_reversed
 
 __all__ = ["FittedAvgPool2d", "FittedMaxPool2d"]
 
+_Sizes = int | Sequence[int]
+
 
 class _Fitted:
-    """The window that fits, for a pooling layer of steerable.nn."""
+    """The windows that fit, for a pooling layer of steerable.nn; only along the axes that the group reverses."""
 
     kernel_size: tuple[int, int]
     stride: tuple[int, int]
     padding: tuple[int, int]
     grows: tuple[bool, bool]
+    ceil_mode: bool
+
+    def fit(self, field_type: FieldType, ceil_mode: bool) -> None:
+        self.grows, self.ceil_mode = axes_reversed(field_type.group), ceil_mode
+
+    # Arithmetic only, without decisions about sizes, so that it can be traced.
 
     def window(self, x: Tensor) -> tuple[int, int]:
-        """(height, width), k + (n + 2p - k) mod s along the axes that the group reverses."""
-        # Arithmetic only, without decisions, so that it can be traced.
-        sizes = (x.shape[-2], x.shape[-1])
-        rows, columns = (
-            k + (n + 2 * p - k) % s if grows else k
-            for n, k, s, p, grows in zip(sizes, self.kernel_size, self.stride, self.padding, self.grows, strict=True)
-        )
+        """(height, width): k + (n + 2p - k) mod s, or k + h mod 2 with ``ceil_mode``."""
+        extra = [h % 2 if self.ceil_mode else -h % s for h, s in zip(self._hanging(x), self.stride, strict=True)]
+        rows, columns = (k + e * grows for k, e, grows in zip(self.kernel_size, extra, self.grows, strict=True))
         return rows, columns
+
+    def border(self, x: Tensor) -> list[int]:
+        """(left, right, top, bottom): by how much windows hang over the padded field with ``ceil_mode``."""
+        rows, columns = (
+            [(h + 1) // 2, (h + 1) // 2] if grows else [0, h]
+            for h, grows in zip(self._hanging(x), self.grows, strict=True)
+        )
+        return columns + rows
+
+    def _hanging(self, x: Tensor) -> list[int]:
+        sizes = (x.shape[-2], x.shape[-1])
+        return [
+            (k - n - 2 * p) % s for n, k, s, p in zip(sizes, self.kernel_size, self.stride, self.padding, strict=True)
+        ]
 
 
 class FittedAvgPool2d(_Fitted, snn.AvgPool2d):
-    """The mean over windows of k + (n + 2p - k) mod s pixels: exactly equivariant on every size, for any capsules.
+    """The mean over windows that are symmetric on every size: exactly equivariant, for any capsules.
 
-    Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …).
+    Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …), rounded up with ``ceil_mode``.
     """
 
     def __init__(
         self,
         field_type: FieldType,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int],
-        padding: int | Sequence[int] = 0,
+        kernel_size: _Sizes,
+        stride: _Sizes,
+        padding: _Sizes = 0,
+        *,
+        ceil_mode: bool = False,
     ) -> None:
         super().__init__(field_type, kernel_size, stride, padding)
-        self.grows = axes_reversed(field_type.group)
+        self.fit(field_type, ceil_mode)
         self.guard.reversed = (False, False)  # nothing to warn of
 
     def pool(self, x: Tensor) -> Tensor:
-        return F.avg_pool2d(x, self.window(x), self.stride, self.padding)
+        if not self.ceil_mode:
+            return F.avg_pool2d(x, self.window(x), self.stride, self.padding)
+        rows, columns = self.padding
+        padded = F.pad(x, (columns, columns, rows, rows))
+        window, border = self.window(x), self.border(x)
+        share = F.avg_pool2d(
+            F.pad(padded.new_ones(1, 1, padded.shape[-2], padded.shape[-1]), border), window, self.stride
+        )
+        return F.avg_pool2d(F.pad(padded, border), window, self.stride) / share
 
     def plain(self) -> nn.Module:
         return snn.EquivariantModule.plain(self)  # traced, with the arithmetic
 
 
 class FittedMaxPool2d(_Fitted, snn.MaxPool2d):
-    """The greatest of windows of k + (n + 2p - k) mod s pixels: exactly equivariant on every size, for permutations.
+    """The greatest value of windows that are symmetric on every size: exactly equivariant, for permutations.
 
-    Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …).
+    Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …), rounded up with ``ceil_mode``.
     """
 
     def __init__(
         self,
         field_type: FieldType,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int],
-        padding: int | Sequence[int] = 0,
+        kernel_size: _Sizes,
+        stride: _Sizes,
+        padding: _Sizes = 0,
+        *,
+        ceil_mode: bool = False,
     ) -> None:
         super().__init__(field_type, kernel_size, stride, padding)
-        self.grows = axes_reversed(field_type.group)
+        self.fit(field_type, ceil_mode)
         self.guard.reversed = (False, False)  # nothing to warn of
 
     def pool(self, x: Tensor) -> Tensor:
-        return F.max_pool2d(x, self.window(x), self.stride, self.padding)
+        if not self.ceil_mode:
+            return F.max_pool2d(x, self.window(x), self.stride, self.padding)
+        rows, columns = self.padding
+        border = [a + b for a, b in zip(self.border(x), (columns, columns, rows, rows), strict=True)]
+        return F.max_pool2d(F.pad(x, border, value=-math.inf), self.window(x), self.stride)
 
     def plain(self) -> nn.Module:
         return snn.EquivariantModule.plain(self)  # traced, with the arithmetic

@@ -7,20 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from steerable import nn as snn
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.windows import Downsampling, window_pool
 from steerable.fields import FieldType
-from steerable.nn.sampling import axes_reversed, axes_swapped
+from steerable.nn.activations import require
+from steerable.nn.norms import CapsuleNorm
+from steerable.nn.sampling import pads_alike
 
-__all__ = ["KEEPING", "Replacement", "Setting", "keeping"]
+__all__ = ["ACTIVATIONS", "KEEPING", "Replacement", "Setting", "keeping"]
 
 # A layer, and a note on what differs from the plain one; "" where nothing does.
 Replacement = tuple[nn.Module, str]
 
-_ACTIVATIONS: tuple[type[nn.Module], ...] = (
+ACTIVATIONS: tuple[type[nn.Module], ...] = (
     nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish,
     nn.Hardsigmoid, nn.Hardtanh, nn.Hardshrink, nn.Softshrink, nn.Tanhshrink, nn.Sigmoid, nn.LogSigmoid, nn.Tanh,
     nn.Softplus, nn.Softsign, nn.Threshold,
@@ -42,11 +45,13 @@ class Setting:
     Attributes:
         field_type: the type that comes in and goes out.
         vector: whether it is a pooled field, (batch, channels).
+        last: whether the plain layer meets a map with its channels last.
         downsampling: see :func:`steerable.convert`.
     """
 
     field_type: FieldType
     vector: bool
+    last: bool
     downsampling: Downsampling
 
 
@@ -70,18 +75,34 @@ def _activation(plain: Any, setting: Setting) -> nn.Module:
         function.inplace = False
     if isinstance(function, nn.PReLU):
         function.reset_parameters()
-    permutations = all(capsule.admits("pointwise") for capsule, _ in setting.field_type.blocks)
-    return (snn.Pointwise if permutations else snn.Odd)(setting.field_type, function)
+    others = [capsule for capsule, _ in setting.field_type.blocks if not capsule.admits("pointwise")]
+    if others and isinstance(plain, nn.PReLU):
+        raise NoCounterpart(
+            f"capsule `{others[0]}` takes odd functions only, and nn.PReLU() is odd at slope 1 alone, where it does "
+            "nothing. Use nn.Tanh() or nn.Softsign(), or a mix of permutations such as mix='regular'."
+        )
+    return (snn.Odd if others else snn.Pointwise)(setting.field_type, function)
 
 
 def _batch_norm(plain: Any, setting: Setting) -> nn.Module:
     sync = isinstance(plain, nn.SyncBatchNorm)
     options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
-    return snn.BatchNorm2d(setting.field_type, *options, sync=sync)
+    return _without_bias(plain, snn.BatchNorm2d(setting.field_type, *options, sync=sync))
 
 
 def _instance_norm(plain: Any, setting: Setting) -> nn.Module:
-    return snn.InstanceNorm2d(setting.field_type, plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
+    options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
+    return _without_bias(plain, snn.InstanceNorm2d(setting.field_type, *options))
+
+
+def _without_bias(plain: Any, norm: CapsuleNorm) -> nn.Module:
+    """The norm without a bias where the plain one has none, as with affine=True and bias=False."""
+    if plain.bias is None and norm.bias is not None:
+        norm.bias = None
+        if isinstance(norm, snn.BatchNorm2d):  # its tables say which capsules have one
+            norm.register_index("bias_index", np.full(len(norm.in_type), -1))
+            norm.register_index("biased_capsules", np.zeros(0, dtype=np.intp))
+    return norm
 
 
 def _group_norm(plain: Any, setting: Setting) -> Replacement:
@@ -90,16 +111,16 @@ def _group_norm(plain: Any, setting: Setting) -> Replacement:
     capsules = len(setting.field_type)
     groups = max(d for d in range(1, min(plain.num_groups, capsules) + 1) if capsules % d == 0)
     note = "" if groups == plain.num_groups else f"{plain.num_groups} groups became {groups}, of whole capsules"
-    return snn.GroupNorm(groups, setting.field_type, plain.eps, plain.affine), note
+    return _without_bias(plain, snn.GroupNorm(groups, setting.field_type, plain.eps, plain.affine)), note
 
 
 def _layer_norm(plain: Any, setting: Setting) -> nn.Module:
-    if not setting.vector:
+    if not (setting.vector or setting.last):
         raise NoCounterpart(
             "on a map it normalises pixels, with a weight for each, and the group moves them. Use nn.GroupNorm(1, "
-            "channels), or nn.BatchNorm2d."
+            "channels), nn.BatchNorm2d, or x.permute(0, 2, 3, 1) before it and x.permute(0, 3, 1, 2) behind it."
         )
-    return snn.LayerNorm(setting.field_type, plain.eps, plain.elementwise_affine)
+    return _without_bias(plain, snn.LayerNorm(setting.field_type, plain.eps, plain.elementwise_affine))
 
 
 def _max_pool(plain: Any, setting: Setting) -> Replacement:
@@ -138,21 +159,21 @@ def _upsample(plain: Any, setting: Setting) -> nn.Module:
 
 def _pad(plain: Any, setting: Setting) -> nn.Module:
     kept: nn.Module = copy.deepcopy(plain)
-    left, right, top, bottom = plain.padding
-    group = setting.field_type.group
-    rows, columns = axes_reversed(group)
-    if (rows and top != bottom) or (columns and left != right) or (axes_swapped(group) and top != left):
+    if not pads_alike(setting.field_type.group, plain.padding):
         raise NoCounterpart(
             f"the padding {tuple(plain.padding)} moves the image's centre. Pad all sides alike, for instance in the "
             "convolution."
         )
+    if getattr(plain, "value", 0):
+        require(f"a padding with {plain.value}", setting.field_type, "pointwise")
     return kept
 
 
 def _softmax(plain: Any, setting: Setting) -> nn.Module:
     kept: nn.Module = copy.deepcopy(plain)
-    if plain.dim not in ((1, -1) if setting.vector else (1, -3)):
+    if plain.dim not in ((1, -1) if setting.vector else (3, -1) if setting.last else (1, -3)):
         raise NoCounterpart(f"only a softmax over the channels, dim=1, has a counterpart; it has dim={plain.dim}.")
+    kept.dim = 1  # type: ignore[assignment]
     return kept
 
 
@@ -161,7 +182,7 @@ def _identity(plain: Any, setting: Setting) -> nn.Module:
 
 
 _FAMILIES: tuple[tuple[Callable[[Any, Setting], nn.Module | Replacement], tuple[type[nn.Module], ...]], ...] = (
-    (_activation, _ACTIVATIONS),
+    (_activation, ACTIVATIONS),
     (_batch_norm, (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm)),
     (_instance_norm, (nn.InstanceNorm2d,)),
     (_group_norm, (nn.GroupNorm,)),

@@ -8,12 +8,12 @@ from torch import fx, nn
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils.parametrize import is_parametrized
 
-from steerable.conversion.convolutions import convolution, linear, transposed_convolution
+from steerable.conversion.convolutions import convolution, transposed_convolution
 from steerable.conversion.fibres import Fibre
-from steerable.conversion.keeping import KEEPING, Setting, keeping
-from steerable.conversion.ledger import Builder, Form, Ledger, Signal, Step
+from steerable.conversion.keeping import ACTIVATIONS, KEEPING, Setting, keeping
+from steerable.conversion.ledger import Form, Ledger, Signal, Step
 from steerable.conversion.refusals import NoCounterpart, refusal
-from steerable.nn import EquivariantModule, GlobalAvgPool
+from steerable.nn import Conv2d, EquivariantModule, GlobalAvgPool, Linear
 
 __all__ = ["read_flatten", "read_layer"]
 
@@ -22,6 +22,8 @@ _ON_MAPS_ONLY = (
     nn.Dropout2d, nn.Upsample, nn.ZeroPad2d, nn.ConstantPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d,
     nn.CircularPad2d,
 )  # fmt: skip
+_KNOWN = (*KEEPING, nn.Conv2d, nn.ConvTranspose2d, nn.Linear, nn.Flatten)
+_ON_CHANNELS_LAST = (*ACTIVATIONS, nn.LayerNorm, nn.Dropout, nn.Identity, nn.Softmax, nn.LogSoftmax)
 _RESIZING = (nn.MaxPool2d, nn.AvgPool2d, nn.Upsample, nn.ZeroPad2d, nn.ConstantPad2d, nn.ReflectionPad2d,
              nn.ReplicationPad2d, nn.CircularPad2d)  # fmt: skip
 
@@ -49,6 +51,8 @@ def read_layer(ledger: Ledger, node: fx.Node, source: object, place: str, path: 
             "its weights are computed from others, by a hook. Take that off first, for instance with "
             "torch.nn.utils.remove_weight_norm."
         )
+    if kind in _KNOWN and (plain._forward_hooks or plain._forward_pre_hooks):
+        raise NoCounterpart("it has hooks, which may change what it computes. Remove them first.")
     if kind is nn.Flatten:
         read_flatten(ledger, node, source, place, path, plain)
     elif kind in (nn.Conv2d, nn.ConvTranspose2d):
@@ -125,36 +129,41 @@ def _read_convolution(ledger: Ledger, node: fx.Node, source: Any, place: str, pa
 
 
 def _read_linear(ledger: Ledger, node: fx.Node, source: Any, place: str, path: str, plain: Any) -> None:
-    signal = ledger.tensor(source)
+    signal = ledger.tensor(source, "last")
     if signal.form in ("map", "point"):
         raise NoCounterpart(
-            "on a map it mixes the last dimension, which is not the channels. Pool and flatten first, or use "
-            "nn.Conv2d with kernel size 1."
+            "on a map it mixes the last dimension, which is not the channels. Pool and flatten first, use nn.Conv2d "
+            "with kernel size 1, or move the channels there with x.permute(0, 2, 3, 1)."
         )
-    _check_flattening(signal, plain.in_features, place)
-    _check_channels(signal, plain.in_features)
+    note = _check_flattening(ledger, signal, plain.in_features, place)
     after = Fibre(plain.out_features)
 
     def build(before: Any, out_type: Any, downsampling: Any) -> tuple[nn.Module, str]:
-        return linear(plain, before[0], out_type)
+        bias = plain.bias is not None
+        made = Conv2d(before[0], out_type, 1, bias=bias) if signal.form == "last" else Linear(before[0], out_type, bias)
+        return made, note
 
+    form: Form = "last" if signal.form == "last" else "vector"
     ledger.add(
-        Step(node, place, (source,), (signal.fibre,), after, path, plain, build, mixes=True), Signal("vector", after)
+        Step(node, place, (source,), (signal.fibre,), after, path, plain, build, mixes=True), Signal(form, after)
     )
 
 
 def _read_keeping(ledger: Ledger, node: fx.Node, source: Any, place: str, path: str, plain: Any) -> None:
-    signal = ledger.tensor(source)
-    vector = signal.form in ("vector", "flat")
+    signal = ledger.tensor(source, *(("last",) if isinstance(plain, _ON_CHANNELS_LAST) else ()))
+    vector, last = signal.form in ("vector", "flat"), signal.form == "last"
     if vector and isinstance(plain, _ON_MAPS_ONLY):
         raise NoCounterpart("it takes a map of pixels, but gets a vector.")
     count = getattr(plain, "num_features", getattr(plain, "num_channels", None))
-    if count is None and isinstance(plain, nn.LayerNorm) and len(plain.normalized_shape) == 1 and vector:
+    if isinstance(plain, nn.LayerNorm) and (vector or last):
+        if len(plain.normalized_shape) != 1:
+            raise NoCounterpart(
+                f"it normalises {plain.normalized_shape}; only a norm of the channels has a counterpart."
+            )
         count = plain.normalized_shape[0]
-    form, flattened_at = signal.form, signal.flattened_at
+    form, flattened_at, pooled = signal.form, signal.flattened_at, ""
     if isinstance(count, int) and count > 0:  # an instance norm without weights may be made for any number
-        _check_flattening(signal, count, place)
-        _check_channels(signal, count)
+        pooled = _check_flattening(ledger, signal, count, place)
         form, flattened_at = ("vector", "") if vector else (form, flattened_at)
     if isinstance(plain, nn.AdaptiveAvgPool2d | nn.AdaptiveMaxPool2d):
         form = "point" if plain.output_size in (1, (1, 1), [1, 1]) else "map"
@@ -162,19 +171,26 @@ def _read_keeping(ledger: Ledger, node: fx.Node, source: Any, place: str, path: 
         form = "map"
 
     def build(before: Any, after: Any, downsampling: Any) -> tuple[nn.Module, str]:
-        return keeping(plain, Setting(after, vector, downsampling))
+        made, note = keeping(plain, Setting(after, vector, last, downsampling))
+        return made, "; ".join(filter(None, [pooled, note]))
 
-    builder: Builder = build
+    rests = isinstance(plain, nn.Dropout | nn.Dropout2d | nn.Identity)
     ledger.add(
-        Step(node, place, (source,), (signal.fibre,), signal.fibre, path, plain, builder),
+        Step(node, place, (source,), (signal.fibre,), signal.fibre, path, plain, build, rests=rests),
         Signal(form, signal.fibre, flattened_at),
     )
 
 
-def _check_flattening(signal: Signal, wanted: int, taker: str) -> None:
+def _check_flattening(ledger: Ledger, signal: Signal, wanted: int, taker: str) -> str:
+    """Check that a layer gets the features that it takes.
+
+    Returns:
+        What to say where it took several pixels side by side, and will get their mean; else "".
+    """
     channels = signal.fibre.channels
     if signal.form != "flat" or wanted == channels:
-        return
+        _check_channels(signal, wanted)
+        return ""
     if channels is None:  # nothing before it has said how many the image has
         raise refusal(
             signal.flattened_at,
@@ -183,11 +199,13 @@ def _check_flattening(signal: Signal, wanted: int, taker: str) -> None:
             "nn.AdaptiveAvgPool2d(1).",
         )
     pixels = f"{wanted // channels} pixels" if wanted % channels == 0 else "several pixels"
+    if ledger.pools_head and wanted % channels == 0:
+        return f"the mean over all pixels in place of {pixels} side by side: {wanted} features became {channels}"
     raise refusal(
         signal.flattened_at,
         f"it lays {pixels} of {channels} channels side by side, since {taker} takes {wanted} features, and a linear "
         f"map of those depends on where each pixel is. Pool over all pixels first, with nn.AdaptiveAvgPool2d(1), "
-        f"and take {channels} features.",
+        f"and take {channels} features; convert(..., head='pool') does so by itself.",
     )
 
 

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from torch import fx, nn
+import torch
+from torch import Tensor, fx, nn
 
+from steerable.conversion.binding import called
 from steerable.conversion.fibres import Fibre, unify
 from steerable.conversion.keeping import Replacement
 from steerable.conversion.refusals import NoCounterpart, path_below_root
 from steerable.conversion.windows import Downsampling
 from steerable.fields import FieldType
 
-__all__ = ["Form", "Ledger", "Signal", "Step"]
+__all__ = ["BATCH", "TRIALS", "Builder", "Form", "Ledger", "Signal", "Step", "Weight"]
 
-# A map of pixels; a map that is known to have one pixel; a map with one side taken away, (batch, channels, rest);
-# (batch, channels); (batch, all pixels of all channels) as far as is known; the size of a tensor.
-Form = Literal["map", "point", "line", "vector", "flat", "shape"]
+# A map of pixels; a map that is known to have one pixel; a map with its channels last, (batch, height, width,
+# channels); a map with one side taken away, (batch, channels, rest); (batch, channels); (batch, all pixels of all
+# channels) as far as is known.
+Form = Literal["map", "point", "last", "line", "vector", "flat"]
 Builder = Callable[[Sequence[FieldType], FieldType, Downsampling], Replacement]
+
+# How often a value that is computed from sizes is tried, on sizes drawn at random.
+TRIALS = range(8)
+BATCH = 1009  # unlike any number of channels
 
 
 @dataclass(frozen=True)
 class Signal:
-    """A value of the plain network.
+    """A field of the plain network.
 
     Attributes:
         form: what its dimensions are.
@@ -40,6 +48,15 @@ class Signal:
 
 
 @dataclass(frozen=True)
+class Weight:
+    """A tensor of the network's own, perhaps reshaped: its path, whether it is learned, and what it holds."""
+
+    path: str
+    learned: bool
+    values: Tensor
+
+
+@dataclass(frozen=True)
 class Step:
     """One call of the converted network.
 
@@ -49,8 +66,9 @@ class Step:
         inputs: the plain calls whose results it takes.
         before, after: the fibres that go in and come out.
         path, plain: the plain module, or the one that does what a function does.
-        build: makes the counterpart; None where torch's own operation stays, ``operation`` with ``arguments``.
+        build: makes the counterpart; None where torch's own operation stays, ``operation``, with the node's arguments.
         mixes: whether it opens a new fibre.
+        rests: whether it hands on its first input in evaluation, as dropout does.
     """
 
     node: fx.Node
@@ -63,6 +81,7 @@ class Step:
     build: Builder | None = None
     operation: Callable[..., Any] | None = None
     mixes: bool = False
+    rests: bool = False
 
 
 @dataclass
@@ -70,39 +89,84 @@ class Ledger:
     """Filled while the graph is read, call by call.
 
     Attributes:
-        signals: what each call gives.
+        pools_head: whether a map that is flattened into a linear layer may be pooled instead.
+        signals: the fields, by the call that gives them.
+        free: calls that see no values of a field, only sizes, dtypes and devices: numbers, shapes, random tensors.
+        weights: tensors of the network's own.
         aliases: calls that only hand on what they got.
         steps: in order.
         taken: paths that are in use.
     """
 
+    pools_head: bool = False
     signals: dict[fx.Node, Signal] = field(default_factory=dict)
+    free: set[fx.Node] = field(default_factory=set)
+    weights: dict[fx.Node, Weight] = field(default_factory=dict)
     aliases: dict[fx.Node, fx.Node] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
     _shared: dict[str, tuple[Fibre, Fibre]] = field(default_factory=dict)
+    _paths: dict[str, str] = field(default_factory=dict)
 
-    def tensor(self, value: object, *, line: bool = False) -> Signal:
-        """The signal of an argument that must be a tensor; one that is half pooled only where ``line`` says so."""
-        if isinstance(value, fx.Node) and value.op == "get_attr":
+    def tensor(self, value: object, *forms: Form) -> Signal:
+        """The signal of an argument that must be a field; a line or one with channels last only where ``forms`` has it.
+
+        NoCounterpart where it is something else.
+        """
+        if isinstance(value, fx.Node) and value in self.weights:
             raise NoCounterpart(
-                f"it takes `{path_below_root(str(value.target))}`, a tensor of the network's own, and nothing says how "
-                "that transforms. Use a layer such as nn.BatchNorm2d for learned scales."
+                f"it takes `{path_below_root(self.weights[value].path)}`, a tensor of the network's own, and nothing "
+                "says how that transforms. Use a layer such as nn.BatchNorm2d for learned scales."
             )
-        if not isinstance(value, fx.Node) or value not in self.signals or self.is_shape(value):
+        if not isinstance(value, fx.Node) or value not in self.signals:
             raise NoCounterpart(f"it takes a tensor that comes from the image, got {value!r}.")
-        if self.signals[value].form == "line" and not line:
+        form = self.signals[value].form
+        if form == "line" and form not in forms:
             raise NoCounterpart(
                 "it gets (batch, channels, length), of which only a mean over the length is known to be equivariant. "
                 "Pool over all pixels, with x.mean((2, 3))."
             )
+        if form == "last" and form not in forms:
+            raise NoCounterpart(
+                "it gets (batch, height, width, channels), of which only nn.LayerNorm, nn.Linear, activations, dropout "
+                "and sums are followed. Move the channels back first, with x.permute(0, 3, 1, 2)."
+            )
         return self.signals[value]
 
-    def is_shape(self, value: object) -> bool:
-        """Whether it is the size of a tensor, or has one in it."""
-        if isinstance(value, tuple | list):
-            return any(self.is_shape(item) for item in value)
-        return isinstance(value, fx.Node) and value in self.signals and self.signals[value].form == "shape"
+    # ---------------------------------------------------------------- sizes
+
+    def is_free(self, value: Any) -> bool:
+        """Whether something in it was computed from sizes."""
+        found: list[fx.Node] = []
+        fx.map_arg(value, found.append)
+        return any(node in self.free for node in found)
+
+    def shape(self, node: fx.Node, trial: int, *, blind: bool = False) -> tuple[int, ...]:
+        """A shape that a field might have, with sizes drawn at random; ``blind``: the channels too."""
+        draw, signal = random.Random(f"{trial} {node.name}"), self.signals[node]
+        height, width, extra = draw.sample(range(20, 90), 3)
+        channels = extra if blind else signal.fibre.channels or extra
+        by_form: dict[Form, tuple[int, ...]] = {
+            "map": (BATCH, channels, height, width),
+            "point": (BATCH, channels, 1, 1),
+            "last": (BATCH, height, width, channels),
+            "line": (BATCH, channels, height),
+            "vector": (BATCH, channels),
+            "flat": (BATCH, channels * height * width),
+        }
+        return by_form[signal.form]
+
+    def measured(self, value: Any, trial: int, *, blind: bool = False) -> Any:
+        """What a value that is computed from sizes comes to, for fields of :meth:`shape`; tensors have no storage."""
+
+        def measure(node: fx.Node) -> Any:
+            if node in self.free:
+                return called(node, measure)
+            return torch.empty(self.shape(node, trial, blind=blind), device="meta")
+
+        return fx.map_arg(value, measure)
+
+    # ---------------------------------------------------------------- filling
 
     def add(self, step: Step, signal: Signal) -> None:
         """Note a step and what comes out; calls of one module with weights share their fibres."""
@@ -121,6 +185,10 @@ class Ledger:
         self.aliases[node] = self.aliases.get(source, source)
         self.signals[node] = signal
 
+    def source(self, node: fx.Node) -> fx.Node:
+        """The call that computes what a call hands on."""
+        return self.aliases.get(node, node)
+
     def free_path(self, scope: str, name: str) -> str:
         """A path in a module for something that was a function there."""
         stem = f"{scope}.{name}" if scope else name
@@ -130,3 +198,10 @@ class Ledger:
             path = f"{stem}_{count}"
         self.taken.add(path)
         return path
+
+    def weight_path(self, weight: Weight, name: str) -> str:
+        """The path of what is made for a weight; the same for all calls that take it."""
+        if weight.path not in self._paths:
+            scope, _, last = path_below_root(weight.path).rpartition(".")
+            self._paths[weight.path] = self.free_path(scope, name or last)
+        return self._paths[weight.path]

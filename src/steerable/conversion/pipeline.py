@@ -7,9 +7,10 @@ import warnings
 from typing import Literal, get_args
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from steerable.conversion.building import build, count_parameters
+from steerable.conversion.measuring import first_breach
 from steerable.conversion.network import Converted
 from steerable.conversion.reading import read_network
 from steerable.conversion.refusals import place_of_module, refusal
@@ -23,12 +24,13 @@ from steerable.groups import FiniteGroup
 from steerable.nn.sampling import EquivarianceWarning, axes_swapped
 from steerable.type_checking import EquivarianceError, typecheck
 
-__all__ = ["Match", "convert"]
+__all__ = ["Head", "Match", "convert"]
 
 Match = Literal["channels", "parameters"]
+Head = Literal["keep", "pool"]
 
 # Tried in this order; powers of two fit most networks, odd sizes those that keep their strides.
-_SIZES = (32, 33, 64, 65, 224, 225, 227, 28, 29, 16, 17)
+_SIZES = (32, 33, 64, 65, 63, 224, 225, 227, 28, 29, 16, 17)
 
 
 def convert(
@@ -38,6 +40,7 @@ def convert(
     match: Match = "channels",
     mix: Mix = "regular",
     downsampling: Downsampling = "pool",
+    head: Head = "keep",
     in_channels: int | None = None,
     out_type: FieldType | str | None = None,
 ) -> Converted:
@@ -64,6 +67,9 @@ def convert(
             to a field type. Copies of ``regular`` and other permutations admit every pointwise activation.
         downsampling: ``"pool"`` is the exact form; ``"stride"`` keeps all strides and windows, most of which are exact
             on odd sizes.
+        head: ``"keep"`` refuses a network that flattens several pixels into a linear layer, as VGG and AlexNet do,
+            since such a layer depends on where each pixel is; ``"pool"`` gives that layer the mean over all pixels
+            instead, and the report says so.
         in_channels: channels of the image, where no layer says so.
         out_type: the type of the output, or its text, where it is to be other than invariant scalars; of as many
             channels.
@@ -94,6 +100,7 @@ def convert(
     for name, value, known in (
         ("match", match, get_args(Match)),
         ("downsampling", downsampling, get_args(Downsampling)),
+        ("head", head, get_args(Head)),
     ):
         if value not in known:
             raise ValueError(f"{name} is one of {', '.join(known)}; got {value!r}.")
@@ -108,7 +115,7 @@ def convert(
         expect(out_type, FieldType, "out_type to be a FieldType or its text")
     if out_type is not None and out_type.group != group:
         raise TypeError(f"out_type is a type of {group.name}, got one of {out_type.group.name}.")
-    plan = read_network(model, in_channels, out_type)
+    plan = read_network(model, in_channels, out_type, pools_head=head == "pool")
     target = count_parameters(model.parameters())
 
     def parameters(factor: float) -> int:
@@ -122,16 +129,16 @@ def convert(
     in_type, out = widths.type_of(plan.in_fibre), widths.type_of(plan.out_fibre)
     size, failure = _checked(net, model, in_type, out)
     after = count_parameters(net.parameters())
-    report = ConversionReport(group.name, match, factor, rows, target, after, size, failure)
+    report = ConversionReport(group.name, match, factor, rows, target, after, size, failure, plan.remark)
     converted = Converted(net, in_type, out, report)
-    like = next((p for p in model.parameters() if p.is_floating_point()), None)
+    like = next((t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()), None)
     if like is not None:
         converted.to(like.device, like.dtype)
     return converted.train(model.training)
 
 
-def _checked(net: nn.Module, model: nn.Module, in_type: FieldType, out_type: FieldType) -> tuple[int | None, str]:
-    """Follow the types through the finished network, on the first size on which every stride and window fits.
+def _checked(net: fx.GraphModule, model: nn.Module, in_type: FieldType, out_type: FieldType) -> tuple[int | None, str]:
+    """Follow the types through the finished network, and measure, on the first size on which all windows fit.
 
     Returns:
         That size, or None and why the first one does not fit.
@@ -160,5 +167,8 @@ def _checked(net: nn.Module, model: nn.Module, in_type: FieldType, out_type: Fie
             raise ArithmeticError(
                 f"the converted network gives `{found}` where `{out_type}` was planned; this is a bug."
             )
+        breach = first_breach(trial, in_type, size)
+        if breach is not None:
+            raise refusal(*breach)
         return size, ""
     return None, failures[0]

@@ -37,9 +37,11 @@ class ConversionReport:
         width: the factor on the plain network's hidden channels, 1 for equal channels.
         rows: the replacements, in the order in which the network uses them.
         parameters_before, parameters_after: of the whole network.
-        checked_size: height and width of the input on which all types were followed through the network and every
-            stride and window was symmetric; None where none of the sizes that were tried fits all of them.
+        checked_size: height and width of the input on which all types were followed through the network, every stride
+            and window was symmetric, and each result was measured to be equivariant to rounding; None where none of
+            the sizes that were tried fits all strides and windows.
         check_failure: then, the first of those sizes and what does not fit.
+        remark: what is to be said of the network as a whole; empty where nothing is.
     """
 
     group: str
@@ -50,6 +52,7 @@ class ConversionReport:
     parameters_after: int
     checked_size: int | None
     check_failure: str = ""
+    remark: str = ""
 
     def __str__(self) -> str:
         head = ("module", "before", "after", "parameters")
@@ -66,7 +69,7 @@ class ConversionReport:
             if self.checked_size
             else f"Not exact on any size that was tried, for instance on {self.check_failure}"
         )
-        return "\n".join([*lines, *self._notes()])
+        return "\n".join([*lines, *filter(None, [self.remark]), *self._notes()])
 
     def _notes(self) -> list[str]:
         """One line for each note, with all the places that it is about."""

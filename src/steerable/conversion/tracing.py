@@ -3,23 +3,87 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, fx, nn
 
-from steerable.conversion.refusals import ROOT, place_of_module, refusal
+from steerable.conversion.modes import Apart, compare_modes
+from steerable.conversion.refusals import (
+    ROOT,
+    ConversionError,
+    path_below_root,
+    place_of_call,
+    place_of_module,
+    refusal,
+)
 from steerable.nn import EquivariantModule
 
-__all__ = ["traced_network"]
+__all__ = ["Trace", "traced_network"]
+
+# torch.fx cannot follow these where a size is among several arguments, and would keep one random draw for good.
+_FACTORIES = ("rand", "randn", "empty", "ones", "zeros", "full")
+_RANDOM = ("rand", "randn", "empty")
 
 
-def traced_network(model: nn.Module) -> tuple[fx.Graph, dict[str, nn.Module]]:
-    """The calls that ``model(x)`` makes, and the modules among them by path; the model itself is left alone.
+@dataclass(frozen=True)
+class Trace:
+    """What ``model(x)`` does.
+
+    Attributes:
+        graph: its calls. ``node.meta["only_in_training"]`` marks those that evaluation leaves out, and
+            ``node.meta["by_mode"]`` holds the arguments, by place or name, that are True in training only.
+        root: the module that the targets of the graph's calls are paths in.
+        claims: pairs of a call that is made in training only, and the one whose result takes its place in evaluation.
+        remark: what to say of a network that does something else in training; "" where it does not.
+    """
+
+    graph: fx.Graph
+    root: nn.Module
+    claims: tuple[tuple[fx.Node, fx.Node], ...] = field(default=())
+    remark: str = ""
+
+
+def traced_network(model: nn.Module) -> Trace:
+    """The calls that ``model(x)`` makes in training, and which of them in evaluation; the model itself is left alone.
+
+    ``self.training`` is a plain bool, of which no trace is left in a graph: only the comparison of both graphs tells
+    what follows it.
 
     Raises:
         ConversionError: naming the module whose ``forward`` cannot be followed.
     """
+    evaluation, root = _traced(model, training=False)
+    if not model.training:
+        try:
+            graph, root_in_training = _traced(model, training=True)
+            return Trace(graph, root_in_training, compare_modes(graph, evaluation))
+        except (Apart, ConversionError) as reason:
+            where = _where(reason.node) if isinstance(reason, Apart) else "something that cannot be followed"
+            remark = f"Converted as it is in evaluation; it differs in training, by {where}."
+            return Trace(evaluation, root, remark=remark)
+    graph, root = _traced(model, training=True)
+    try:
+        return Trace(graph, root, compare_modes(graph, evaluation))
+    except Apart as reason:
+        raise refusal(
+            _where(reason.node),
+            "it makes training and evaluation differ in a way that cannot be followed. Convert model.eval(), which "
+            "takes the network as it is in evaluation.",
+        ) from None
+
+
+def _where(node: fx.Node) -> str:
+    if node.op == "output":
+        return "what the network returns"
+    return f"`{path_below_root(str(node.target))}`" if node.op == "call_module" else place_of_call(node)
+
+
+def _traced(model: nn.Module, *, training: bool) -> tuple[fx.Graph, nn.Module]:
     try:
         caller = _Caller(copy.deepcopy(model))  # a tracer may leave constants behind in what it traces
     except Exception as error:  # whatever a module may hold beside its weights
@@ -29,7 +93,8 @@ def traced_network(model: nn.Module) -> tuple[fx.Graph, dict[str, nn.Module]]:
         ) from error
     tracer = _Tracer()
     try:
-        graph = tracer.trace(caller)
+        with _followed_factories(tracer):
+            return tracer.trace(caller.train(training)), caller
     except Exception as error:  # whatever user code raises when it meets a stand-in for a tensor
         path, module = tracer.running[-1] if tracer.running else (ROOT, caller.network)
         raise refusal(
@@ -37,8 +102,6 @@ def traced_network(model: nn.Module) -> tuple[fx.Graph, dict[str, nn.Module]]:
             f"torch.fx cannot follow its forward ({type(error).__name__}: {error}). Write it as a function of one "
             "tensor, without decisions that depend on values or sizes.",
         ) from error
-    modules = {str(node.target): caller.get_submodule(str(node.target)) for node in graph.nodes if _calls_module(node)}
-    return graph, modules
 
 
 class _Caller(nn.Module):
@@ -70,6 +133,38 @@ class _Tracer(fx.Tracer):
         self.running.pop()  # not in a finally clause: after an error the last one is the culprit
         return result
 
+    def create_proxy(self, kind: str, target: Any, args: Any, kwargs: Any, *rest: Any, **options: Any) -> Any:
+        # A function under torch.fx.wrap, such as torchvision's stochastic_depth, is followed like any other.
+        if isinstance(target, types.FunctionType) and target.__module__.partition(".")[0] not in ("torch", "math"):
+            return target(*args, **kwargs)
+        return super().create_proxy(kind, target, args, kwargs, *rest, **options)
 
-def _calls_module(node: fx.Node) -> bool:
-    return node.op == "call_module"
+
+@contextmanager
+def _followed_factories(tracer: fx.Tracer) -> Iterator[None]:
+    """While it lasts, functions such as ``torch.rand(x.shape[0], 1, 1, 1)`` become calls of the graph."""
+    originals = {name: getattr(torch, name) for name in _FACTORIES}
+
+    def followed(name: str) -> Callable[..., Any]:
+        def factory(*args: Any, **kwargs: Any) -> Any:
+            if name in _RANDOM or _has_proxy((args, kwargs)):
+                return tracer.create_proxy("call_function", originals[name], args, kwargs)
+            return originals[name](*args, **kwargs)
+
+        return factory
+
+    try:
+        for name in _FACTORIES:
+            setattr(torch, name, followed(name))
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(torch, name, original)
+
+
+def _has_proxy(value: object) -> bool:
+    if isinstance(value, tuple | list):
+        return any(map(_has_proxy, value))
+    if isinstance(value, dict):
+        return any(map(_has_proxy, value.values()))
+    return isinstance(value, fx.Proxy)

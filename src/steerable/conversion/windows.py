@@ -37,11 +37,15 @@ def window_pool(
     downsampling: Downsampling,
 ) -> tuple[snn.EquivariantModule, str]:
     """The pooling over the same windows, or over windows that grow where those would be off centre."""
-    if plain.ceil_mode:
-        raise NoCounterpart("ceil_mode=True lets windows hang over one side only. Leave it off.")
     kernel = pair(plain.kernel_size, "kernel_size", minimum=1)
     stride = pair(plain.stride, "stride", minimum=1)
     padding = pair(plain.padding, "padding", minimum=0)
+    if plain.ceil_mode and any(step > 1 for step in stride):
+        if any(s > k - p for k, s, p in zip(kernel, stride, padding, strict=True)):
+            raise NoCounterpart("ceil_mode=True with a stride greater than the window leaves gaps. Leave it off.")
+        fitted = FittedAvgPool2d if kind is snn.AvgPool2d else FittedMaxPool2d
+        note = "where windows hang over the border, they do so on both sides alike"
+        return fitted(field_type, kernel, stride, padding, ceil_mode=True), note
     if downsampling == "stride" or stride == (1, 1) or not any(axes_reversed(field_type.group)):
         return kind(field_type, kernel, stride, padding), fitting_sizes(kernel, stride, padding)
     pool = (FittedAvgPool2d if kind is snn.AvgPool2d else FittedMaxPool2d)(field_type, kernel, stride, padding)

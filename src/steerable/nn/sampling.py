@@ -18,7 +18,7 @@ from steerable.groups import FiniteGroup
 from steerable.nn.channels import is_recorded, is_traced
 from steerable.nn.module import EquivariantModule
 
-__all__ = ["EquivarianceWarning", "SamplingGuard", "axes_reversed", "axes_swapped", "moved_sides", "pair"]
+__all__ = ["EquivarianceWarning", "SamplingGuard", "axes_reversed", "axes_swapped", "pads_alike", "pair"]
 
 
 class EquivarianceWarning(UserWarning):
@@ -46,23 +46,19 @@ def axes_swapped(group: FiniteGroup) -> bool:
     return bool((np.abs(_array_matrices(group)[:, 0, 1]) > 0.5).any())
 
 
-Side = tuple[int, int]  # (axis, end): (0, 0) is the top, (0, 1) the bottom, (1, 0) the left, (1, 1) the right
-
-
-def moved_sides(group: FiniteGroup) -> list[tuple[Side, Side]]:
-    """Every side of the image with each side that some element takes it to; what differs from side to side breaks that.
+def pads_alike(group: FiniteGroup, sides: Sequence[int]) -> bool:
+    """Whether a padding, (left, right, top, bottom), adds as much on sides that the group exchanges.
 
     >>> from steerable import dihedral
-    >>> moved_sides(dihedral(4).subgroup(["e", "m"]))
-    [((1, 0), (1, 1)), ((1, 1), (1, 0))]
+    >>> main_diagonal = dihedral(4).subgroup(["e", "mr3"])
+    >>> pads_alike(main_diagonal, (1, 2, 1, 2)), pads_alike(main_diagonal, (1, 2, 1, 0))
+    (True, False)
     """
-    found = set()
-    for matrix in _array_matrices(group):
-        for axis, end in ((0, 0), (0, 1), (1, 0), (1, 1)):
-            normal = matrix[:, axis] * (2 * end - 1)
-            to = int(np.abs(normal).argmax())
-            found.add(((axis, end), (to, int(normal[to] > 0))))
-    return sorted(pair for pair in found if pair[0] != pair[1])
+    left, right, top, bottom = sides
+    widths = {(-1, 0): top, (1, 0): bottom, (0, -1): left, (0, 1): right}  # by outward direction, (row, column)
+    return all(
+        widths[tuple(np.rint(g @ side))] == width for g in _array_matrices(group) for side, width in widths.items()
+    )
 
 
 def _array_matrices(group: FiniteGroup) -> np.ndarray:
