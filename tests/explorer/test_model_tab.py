@@ -87,7 +87,9 @@ def test_damaged_runs_are_refused_in_words(runs: Path, tmp_path: Path) -> None:
     results = json.loads((tmp_path / "a" / "results.json").read_text())
     del results["classes"]
     (tmp_path / "a" / "results.json").write_text(json.dumps(results))
-    assert "the run `a` cannot be loaded: KeyError" in html.unescape(model_page(tmp_path, "a", "digit 3", None))
+    assert "results.json` has no `classes`, expected a list of names" in html.unescape(
+        model_page(tmp_path, "a", "digit 3", None)
+    )
     shutil.copytree(runs / "steerable", tmp_path / "b")
     (tmp_path / "b" / "model" / "model.safetensors").write_bytes(b"not weights")
     assert "the run `b` cannot be loaded" in html.unescape(model_page(tmp_path, "b", "digit 3", None))
