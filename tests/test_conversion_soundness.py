@@ -64,7 +64,7 @@ def test_a_layer_that_is_not_equivariant_is_named_though_types_agree(
     monkeypatch: pytest.MonkeyPatch, training: bool
 ) -> None:
     believes_everything(monkeypatch)
-    monkeypatch.setattr(keeping, "is_symmetric", lambda group, sides: True)
+    monkeypatch.setattr(keeping, "pads_alike", lambda group, sides: True)
     plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.ZeroPad2d((1, 2, 1, 0)), nn.Conv2d(8, 2, 1)).train(training)
     with pytest.raises(
         ConversionError, match=r"`2` \(ZeroPad2d\): it is not equivariant: .* another shape .* for g = `mr3`"
@@ -93,7 +93,7 @@ def test_what_begins_too_small_to_be_seen_is_measured(monkeypatch: pytest.Monkey
             return self.last(self.pad(self.gamma * self.first(x)))
 
     believes_everything(monkeypatch)
-    monkeypatch.setattr(keeping, "is_symmetric", lambda group, sides: True)
+    monkeypatch.setattr(keeping, "pads_alike", lambda group, sides: True)
     with pytest.raises(ConversionError, match=r"`pad` \(ZeroPad2d\): it is not equivariant"):
         st.convert(Hidden(), D4)
 
@@ -126,7 +126,7 @@ def test_paddings_are_kept_exactly_where_they_are_symmetric(group: str) -> None:
             and torch.equal(padding(st.transform(x, g, scalar)), st.transform(padding(x), g, scalar))
             for g in G.elements
         )
-        assert keeping.is_symmetric(G, sides) == symmetric
+        assert keeping.pads_alike(G, sides) == symmetric
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_damaged_runs_are_refused_in_words(runs: Path, tmp_path: Path) -> None:
     results = json.loads((tmp_path / "a" / "results.json").read_text())
     del results["classes"]
     (tmp_path / "a" / "results.json").write_text(json.dumps(results))
-    assert "the run `a` cannot be loaded: KeyError" in html.unescape(
+    assert "results.json` has no `classes`, expected a list of names" in html.unescape(
         model_page(tmp_path, NO_UPLOADS, "a", "digit 3", None)
     )
     shutil.copytree(runs / "steerable", tmp_path / "b")
