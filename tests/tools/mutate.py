@@ -4,11 +4,11 @@
     python tests/tools/mutate.py src/steerable/filters.py --list     # what can be changed, without running anything
     python tests/tools/mutate.py --again out/mutations.json --json out/mutations.json     # the survivors, once more
 
-Without modules it takes ``type_rules``, ``type_checking``, ``filters`` and ``nn`` but the Triton kernels. Faults are
-drawn from all that ``mutations.py`` knows. Everything runs in copies of the tree; the working tree is not touched. For
-each file the tests are run in stages, the nearest first (``stages`` below; ``--tests`` names others), and the first
-failure ends it. A fault that no stage notices has survived: its diff is printed at the end, with the score, killed and
-timed out over all. Kill it with a test, or say why it changes nothing.
+Without modules it takes ``checking``, ``filters`` and ``nn``, but not what only GPUs run. Faults are drawn from all
+that ``mutations.py`` knows. Everything runs in copies of the tree; the working tree is not touched. For each file the
+tests are run in stages, the nearest first (``stages`` below; ``--tests`` names others), and the first failure ends it.
+A fault that no stage notices has survived: its diff is printed at the end, with the score, killed and timed out over
+all. Kill it with a test, or say why it changes nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import os
 import random
 import shutil
@@ -47,11 +48,10 @@ EVERY_LAYER = "commutes and float64 or to_plain"  # for what is no layer itself
 FEW_GROUPS = "not (C1 or C2 or D1)"  # D4 and C4 meet every kind of capsule
 # Tests that go with a file besides those that bear its name; the longest beginning of its path counts.
 NEAR: dict[str, tuple[str, ...]] = {
-    "type_rules": ("tests/test_type_checking.py", "tests/test_conversion.py"),
-    "type_checking": ("tests/test_conversion.py",),
+    "checking/": ("tests/test_type_checking.py", "tests/test_random_programs.py"),
     "filters": ("tests/test_fields.py", "tests/test_shared_actions.py", "tests/test_scales.py"),
     "nn/bank_tables": ("tests/nn/test_conv.py",),
-    "nn/channels": ("tests/nn/test_plumbing.py", "tests/nn/test_activations.py"),
+    "nn/channels": ("tests/nn/test_plumbing.py", "tests/nn/test_activations.py", "tests/nn/test_export.py"),
     "nn/module": ("tests/nn/test_plumbing.py", "tests/nn/test_containers.py"),
     "nn/plain": ("tests/nn/test_plumbing.py", "tests/nn/test_pooling.py"),
     "nn/segments": ("tests/nn/test_pooling.py", "tests/nn/test_norms.py"),
@@ -66,11 +66,25 @@ NEAR: dict[str, tuple[str, ...]] = {
         "tests/nn/test_backends_alike.py",
     ),
     "nn/linear": ("tests/nn/test_conv.py", "tests/nn/test_conv_errors.py"),
-    "nn/conv": ("tests/nn/test_conv_errors.py", "tests/nn/test_sampling.py"),
+    "nn/conv": ("tests/nn/test_conv_errors.py", "tests/nn/test_sampling.py", "tests/nn/test_windows.py"),
+    "nn/invariants": ("tests/nn/test_slanted.py",),
+    "nn/norms": ("tests/nn/test_empty_batches.py", "tests/nn/test_plain_norms.py"),
+    "nn/processes": ("tests/nn/test_norms_over_processes.py",),
     "nn/norm_activations": ("tests/nn/test_activations.py",),
     "nn/resampling": ("tests/nn/test_sampling.py", "tests/nn/test_pooling.py"),
-    "nn/sampling": ("tests/nn/test_conv.py", "tests/nn/test_conv_errors.py", "tests/nn/test_pooling.py"),
-    "nn/statistics_norms": ("tests/nn/test_norms.py", "tests/nn/test_fused_norm.py"),
+    "nn/sampling": (
+        "tests/nn/test_conv.py",
+        "tests/nn/test_conv_errors.py",
+        "tests/nn/test_pooling.py",
+        "tests/nn/test_windows.py",
+    ),
+    "nn/statistics_norms": (
+        "tests/nn/test_norms.py",
+        "tests/nn/test_fused_norm.py",
+        "tests/nn/test_empty_batches.py",
+        "tests/nn/test_norms_over_processes.py",
+        "tests/nn/test_plain_norms.py",
+    ),
     "nn/type_errors": ("tests/nn/test_containers.py", "tests/test_type_checking.py"),
 }
 
@@ -88,11 +102,15 @@ class Verdict:
     stage: str  # the tests that noticed it
 
 
+# Files that nothing runs without a GPU; ``tests/nn/test_cuda.py`` tests them there.
+ONLY_GPUS = ("nn/kernels/", "nn/fourier/whole.py", "nn/fourier/device_tables.py", "nn/fourier/scales.py")
+
+
 def default_modules(root: Path) -> list[Path]:
-    library = Path("src/steerable")
-    layers = sorted(path.relative_to(root) for path in (root / library / "nn").rglob("*.py"))
-    named = [library / f"{name}.py" for name in ("type_rules", "type_checking", "filters")]
-    return [*(path for path in named if (root / path).exists()), *(p for p in layers if "kernels" not in p.parts[:-1])]
+    library = root / "src/steerable"
+    found = [*(library / "checking").rglob("*.py"), library / "filters.py", *(library / "nn").rglob("*.py")]
+    left_out = tuple(str(library / name) for name in ONLY_GPUS)
+    return sorted(path.relative_to(root) for path in found if path.exists() and not str(path).startswith(left_out))
 
 
 def stages(root: Path, module: Path) -> list[Stage]:
@@ -185,8 +203,11 @@ def timeout_of(workshop: Workshop, stage: Stage) -> float:
     return max(FASTEST_TIMEOUT, 5 * seconds)
 
 
-def run_all(root: Path, chosen: Sequence[Mutation], plans: dict[Path, list[Stage]], jobs: int) -> list[Verdict]:
-    """What becomes of each fault, in copies of the tree that are removed afterwards."""
+def run_all(
+    root: Path, chosen: Sequence[Mutation], plans: dict[Path, list[Stage]], jobs: int, minutes: float
+) -> list[Verdict]:
+    """What becomes of each fault that is begun in time, in copies of the tree that are removed afterwards."""
+    end = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory(prefix="mutate-") as scratch, ThreadPoolExecutor(jobs) as pool:
         folder = Path(scratch).resolve()
         copies = [Workshop(root, folder / str(k)) for k in range(jobs)]
@@ -202,7 +223,9 @@ def run_all(root: Path, chosen: Sequence[Mutation], plans: dict[Path, list[Stage
             finally:
                 free.put(workshop)
 
-        def judged(mutation: Mutation) -> Verdict:
+        def judged(mutation: Mutation) -> Verdict | None:
+            if time.monotonic() > end:
+                return None
             verdict = in_a_copy(lambda workshop: workshop.judge(mutation, plans[mutation.path], timeouts))
             say(f"{verdict.seconds:6.1f} s  {verdict.outcome:<8}  {mutation.path}:{mutation.line}  {mutation.kind}")
             return verdict
@@ -210,7 +233,8 @@ def run_all(root: Path, chosen: Sequence[Mutation], plans: dict[Path, list[Stage
         needed = list(dict.fromkeys(stage for mutation in chosen for stage in plans[mutation.path]))
         measured = pool.map(lambda stage: in_a_copy(lambda workshop: timeout_of(workshop, stage)), needed)
         timeouts = dict(zip(needed, measured, strict=True))
-        return list(pool.map(judged, chosen))
+        verdicts = [verdict for verdict in pool.map(judged, chosen) if verdict is not None]
+        return sorted(verdicts, key=lambda verdict: (verdict.mutation.path, verdict.mutation.start))
 
 
 # ---------------------------------------------------------------- what is run, what is recorded
@@ -253,11 +277,12 @@ def as_record(verdicts: Sequence[Verdict], earlier: Sequence[dict[str, object]] 
 
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("modules", nargs="*", type=Path, help="files of src; by default type rules, filters and layers")
+    parser.add_argument("modules", nargs="*", type=Path, help="files of src; by default checking, filters and layers")
     parser.add_argument("--root", type=Path, default=ROOT, help="the project; by default the one this file is in")
     parser.add_argument("--sample", type=int, help="how many faults are drawn; by default all")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--jobs", type=int, default=1, help="how many are tried at once")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after which no more are begun")
     parser.add_argument("--tests", nargs="+", help="arguments of pytest, in place of the tests that go with a file")
     parser.add_argument("--list", action="store_true", help="say what would be changed, and run nothing")
     parser.add_argument("--again", type=Path, help="a record: only its survivors are tried")
@@ -278,7 +303,7 @@ def main(given: Sequence[str] | None = None) -> int:
         chosen = recorded_survivors(record, known)
         earlier = [entry for entry in record["mutants"] if entry["outcome"] != "survived"]
     elif options.sample is not None and options.sample < len(known):
-        chosen = sorted(random.Random(options.seed).sample(known, options.sample), key=lambda m: (m.path, m.start))
+        chosen = random.Random(options.seed).sample(known, options.sample)
     else:
         chosen = known
     if options.list:
@@ -288,7 +313,7 @@ def main(given: Sequence[str] | None = None) -> int:
     if not chosen:
         raise SystemExit("there is nothing to change in these files.")
     plans = {m: [tuple(options.tests)] if options.tests else stages(root, m) for m in {c.path for c in chosen}}
-    verdicts = run_all(root, chosen, plans, options.jobs)
+    verdicts = run_all(root, chosen, plans, options.jobs, options.minutes)
     survivors = [verdict for verdict in verdicts if verdict.outcome == "survived"]
     for verdict in survivors:
         say(f"\nsurvived: {verdict.mutation.kind}\n{verdict.mutation.diff(sources[verdict.mutation.path])}")
