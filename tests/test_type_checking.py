@@ -86,6 +86,9 @@ ADMITTED: list[tuple[str, st.FieldType, Function]] = [
     ("maxima without their places", STREAM, lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)[0]),
     ("all of a slice", STREAM, lambda x: x[:, 0:8, 0:9, ::1]),
     ("single precision", VECTORS, lambda x: x.to(torch.float32).double()),
+    ("half of the batch", VECTORS, lambda x: x.chunk(2, 0)[0]),
+    ("samples apart", VECTORS, lambda x: x.split(1, dim=-4)[1]),
+    ("one sample for all", VECTORS, lambda x: x[:1].expand(2, 4, 9, 9)),
     ("mean of everything", STREAM, lambda x: x - x.mean((1, 2, 3), keepdim=True)),
 ]
 
@@ -200,6 +203,7 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
     ),
     ("a pixel of many", STREAM, lambda x: x.expand(2, 20, 9, 9)[:, :, :1, :1], "slicing pixels"),
     ("a dimension in between", STREAM, lambda x: x.mean((2, 3))[:, None], "in the midst of a field"),
+    ("a channel for many", SCALARS, lambda x: x[:, :1].expand(2, 5, 9, 9), "to shape (2, 5, 9, 9) is not known"),
     ("dropped channels", VECTORS, lambda x: F.feature_alpha_dropout(x, 0.5, True), "Use `snn.Dropout`"),
 ]
 

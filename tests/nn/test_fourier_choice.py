@@ -15,7 +15,7 @@ import steerable as st
 from steerable import FieldType, locks
 from steerable import nn as snn
 from steerable.locks import exclusive
-from steerable.nn.fourier import carrier, choice, timing
+from steerable.nn.fourier import carrier, choice, execution, timing
 from steerable.nn.fourier.choice import ChoiceStore, by_rule, cache_folder, choice_store
 from steerable.nn.fourier.timing import measured
 
@@ -317,6 +317,25 @@ def test_backends_are_settled_however_a_layer_is_called(measurements: list[str])
     assert found == {"named": "fourier", "compiled._orig_mod": "fourier", "unused": "auto"}
     with pytest.raises(ValueError, match="rank 3"):
         snn.choose_backends(layer(), x[0])
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("trained", ["weight", "input", "both", "nothing"])
+def test_whatever_is_trained_can_be_measured(bias: bool, trained: str) -> None:
+    """Gradients are taken of what has some: a frozen layer, a layer without a bias, an image."""
+    conv, x = layer(bias=bias), field()
+    conv.requires_grad_(trained in ("weight", "both"))
+    x.requires_grad_(trained in ("input", "both"))
+    assert chosen(conv, x) in ("dense", "fourier")
+
+
+def test_tiles_are_for_numba_on_cpus_in_single_and_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    for dtype in (torch.float32, torch.float64):
+        assert execution._in_tiles(torch.zeros(1, dtype=dtype))
+        assert not execution._in_tiles(torch.zeros(1, dtype=dtype, device="meta"))
+    assert not execution._in_tiles(torch.zeros(1, dtype=torch.bfloat16))
+    monkeypatch.setattr(execution, "tiles_available", lambda: False)
+    assert not execution._in_tiles(torch.zeros(1))
 
 
 def test_without_numba_it_is_dense(measurements: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

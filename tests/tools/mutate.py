@@ -52,7 +52,7 @@ NEAR: dict[str, tuple[str, ...]] = {
     "filters": ("tests/test_fields.py", "tests/test_shared_actions.py", "tests/test_scales.py"),
     "nn/bank_tables": ("tests/nn/test_conv.py",),
     "nn/channels": ("tests/nn/test_plumbing.py", "tests/nn/test_activations.py", "tests/nn/test_export.py"),
-    "nn/module": ("tests/nn/test_plumbing.py", "tests/nn/test_containers.py"),
+    "nn/module": ("tests/nn/test_conv_errors.py", "tests/nn/test_plumbing.py", "tests/nn/test_containers.py"),
     "nn/plain": ("tests/nn/test_plumbing.py", "tests/nn/test_pooling.py"),
     "nn/segments": ("tests/nn/test_pooling.py", "tests/nn/test_norms.py"),
     "nn/backends": ("tests/nn/test_backends_alike.py", "tests/nn/test_fourier_choice.py"),
@@ -77,6 +77,7 @@ NEAR: dict[str, tuple[str, ...]] = {
         "tests/nn/test_conv_errors.py",
         "tests/nn/test_pooling.py",
         "tests/nn/test_windows.py",
+        "tests/test_conversion_soundness.py",
     ),
     "nn/statistics_norms": (
         "tests/nn/test_norms.py",
