@@ -106,4 +106,4 @@ def test_a_mistake_has_no_traceback_in_a_process_of_its_own(tmp_path: Path) -> N
 
 def test_help_and_version() -> None:
     assert "train" in steerable("--help").stdout
-    assert steerable("--version").stdout.strip() == "0.1.0"
+    assert steerable("--version").stdout.strip() == "0.1.0rc1"

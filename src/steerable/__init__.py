@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from steerable.conversion import convert
     from steerable.transforms import transform
 
-__version__ = "0.1.0"
+__version__ = "0.1.0rc1"
 
 # What needs torch, by the module that has it (None: the module itself).
 _LAZY = {
