@@ -6,6 +6,8 @@ import collections
 import functools
 import inspect
 import itertools
+import linecache
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,7 @@ from torch import Tensor, nn
 
 import steerable as st
 from steerable import nn as snn
-from steerable.checking import EquivarianceError, typed
+from steerable.checking import EquivarianceError, commutation, typed
 from steerable.checking.calls import Refusal, bound_call
 from steerable.checking.operations import OPERATIONS
 
@@ -26,6 +28,7 @@ IMAGE = st.FieldType(G, "3*A1")
 STREAM = st.FieldType(G, "2*regular + qm")
 VECTORS = st.FieldType(G, "2*E")
 SCALARS = st.FieldType(G, "5*A1")
+ANYTHING = st.FieldType(st.trivial(), "2*A")
 
 Function = Callable[[Tensor], Tensor]
 
@@ -89,6 +92,11 @@ ADMITTED: list[tuple[str, st.FieldType, Function]] = [
     ("half of the batch", VECTORS, lambda x: x.chunk(2, 0)[0]),
     ("samples apart", VECTORS, lambda x: x.split(1, dim=-4)[1]),
     ("one sample for all", VECTORS, lambda x: x[:1].expand(2, 4, 9, 9)),
+    ("group norm of scalars", SCALARS, nn.GroupNorm(1, 5).double()),
+    ("instance norm of scalars", SCALARS, nn.InstanceNorm2d(5, affine=True).double()),
+    ("one norm of pooled scalars", SCALARS, lambda x: F.rms_norm(x.mean((2, 3)), (5,), x.new_ones(5))),
+    ("any convolution without symmetry", ANYTHING, nn.Conv2d(2, 3, 3, stride=2).double()),
+    ("flattened pixels without symmetry", ANYTHING, lambda x: x.flatten(1)),
     ("mean of everything", STREAM, lambda x: x - x.mean((1, 2, 3), keepdim=True)),
 ]
 
@@ -144,7 +152,7 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
     ("broken factor", STREAM, lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear"), "not by a whole factor"),
     ("layer norm of pixels", SCALARS, lambda x: F.layer_norm(x, (9,)), "Use `snn.LayerNorm`"),
     ("linear on pixels", SCALARS, lambda x: F.linear(x, torch.eye(9)), "is not the channels"),
-    ("transposition by attribute", STREAM, lambda x: x.mT, "`get` is not known to be equivariant"),
+    ("transposition by attribute", STREAM, lambda x: x.mT, "`mT` is not known to be equivariant"),
     ("written channel", STREAM, lambda x: x.clone().__setitem__((slice(None), 0), 0), "writing into a part of a field"),
     ("dropout", STREAM, lambda x: F.dropout(x, 0.5, True), "Use `snn.Dropout`"),
     ("division by a field", STREAM, lambda x: x / x, "is not known to be equivariant"),
@@ -158,8 +166,8 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
     ("bounds per pixel", STREAM, lambda x: x.clamp_min(torch.zeros(9, 9)), "a tensor of shape (9, 9) as `min`"),
     ("powers per channel", STREAM, lambda x: x ** torch.ones(20, 1, 1), "a tensor of shape (20, 1, 1) as `exponent`"),
     ("a field as exponent", STREAM, lambda x: x**x, "`pow` got a field as its argument `exponent`"),
-    ("a field in the exponent", STREAM, lambda x: 2**x, "takes its field as the first argument"),
-    ("odd base, field in the exponent", VECTORS, lambda x: 3**x, "takes its field as the first argument"),
+    ("a field in the exponent", STREAM, lambda x: 2**x, "got a field as its argument `exponent`"),
+    ("odd base, field in the exponent", VECTORS, lambda x: 3**x, "got a field as its argument `exponent`"),
     ("division that rounds down", VECTORS, lambda x: torch.div(x, 2, rounding_mode="floor"), "not admissible for"),
     ("whole numbers", VECTORS, lambda x: x.to(torch.int32), "`to` gives numbers of torch.int32"),
     ("bytes", VECTORS, lambda x: x.type(torch.uint8), "`type` gives numbers of torch.uint8"),
@@ -204,6 +212,20 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
     ("a pixel of many", STREAM, lambda x: x.expand(2, 20, 9, 9)[:, :, :1, :1], "slicing pixels"),
     ("a dimension in between", STREAM, lambda x: x.mean((2, 3))[:, None], "in the midst of a field"),
     ("a channel for many", SCALARS, lambda x: x[:, :1].expand(2, 5, 9, 9), "to shape (2, 5, 9, 9) is not known"),
+    ("mean of signs", VECTORS, lambda x: x.mean(1, keepdim=True), "`mean` is not admissible for capsule `E`"),
+    ("batches mixed", ANYTHING, lambda x: x.view(4, -1), "mixes pixels and channels"),
+    (
+        "a number of higher rank",
+        STREAM,
+        lambda x: x * torch.ones(1, 1, 1, 1, 1),
+        "has shape (batch, 20, …)",
+    ),
+    (
+        "a constant sign",
+        st.FieldType(G, "A2"),
+        lambda x: x + typed(torch.ones(1, 1, 1, 1), x.field_type),
+        "is not invariant",
+    ),
     ("dropped channels", VECTORS, lambda x: F.feature_alpha_dropout(x, 0.5, True), "Use `snn.Dropout`"),
 ]
 
@@ -222,8 +244,10 @@ def _into(a: Tensor, b: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(("name", "in_type", "function", "message"), REFUSED, ids=[case[0] for case in REFUSED])
 def test_what_breaks_equivariance_is_refused(
-    name: str, in_type: st.FieldType, function: Function, message: str
+    name: str, in_type: st.FieldType, function: Function, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The message quotes the source line, on which the expected words may stand too.
+    monkeypatch.setattr(linecache, "getline", lambda *_: "")
     with pytest.raises(EquivarianceError, match=re.escape(message)):
         st.typecheck(function, in_type, size=9)
 
@@ -414,6 +438,34 @@ def test_constants_of_a_model_must_be_invariant() -> None:
     constant = typed(torch.ones(1, 20, 1, 1), STREAM)
     assert st.typecheck(lambda x: x + constant, STREAM) == STREAM
     assert (typed(torch.randn(1, 20, 1, 1), STREAM) + constant).field_type == STREAM
+
+
+def test_fields_of_different_groups_are_not_joined() -> None:
+    a = typed(torch.zeros(1, 8, 5, 5), st.FieldType(G, "regular"))
+    b = typed(torch.zeros(1, 8, 5, 5), st.FieldType(st.cyclic(4), "2*regular"))
+    with pytest.raises(EquivarianceError, match="`cat` of fields of different groups"):
+        torch.cat([a, b], 1)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "alike"),
+    [
+        ([1.0, 2.0], [1.0, 2.0 + 1e-10], True),
+        ([1.0, 2.0], [1.0, 2.0 + 1e-7], False),
+        ([math.nan, 2.0], [math.nan, 2.0], True),
+        ([math.nan, 2.0], [1.0, 2.0], False),
+        ([1.0, 2.0], [math.nan, 2.0], False),
+        ([math.inf, 2.0], [math.inf, 2.0], True),
+        ([math.inf, 2.0], [-math.inf, 2.0], False),
+        ([1.0, 2.0], [math.inf, 2.0], False),
+        ([math.inf, 2.0], [1.0, 2.0], False),
+        ([math.inf, 1e-3], [math.inf, 2e-3], False),
+        ([1.0], [1.0, 1.0], False),
+        ([], [], True),
+    ],
+)
+def test_two_orders_are_compared_to_rounding(a: list[float], b: list[float], alike: bool) -> None:
+    assert commutation._agree(*(torch.tensor(values, dtype=torch.float64) for values in (a, b))) is alike
 
 
 def test_a_tensor_of_the_wrong_size_is_no_field() -> None:

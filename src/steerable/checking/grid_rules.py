@@ -56,7 +56,7 @@ def interpolate(call: Call) -> Result:
         )
     given = call["scale_factor"]
     given = [given] if isinstance(given, int | float) else list(given or factors)
-    if any(scale != factor for scale, factor in zip(given * 2, factors, strict=False)):
+    if any(scale != factor for scale, factor in zip(given, factors, strict=False)):
         raise Refusal(
             f"`{call.name}` by {call['scale_factor']} gives as many pixels as a factor {factors[0]:g}, but samples "
             f"between them. Use scale_factor={factors[0]:g}."

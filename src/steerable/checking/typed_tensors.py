@@ -123,7 +123,7 @@ def typed(x: Tensor, field_type: FieldType) -> TypedTensor:
 
 
 def _wrapped(x: Tensor, field_type: FieldType | None) -> TypedTensor:
-    if field_type is not None and (x.ndim < 2 or x.shape[1] != field_type.channels):
+    if field_type is not None and (x.ndim not in (2, 3, 4) or x.shape[1] != field_type.channels):
         raise ValueError(
             f"a field of type `{field_type}` has shape (batch, {field_type.channels}, …); got {tuple(x.shape)}."
         )
@@ -196,9 +196,10 @@ def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     call = bound_call(name, operation, plain_args, plain_kwargs, known)
     value = _value(func, name, plain_args, plain_kwargs, known)
     result = operation.rule(dataclasses.replace(call, value=value))
+    found = typed_result(value, result)
     if result is not None:
         _confirm(name, func, plain_args, plain_kwargs, known, value, result)
-    return typed_result(value, result)
+    return found
 
 
 def _answer(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -208,7 +209,8 @@ def _answer(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: 
     if not isinstance(value, Tensor):
         return value
     if func not in _SAME_FIELD:
-        raise Refusal(f"`{name}` of a field is not known to be equivariant. Use a layer of steerable.nn.")
+        attribute = getattr(getattr(func, "__self__", None), "__name__", name)
+        raise Refusal(f"`{attribute}` is not known to be equivariant. Use a layer of steerable.nn.")
     return _wrapped(value, args[0].field_type)
 
 
