@@ -97,6 +97,9 @@ ADMITTED: list[tuple[str, st.FieldType, Function]] = [
     ("one norm of pooled scalars", SCALARS, lambda x: F.rms_norm(x.mean((2, 3)), (5,), x.new_ones(5))),
     ("any convolution without symmetry", ANYTHING, nn.Conv2d(2, 3, 3, stride=2).double()),
     ("flattened pixels without symmetry", ANYTHING, lambda x: x.flatten(1)),
+    ("in place on pooled scalars", SCALARS, lambda x: F.silu(x.mean((2, 3)), inplace=True).mul_(2)),
+    ("a number made like a field", VECTORS, lambda x: x * torch.tensor(2).to(x)),
+    ("a factor made like a field", VECTORS, lambda x: x * torch.tensor([1, 2]).view(2, 1, 1, 1).type_as(x)),
     ("mean of everything", STREAM, lambda x: x - x.mean((1, 2, 3), keepdim=True)),
 ]
 
@@ -210,7 +213,7 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
         "one by one",
     ),
     ("a pixel of many", STREAM, lambda x: x.expand(2, 20, 9, 9)[:, :, :1, :1], "slicing pixels"),
-    ("a dimension in between", STREAM, lambda x: x.mean((2, 3))[:, None], "in the midst of a field"),
+    ("a dimension in between", STREAM, lambda x: x.mean((2, 3))[:, None], "in the middle of a field"),
     ("a channel for many", SCALARS, lambda x: x[:, :1].expand(2, 5, 9, 9), "to shape (2, 5, 9, 9) is not known"),
     ("mean of signs", VECTORS, lambda x: x.mean(1, keepdim=True), "`mean` is not admissible for capsule `E`"),
     ("batches mixed", ANYTHING, lambda x: x.view(4, -1), "mixes pixels and channels"),
@@ -226,6 +229,11 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
         lambda x: x + typed(torch.ones(1, 1, 1, 1), x.field_type),
         "is not invariant",
     ),
+    ("equality", VECTORS, lambda x: x * (x == 1), "`eq` is not known to be equivariant"),
+    ("inequality", STREAM, lambda x: x * (x != 0), "`ne` is not known to be equivariant"),
+    ("data of a constant", STREAM, lambda x: x + typed(torch.arange(20.0).view(1, 20, 1, 1), STREAM).data, "invariant"),
+    ("a field into a factor", st.FieldType(G, "A2"), lambda x: x * _scaled(x), "into an untyped tensor"),
+    ("a value as a number", STREAM, lambda x: x * float(x.mean((1, 2, 3), keepdim=True)), "`float` is not known"),
     ("dropped channels", VECTORS, lambda x: F.feature_alpha_dropout(x, 0.5, True), "Use `snn.Dropout`"),
 ]
 
@@ -234,6 +242,12 @@ def _with_data(x: Tensor, new: Tensor) -> Tensor:
     y = x.clone()
     y.data = new
     return y
+
+
+def _scaled(x: Tensor) -> Tensor:
+    factor = torch.ones(2, 1, 1, 1)
+    factor.mul_(F.adaptive_avg_pool2d(x, 1))
+    return factor
 
 
 def _into(a: Tensor, b: Tensor) -> Tensor:
@@ -303,6 +317,24 @@ def test_layers_of_other_people_are_tried() -> None:
             EquivarianceError, match=r"Gate says that it maps `2\*E` to `2\*E`, but it does not commute"
         ):
             st.typecheck(model)
+
+
+class Two(snn.EquivariantModule):
+    """A layer of somebody else's with two inputs."""
+
+    def __init__(self) -> None:
+        super().__init__(STREAM, STREAM)
+        self.in_types = (STREAM, SCALARS)
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return a * b[:, :1]
+
+
+def test_keywords_of_layers_may_come_in_any_order() -> None:
+    two, to_scalars = Two(), snn.Conv2d(STREAM, SCALARS, 1)
+    assert st.typecheck(lambda x: two(b=to_scalars(x), a=x), STREAM) == STREAM
+    with pytest.raises(EquivarianceError, match=r"Two takes a field of type `5\*A1` of D4"):
+        st.typecheck(lambda x: two(b=x, a=x), STREAM)
 
 
 def test_hooks_of_layers_are_tried() -> None:

@@ -125,7 +125,7 @@ def _check_tensors(call: Call, operation: Operation, parameter: str, argument: o
         return
     for tensor in tensors_in(argument):
         if id(tensor) in call.types:
-            raise Refusal(f"`{call.name}` got a field as its argument `{parameter}`, where it takes none.")
+            raise Refusal(f"`{call.name}` got a field as its argument `{parameter}`, which cannot be a field.")
         if parameter not in operation.weights and tensor.numel() != 1:
             raise Refusal(
                 f"`{call.name}` got a tensor of shape {tuple(tensor.shape)} as `{parameter}`: values of their own for "
@@ -164,5 +164,7 @@ def tensors_in(value: object) -> Iterator[Tensor]:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is one number, perhaps as a tensor of one element."""
-    return value.numel() == 1 if isinstance(value, Tensor) else isinstance(value, numbers.Real)
+    """Whether it is one number, perhaps as a tensor of one element; an answer, yes or no, is not a number."""
+    if isinstance(value, Tensor):
+        return value.numel() == 1
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

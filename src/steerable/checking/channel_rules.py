@@ -52,9 +52,7 @@ def index(call: Call) -> Result:
     if any(not isinstance(k, slice) and k is not Ellipsis for k in key):
         raise Refusal("indexing a field with anything but slices is not known to be equivariant. Use `snn.Select`.")
     if added and not (call.value.shape[:2] == call.field.shape[:2] and _is_fibre(call.field) and _is_fibre(call.value)):
-        raise Refusal(
-            "a new dimension in the midst of a field is not known to be equivariant. Add it behind the others."
-        )
+        raise Refusal("a new dimension in the middle of a field is not known to be equivariant. Add it at the end.")
     if Ellipsis in key[:-1] or any(_picks(k, n) for k, n in zip(key[2:], call.field.shape[2:], strict=False)):
         raise Refusal("slicing pixels samples the grid unevenly. Use a pooling layer of steerable.nn.")
     if len(key) < 2 or key[1] is Ellipsis:

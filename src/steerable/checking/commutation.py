@@ -47,7 +47,8 @@ def element_that_fails(
                 return tensor.clone()  # a copy, since the function may write into its arguments
             if key not in drawn:
                 drawn[key] = _random_like(tensor, generator)
-            return drawn[key].clone() if element is None else move_field(drawn[key], element, types[key])
+            moved = drawn[key] if element is None else move_field(drawn[key], element, types[key])
+            return moved.clone()  # as it may be drawn[key] itself
 
         value = function(*replaced(args, argument), **replaced(dict(kwargs), argument))
         return list(value) if isinstance(value, tuple | list) else [value]

@@ -64,5 +64,5 @@ def layer_norm(call: Call) -> Result:
 
 def dropout(call: Call) -> Result:
     if call["training"] and call["p"] > 0:
-        raise Refusal("a dropout of single channels does not commute with the group. Use `snn.Dropout`.")
+        raise Refusal("dropout of single channels does not commute with the group. Use `snn.Dropout`.")
     return call.field_type

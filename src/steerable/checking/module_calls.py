@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from steerable.checking.calls import Refusal, tensors_in
 from steerable.checking.commutation import element_that_fails
-from steerable.checking.places import EquivarianceError, Run, begin, end, place
+from steerable.checking.places import EquivarianceError, Run, current, place
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
 from steerable.fields import FieldType
 from steerable.nn.module import EquivariantModule
@@ -51,13 +51,12 @@ def followed_modules(model: object, run: Run) -> Iterator[None]:
         finally:
             run.running.pop()
 
-    begin(run)
     nn.Module.__call__ = call  # type: ignore[method-assign]
     try:
-        yield
+        with current(run):
+            yield
     finally:
         nn.Module.__call__ = original  # type: ignore[method-assign]
-        end()
         for module, mode in modes.items():
             module.training = mode
 
@@ -73,7 +72,7 @@ def _call_layer(
     run.inside_layer = True
     try:
         value = original(module, *args, **kwargs)
-        _confirm(original, module, args, kwargs, value)
+        _confirm(original, module, args, kwargs, known, value)
     finally:
         run.inside_layer = not outermost
     return typed_result(value, module.out_type) if outermost else value
@@ -106,7 +105,12 @@ def _check_arguments(module: EquivariantModule, args: tuple[Any, ...], kwargs: d
 
 
 def _confirm(
-    original: Callable[..., Any], module: EquivariantModule, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any
+    original: Callable[..., Any],
+    module: EquivariantModule,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    known: dict[int, FieldType],
+    value: Any,
 ) -> None:
     """Try a layer that somebody else wrote or hooked on random fields; those of this library have their own tests."""
     if not isinstance(value, Tensor):
@@ -114,8 +118,8 @@ def _confirm(
     hooked = bool(module._forward_hooks or module._forward_pre_hooks)
     if type(module).__module__.split(".")[0] == "steerable" and not hooked:
         return
-    fields = list(tensors_in((args, kwargs)))
-    types = {id(field): field_type for field, field_type in zip(fields, _types_taken(module), strict=False)}
+    fields = tensors_in((args, kwargs))  # inside another layer they are plain, and come in the order of the types
+    types = known or {id(field): taken for field, taken in zip(fields, _types_taken(module), strict=False)}
     element = element_that_fails(lambda *a, **k: original(module, *a, **k), args, kwargs, types, [module.out_type])
     if element is not None:
         raise Refusal(

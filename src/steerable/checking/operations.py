@@ -24,7 +24,10 @@ __all__ = ["OPERATIONS", "known_operation", "operation_name"]
 
 _TABLE: tuple[tuple[str, Operation], ...] = (
     # copies
-    ("clone contiguous cpu", Operation.described(values.keep, "input, memory_format=None")),
+    (
+        "clone contiguous cpu float double half bfloat16",
+        Operation.described(values.keep, "input, memory_format=None"),
+    ),
     ("detach neg negative positive", Operation.described(values.keep, "input, *, out=None")),
     ("requires_grad", Operation.described(values.keep, "input, requires_grad=True")),
     ("pin_memory", Operation.described(values.keep, "input, device=None")),
@@ -36,7 +39,6 @@ _TABLE: tuple[tuple[str, Operation], ...] = (
             "input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None",
         ),
     ),
-    ("float double half bfloat16", Operation.described(values.keep, "input, memory_format=None")),
     ("to type", Operation.described(values.cast, "input, *target, **options", models="target options")),
     ("type_as", Operation.described(values.keep, "input, other", models="other")),
     ("new_zeros new_ones new_empty", Operation.described(values.untyped, "input, *size, **options")),
@@ -202,7 +204,7 @@ def _functions(name: str) -> Iterator[Callable[..., Any]]:
     for home in (torch, Tensor, F, torch._C._nn):
         for spelling in (name, f"{name}_", f"_{name}", f"__{name}__", f"__i{name}__"):
             function = getattr(home, spelling, None)
-            if function is not None:
+            if function is not None and function is not Tensor.__float__:  # which reads a value
                 yield function
 
 

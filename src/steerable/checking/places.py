@@ -5,16 +5,18 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 
 import torch
 from torch import nn
 
-__all__ = ["EquivarianceError", "Run", "current_run", "place"]
+__all__ = ["EquivarianceError", "Run", "current", "current_run", "place"]
 
-_TORCH = os.path.dirname(torch.__file__)
-_LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
+_LIBRARY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 class EquivarianceError(TypeError):
@@ -45,12 +47,14 @@ def current_run() -> Run | None:
     return _runs[-1] if _runs else None
 
 
-def begin(run: Run) -> None:
+@contextmanager
+def current(run: Run) -> Iterator[None]:
+    """While it lasts, :func:`place` speaks of this run."""
     _runs.append(run)
-
-
-def end() -> None:
-    _runs.pop()
+    try:
+        yield
+    finally:
+        _runs.pop()
 
 
 def place() -> str:

@@ -1,4 +1,4 @@
-"""``typecheck``: run any model once on typed tensors, and hear of the first line that breaks equivariance."""
+"""``typecheck``: run any model once on typed tensors, and report the first line that breaks equivariance."""
 
 from __future__ import annotations
 

@@ -24,30 +24,10 @@ _SET_DATA, _SET_FLAG = (getattr(Tensor, name).__set__ for name in ("data", "requ
 
 # What may be asked of a field without a look at its values.
 _QUESTIONS = frozenset(
-    [
-        *(
-            "dim",
-            "element_size",
-            "format",
-            "get_device",
-            "has_names",
-            "hash",
-            "is_complex",
-            "is_contiguous",
-            "is_pinned",
-        ),
-        *(
-            "is_floating_point",
-            "is_inference",
-            "is_same_size",
-            "is_shared",
-            "is_signed",
-            "len",
-            "ndimension",
-            "nelement",
-        ),
-        *("numel", "repr", "size", "storage_offset", "stride"),
-    ]
+    (
+        "dim element_size format get_device has_names hash is_complex is_contiguous is_floating_point is_inference "
+        "is_pinned is_same_size is_shared is_signed len ndimension nelement numel repr size storage_offset stride"
+    ).split()
 )
 
 
@@ -94,6 +74,8 @@ class TypedTensor(Tensor):
     __matmul__ = _operator(torch.matmul)
     __mod__, __floordiv__ = _operator(torch.remainder), _operator(torch.floor_divide)
     __gt__, __ge__, __lt__, __le__ = (_operator(f) for f in (torch.gt, torch.ge, torch.lt, torch.le))
+    __eq__, __ne__ = _operator(torch.eq), _operator(torch.ne)
+    __hash__ = Tensor.__hash__  # which a class with an __eq__ of its own would lose
 
     def __repr__(self, *, tensor_contents: Any = None) -> Any:  # type: ignore[override]
         return f"TypedTensor({tuple(self.shape)}, {self.field_type!r})"
@@ -195,6 +177,8 @@ def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     plain_args, plain_kwargs = plain_tensors(args, known), plain_tensors(kwargs, known)
     call = bound_call(name, operation, plain_args, plain_kwargs, known)
     value = _value(func, name, plain_args, plain_kwargs, known)
+    if not any(id(tensor) in known for key in operation.fields for tensor in tensors_in(call[key])):
+        return value  # an untyped tensor that is only made like a field, as in mask.to(x)
     result = operation.rule(dataclasses.replace(call, value=value))
     found = typed_result(value, result)
     if result is not None:
@@ -211,22 +195,31 @@ def _answer(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: 
     if func not in _SAME_FIELD:
         attribute = getattr(getattr(func, "__self__", None), "__name__", name)
         raise Refusal(f"`{attribute}` is not known to be equivariant. Use a layer of steerable.nn.")
-    return _wrapped(value, args[0].field_type)
+    result = _wrapped(value, args[0].field_type)
+    result.claimed = args[0].claimed
+    return result
 
 
 def _value(func: Callable[..., Any], name: str, args: Any, kwargs: Any, known: Mapping[int, FieldType]) -> Any:
     """What the function returns. Other tensors than fields are copied, so that nothing of the model's is changed."""
+    copies: list[Tensor] = []
 
     def own(tensor: Tensor) -> Tensor:
-        return tensor if id(tensor) in known else tensor.clone()
+        if id(tensor) in known:
+            return tensor
+        copies.append(tensor.clone())
+        return copies[-1]
 
     try:
         with torch._C.DisableTorchFunctionSubclass():
-            return func(*replaced(args, own), **replaced(kwargs, own))
+            value = func(*replaced(args, own), **replaced(kwargs, own))
     except RuntimeError as error:
         if name in ("add", "sub", "subtract") and len(known) == 2:  # sizes differ: types say why
             raise Refusal(mismatch(*known.values())) from error
         raise
+    if any(value is copy for copy in copies):
+        raise Refusal(f"`{name}` writes a field into an untyped tensor, which gets no type by it. Use the result.")
+    return value
 
 
 def _confirm(
