@@ -661,6 +661,51 @@ def test_other_uses_of_parameters_are_refused_by_name(gamma: Tensor, scale: Any)
         st.convert(Scaled(gamma, scale), D4)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.abs, torch.relu, torch.exp, torch.sigmoid, torch.neg, torch.round, torch.zeros_like,
+        lambda gamma: gamma.half(),
+        lambda gamma: gamma.clamp(min=0), lambda gamma: gamma.clamp(max=100), lambda gamma: gamma.clamp(min=1e-2),
+        lambda gamma: gamma.clone().neg_(), lambda gamma: gamma.flip(0), lambda gamma: gamma > 0,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("learned", [torch.ones(16), torch.rand(16)], ids=["ones", "random"])
+def test_functions_of_parameters_are_not_taken_for_reshapes(function: Any, learned: Tensor) -> None:
+    """Whatever the parameter holds now, and though many numbers stay as they are under such a function."""
+    words = (
+        "it computes something from `gamma`, a tensor of the network's own; only a reshape of that, to fixed sizes, is"
+    )
+    for scale in (
+        lambda gamma, x: x * function(gamma)[:, None, None],
+        lambda gamma, x: x * function(gamma[:, None, None]),
+    ):
+        with pytest.raises(ConversionError, match=words):
+            st.convert(Scaled(learned, scale), D4)
+
+
+@pytest.mark.parametrize("function", [torch.maximum, torch.minimum, torch.fmax, lambda a, b: torch.lerp(a, b, 0.5)])
+def test_functions_of_a_parameter_and_a_field_are_not_taken_for_reshapes(function: Any) -> None:
+    """Each of them gives gamma back where both are the same."""
+    scaled = Scaled(torch.ones(16, 1, 1), lambda gamma, x: x * function(gamma, x))
+    with pytest.raises(ConversionError, match="it computes something from `gamma`"):
+        st.convert(scaled, D4)
+
+
+@pytest.mark.parametrize(
+    "reshape",
+    [
+        lambda gamma: gamma.view(-1, 1, 1), lambda gamma: gamma.view(1, 16, 1, 1), lambda gamma: gamma[:, None, None],
+        lambda gamma: gamma.reshape(16, 1, 1), lambda gamma: gamma.unsqueeze(-1).unsqueeze(-1),
+        lambda gamma: gamma[None, :, None, None].squeeze(0),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_reshapes_of_parameters_are_followed(reshape: Any, dtype: torch.dtype) -> None:
+    net = st.convert(Scaled(torch.full((16,), 0.25), lambda gamma, x: x * reshape(gamma)).to(dtype), D4)
+    assert net.net.get_submodule("gamma").weight.tolist() == [0.25] * 2
+
+
 def test_a_shared_functional_norm_stays_one() -> None:
     class Twice(nn.Module):
         def __init__(self) -> None:

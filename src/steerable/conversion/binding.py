@@ -28,7 +28,7 @@ def bound(node: fx.Node, names: str) -> dict[str, Any]:
     known = {*ordered, *keywords.split()}
     if len(node.args) > len(ordered):
         raise NoCounterpart(
-            f"its argument {node.args[len(ordered)]!r} in place {len(node.args)} is not known. Omit it."
+            f"its argument {node.args[len(ordered)]!r} in place {len(node.args)} is not known here. Leave it out."
         )
     given: dict[str, Any] = dict(zip(ordered, node.args, strict=False))
     for key, value in node.kwargs.items():

@@ -27,15 +27,32 @@ def is_weight(ledger: Ledger, value: object) -> bool:
 
 def read_reshaped_weight(ledger: Ledger, node: fx.Node) -> None:
     """Note a weight that only gets another shape, such as gamma[:, None, None]; NoCounterpart for anything else."""
-    weight = ledger.weights[node.all_input_nodes[0]]
-    numbers = torch.arange(weight.values.numel(), device="cpu").view(weight.values.shape)
-    shaped = called(node, lambda _: numbers)
-    if not isinstance(shaped, Tensor) or not torch.equal(shaped.flatten(), numbers.flatten()):
+    source, *others = node.all_input_nodes
+    weight = ledger.weights[source]
+    probes = _probes(weight.values)
+    found = [] if others else [_call_on_copy(node, probe) for probe in probes]
+    if not found or not all(map(_is_reshape, found, probes)):
         raise NoCounterpart(
             f"it computes something from `{path_below_root(weight.path)}`, a tensor of the network's own; only a "
-            "reshape of that is followed. Use a layer such as nn.BatchNorm2d for learned scales."
+            "reshape of that, to fixed sizes, is followed. Use a layer such as nn.BatchNorm2d for learned scales."
         )
-    ledger.weights[node] = Weight(weight.path, weight.learned, weight.values.reshape(shaped.shape))
+    ledger.weights[node] = Weight(weight.path, weight.learned, weight.values.reshape(found[0].shape))
+
+
+def _probes(values: Tensor) -> list[Tensor]:
+    """Random numbers of both signs and several magnitudes, since a function may leave some numbers as they are."""
+    drawn = torch.randn(values.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64, device="cpu")
+    return [(size * drawn).to(values.dtype) for size in (10, -10, 1e-3, -1e-3, 1e4, -1e4)]
+
+
+def _call_on_copy(node: fx.Node, probe: Tensor) -> Any:
+    return called(node, lambda _: probe.clone())  # which the call may change in place
+
+
+def _is_reshape(found: object, probe: Tensor) -> bool:
+    if not isinstance(found, Tensor) or found.dtype != probe.dtype or found.device != probe.device:
+        return False
+    return torch.equal(found.flatten(), probe.flatten())
 
 
 def read_scale(ledger: Ledger, node: fx.Node, place: str, field: fx.Node, other: fx.Node) -> None:
