@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -108,6 +109,21 @@ def test_a_breach_of_training_alone_is_found(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(snn, "BatchNorm2d", Wrong)
     plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 2, 1)).eval()
     with pytest.raises(ConversionError, match=r"`1` \(BatchNorm2d\): it is not equivariant"):
+        st.convert(plain, D4)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_infinities_and_nan_are_equal_to_themselves(value: float) -> None:
+    plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Threshold(0.0, value), nn.Conv2d(8, 2, 1))
+    assert "Exactly equivariant" in str(st.convert(plain, D4).report)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_infinities_and_nan_hide_no_breach(monkeypatch: pytest.MonkeyPatch, value: float) -> None:
+    believes_everything(monkeypatch)
+    monkeypatch.setattr(keeping, "pads_alike", lambda group, sides: True)
+    plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Threshold(-1.0, value), nn.ZeroPad2d((1, 0, 0, 1)), nn.Conv2d(8, 2, 1))
+    with pytest.raises(ConversionError, match=r"`2` \(ZeroPad2d\): it is not equivariant"):
         st.convert(plain, D4)
 
 
