@@ -18,7 +18,7 @@ fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None  # Windows h
 
 @contextmanager
 def exclusive(path: Path, *, seconds: float = 0.0) -> Iterator[bool]:
-    """Hold a lock file; gives whether nobody else does. Where the system has no such locks, that is always so.
+    """Hold a lock file; yields True if nobody else holds it. Where the system has no such locks, it always yields True.
 
     Args:
         path: the lock file, which is made where there is none and is never removed.
@@ -39,9 +39,11 @@ def _taken(handle: int, deadline: float) -> bool:
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             if time.monotonic() >= deadline:
                 return False
             time.sleep(0.002)
+        except OSError:  # a file system without locks
+            return True
         else:
             return True
