@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -105,6 +106,38 @@ def test_limits_are_admitted_where_they_are_symmetric_and_only_there(low: float,
             assert "the function is not odd" in refusal(snn.Odd, SIGNED, function)
 
 
+LIMIT, LIMITS, NESTED = 7.3e6, (-7.3e6, 9e6), ((-7.3e6,), (9e6, 10**400))
+
+
+def by_a_global(x: Tensor) -> Tensor:
+    return x.clamp(-LIMIT, math.inf)
+
+
+def by_a_global_tuple(x: Tensor) -> Tensor:
+    return x.clamp(*LIMITS)
+
+
+def by_a_nested_tuple(x: Tensor) -> Tensor:
+    return x.clamp(NESTED[0][0], NESTED[1][0])
+
+
+def by_a_default_tuple(x: Tensor, limits: tuple[float, float] = (-7.3e6, 9e6)) -> Tensor:
+    return x.clamp(*limits)
+
+
+def by_a_constant_tuple(x: Tensor) -> Tensor:
+    low, high = (-7.3e6, 9e6)
+    return x.clamp(low, high)
+
+
+@pytest.mark.parametrize(
+    "function", [by_a_global, by_a_global_tuple, by_a_nested_tuple, by_a_default_tuple, by_a_constant_tuple]
+)
+def test_limits_are_found_wherever_code_keeps_them(function: Function) -> None:
+    """They lie beyond the values that every function is tried on."""
+    assert "the function is not odd" in refusal(snn.Odd, SIGNED, function)
+
+
 @pytest.mark.parametrize("part", [1 - 1e-4, 1 + 1e-4])
 def test_limits_that_hardly_differ_are_told_apart(part: float) -> None:
     assert "the function is not odd" in refusal(snn.Odd, SIGNED, nn.Hardtanh(-4.0, 4.0 * part))
@@ -153,7 +186,7 @@ def test_the_refusal_says_where_and_what_to_do() -> None:
 def test_a_trained_slope_is_not_odd_for_good(slope: float) -> None:
     """A PReLU is odd where its slope is 1, and training moves it; concatenated it serves signed capsules."""
     found = refusal(snn.Odd, SIGNED, nn.PReLU(init=slope))
-    other = " with other parameters than it has now, and they are trained" if slope == 1 else ""
+    other = " once training has changed its parameters" if slope == 1 else ""
     assert found == (
         f"Odd(PReLU): the function is not odd, ν(-a) differs from -ν(a) for a = 1e-06{other}. Use `CReLU` or "
         "`Concatenated` with it, or an odd function such as tanh."
@@ -167,7 +200,7 @@ def test_a_trained_slope_is_not_odd_for_good(slope: float) -> None:
 
 def test_other_trained_functions() -> None:
     snn.Odd(SIGNED, Steep())
-    assert "for a = 0 with other parameters than it has now, and they are trained" in refusal(snn.Odd, SIGNED, Offset())
+    assert "for a = 0 once training has changed its parameters" in refusal(snn.Odd, SIGNED, Offset())
 
 
 # -------------------------------------------------------------------- scale-free functions

@@ -170,7 +170,7 @@ def _trials(label: str, function: ScalarFunction, values: FloatArray) -> list[_T
     for dtype in _TOLERANCES:
         try:
             steady = [(trial, trial.is_steady(values)) for trial in _versions(function, dtype)]
-        except Exception as error:  # whatever a function of somebody else's raises: another dtype may do
+        except Exception as error:  # user code may raise anything; another dtype may still work
             failures.append(error)
             continue
         if not all(flag for _, flag in steady):
@@ -199,7 +199,7 @@ def _versions(function: ScalarFunction, dtype: torch.dtype) -> Iterator[_Trial]:
             generator = torch.Generator().manual_seed(0)
             for parameter in later.parameters():
                 parameter.data = torch.rand(parameter.shape, generator=generator, device="cpu").to(parameter)
-            yield _Trial(later, dtype, " with other parameters than it has now, and they are trained")
+            yield _Trial(later, dtype, " once training has changed its parameters")
 
 
 def _tensors(function: ScalarFunction) -> list[Tensor]:
@@ -211,7 +211,7 @@ def _tensors(function: ScalarFunction) -> list[Tensor]:
 
 def _magnitudes(function: ScalarFunction) -> FloatArray:
     """Values ≥ 0 of all magnitudes, and those at, between and beyond the numbers that the function names."""
-    named = np.unique([abs(number) for number in _numbers(function) if 0 < abs(number) < 1e30])
+    named = np.unique([float(abs(number)) for number in _numbers(function) if 0 < abs(number) < 1e30])
     between = (named[1:] + named[:-1]) / 2
     about = np.concatenate([named * factor for factor in (1, 0.999, 1.001, 0.5, 2, 10)])
     return np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 721), np.linspace(0.1, 12, 120), about, between])
@@ -224,7 +224,7 @@ def _in_channels(values: FloatArray, channels: int) -> FloatArray:
 
 
 def _numbers(function: object) -> Iterator[float]:
-    """The numbers that a function is made with: settings of a module, constants, defaults and closures of code."""
+    """The numbers that a function is made with: a module's settings; constants, defaults, closures, globals of code."""
     if isinstance(function, nn.Module):
         for module in function.modules():
             yield from _plain_numbers([*vars(module).values(), *module.parameters(), *module.buffers()])
@@ -234,14 +234,16 @@ def _numbers(function: object) -> Iterator[float]:
         yield from _numbers(function.func)
     elif isinstance(function, FunctionType):
         yield from _plain_numbers([*function.__code__.co_consts, *(function.__defaults__ or ())])
-        yield from _plain_numbers(
-            [*(function.__kwdefaults__ or {}).values(), *getclosurevars(function).nonlocals.values()]
-        )
+        outside = getclosurevars(function)
+        yield from _plain_numbers((function.__kwdefaults__ or {}).values())
+        yield from _plain_numbers([*outside.nonlocals.values(), *outside.globals.values()])
 
 
 def _plain_numbers(things: Iterable[object]) -> Iterator[float]:
     for thing in things:
         if isinstance(thing, int | float) and not isinstance(thing, bool):
-            yield float(thing)
+            yield thing
         elif isinstance(thing, Tensor) and thing.numel() <= 64 and thing.is_floating_point() and not thing.is_meta:
             yield from thing.detach().flatten().tolist()
+        elif isinstance(thing, tuple):
+            yield from _plain_numbers(thing)
