@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from torch import fx
 
-__all__ = ["Apart", "compare_modes"]
+__all__ = ["ModesDiffer", "compare_modes"]
 
 
-class Apart(Exception):
+class ModesDiffer(Exception):
     """Evaluation makes a call that training does not make; ``node`` is that call."""
 
     def __init__(self, node: fx.Node) -> None:
@@ -36,7 +36,7 @@ def compare_modes(training: fx.Graph, evaluation: fx.Graph) -> tuple[tuple[fx.No
             candidate.meta["only_in_training"] = True
             comparison.extra.add(candidate)
         else:
-            raise Apart(node)
+            raise ModesDiffer(node)
     return tuple(comparison.claims)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Literal, get_args
 
 import torch
 from torch import fx, nn
 
+from steerable.checking import EquivarianceError, typecheck
 from steerable.conversion.building import build, count_parameters
 from steerable.conversion.measuring import first_breach
 from steerable.conversion.network import Converted
@@ -22,7 +22,6 @@ from steerable.families import group_named
 from steerable.fields import FieldType
 from steerable.groups import FiniteGroup
 from steerable.nn.sampling import EquivarianceWarning, axes_swapped
-from steerable.type_checking import EquivarianceError, typecheck
 
 __all__ = ["Head", "Match", "convert"]
 
@@ -57,8 +56,9 @@ def convert(
     become groups of capsules; flattening a 1×1 map becomes a mean over pixels.
 
     Args:
-        model: convolutions, linear layers, norms, pointwise activations, pooling, dropout, upsampling, sums, products,
-            concatenation; for anything else the module is named and refused.
+        model: convolutions, linear layers, norms (also of channels-last tensors), pointwise activations, pooling,
+            dropout, upsampling, sums, products, concatenation, layer scale, stochastic depth; for anything else the
+            module is named and refused. VGG and AlexNet need ``head="pool"``.
         group: the group, or its name; one that maps the pixel grid onto itself.
         match: ``"channels"`` keeps the number of channels and so, about, the cost of a step, with fewer parameters.
             ``"parameters"`` widens all hidden layers by one factor until there are as many parameters as before, or
@@ -143,25 +143,19 @@ def _checked(net: fx.GraphModule, model: nn.Module, in_type: FieldType, out_type
     Returns:
         That size, or None and why the first one does not fit.
     """
-    # A copy: layers remember the sizes that they have warned of, and a copied slope may be on another device.
+    # A copy: a copied slope may be on another device.
     trial = copy.deepcopy(net).to("cpu", torch.get_default_dtype())
     failures: list[str] = []
     for size in _SIZES:
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always", EquivarianceWarning)
-            try:
-                found = typecheck(trial, in_type, size=size, batch=1)
-            except EquivarianceError as error:
-                if not isinstance(error.__cause__, RuntimeError):
-                    raise refusal(place_of_module("", model), error) from None
-                failures.append(f"{size}×{size}: {error.__cause__}")  # sizes differ in a sum
-                continue
-            except (ValueError, RuntimeError) as failure:  # too small, or sizes differ
-                failures.append(f"{size}×{size}: {failure}")
-                continue
-        off_centre = [str(w.message) for w in heard if issubclass(w.category, EquivarianceWarning)]
-        if off_centre:
-            failures.append(f"{size}×{size}: {off_centre[0]}")
+        try:
+            found = typecheck(trial, in_type, size=size, batch=1)
+        except EquivarianceError as error:
+            if not isinstance(error.__cause__, RuntimeError | EquivarianceWarning):
+                raise refusal(*(first_breach(trial, in_type, size) or (place_of_module("", model), error))) from None
+            failures.append(f"{size}×{size}: {error.__cause__}")  # sizes differ in a sum, or a window is off centre
+            continue
+        except (ValueError, RuntimeError) as failure:  # too small, or sizes differ
+            failures.append(f"{size}×{size}: {failure}")
             continue
         if found != out_type:
             raise ArithmeticError(

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from steerable.conversion.modes import Apart, compare_modes
+from steerable.conversion.modes import ModesDiffer, compare_modes
 from steerable.conversion.refusals import (
     ROOT,
     ConversionError,
@@ -27,7 +27,7 @@ __all__ = ["Trace", "traced_network"]
 
 # torch.fx cannot follow these where a size is among several arguments, and would keep one random draw for good.
 _FACTORIES = ("rand", "randn", "empty", "ones", "zeros", "full")
-_RANDOM = ("rand", "randn", "empty")
+_NOT_REPEATABLE = ("rand", "randn", "empty")
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ def traced_network(model: nn.Module) -> Trace:
         try:
             graph, root_in_training = _traced(model, training=True)
             return Trace(graph, root_in_training, compare_modes(graph, evaluation))
-        except (Apart, ConversionError) as reason:
-            where = _where(reason.node) if isinstance(reason, Apart) else "something that cannot be followed"
+        except (ModesDiffer, ConversionError) as reason:
+            where = _where(reason.node) if isinstance(reason, ModesDiffer) else "something that cannot be followed"
             remark = f"Converted as it is in evaluation; it differs in training, by {where}."
             return Trace(evaluation, root, remark=remark)
     graph, root = _traced(model, training=True)
     try:
         return Trace(graph, root, compare_modes(graph, evaluation))
-    except Apart as reason:
+    except ModesDiffer as reason:
         raise refusal(
             _where(reason.node),
             "it makes training and evaluation differ in a way that cannot be followed. Convert model.eval(), which "
@@ -147,7 +147,7 @@ def _followed_factories(tracer: fx.Tracer) -> Iterator[None]:
 
     def followed(name: str) -> Callable[..., Any]:
         def factory(*args: Any, **kwargs: Any) -> Any:
-            if name in _RANDOM or _has_proxy((args, kwargs)):
+            if name in _NOT_REPEATABLE or _has_proxy((args, kwargs)):
                 return tracer.create_proxy("call_function", originals[name], args, kwargs)
             return originals[name](*args, **kwargs)
 
