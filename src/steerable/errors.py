@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["did_you_mean", "expect", "listing"]
+__all__ = ["did_you_mean", "expect", "listing", "shown"]
 
 
 def expect(value: object, kind: type, what: str) -> None:
@@ -26,8 +26,20 @@ def listing(names: Iterable[object], limit: int = 12) -> str:
     '`e`, `r`'
     """
     names = [str(name) for name in names]
-    shown = ", ".join(f"`{name}`" for name in names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+    text = ", ".join(f"`{name}`" for name in names[:limit])
+    return text if len(names) <= limit else f"{text} and {len(names) - limit} more"
+
+
+def shown(value: object) -> str:
+    """A value as Python writes it, cut after 60 characters so that a message stays readable.
+
+    >>> shown("9")
+    "'9'"
+    """
+    if isinstance(value, int) and abs(value) >= 10**30:  # Python does not even write out the longest ones
+        return "a number of more than 30 digits"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

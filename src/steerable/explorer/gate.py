@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from steerable.explorer.hosts import Hosts
-from steerable.explorer.uploads import LARGEST_UPLOAD, Uploads, UploadsFull
+from steerable.explorer.uploads import LARGEST_UPLOAD, Uploads, UploadsFull, too_large
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -154,7 +154,7 @@ async def _body(receive: Receive, largest: int) -> bytes:
             break
     if size > largest:
         words = f"the request has {size:,} bytes; at most {largest:,} are read."
-        raise Refusal(413, _too_large(size) if largest > LARGEST_UPLOAD else words)
+        raise Refusal(413, too_large(size) if largest > LARGEST_UPLOAD else words)
     return b"".join(parts)
 
 
@@ -174,14 +174,10 @@ async def _check_form(scope: Scope, body: bytes) -> None:
             if len(files) != 1:
                 raise Refusal(400, f"an upload is a form with one file called `files`; this one has {len(files)}.")
             if (files[0].size or 0) > LARGEST_UPLOAD:
-                raise Refusal(413, _too_large(files[0].size or 0))
+                raise Refusal(413, too_large(files[0].size or 0))
     except (HTTPException, MultiPartException) as error:
         reason = error.detail if isinstance(error, HTTPException) else error.message
         raise Refusal(400, f"an upload is a form with one file called `files`. {reason}") from error
-
-
-def _too_large(size: int) -> str:
-    return f"the file has {size / 2**20:.1f} MiB; at most {LARGEST_UPLOAD // 2**20} are taken. Shrink the image."
 
 
 def _paths(value: Any) -> Iterator[object]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steerable.errors import did_you_mean
-from steerable.explorer.uploads import LARGEST_UPLOAD, Uploads
+from steerable.explorer.uploads import LARGEST_UPLOAD, Uploads, too_large
 from steerable.figures.pictures import letter_picture, sailing_boat
 
 __all__ = ["MOST_PIXELS", "PICTURES", "bundled_picture", "chosen_picture", "uploaded_picture"]
@@ -52,11 +52,8 @@ def uploaded_picture(path: Path, size: int) -> FloatArray:
     """The middle square of an image file as (size, size, 3), from 0 to 1; the file is read and nothing else."""
     from steerable.training.images import image_sizes, read_squares, with_channels
 
-    if path.stat().st_size > LARGEST_UPLOAD:
-        raise ValueError(
-            f"the file has {path.stat().st_size / 2**20:.1f} MiB; at most {LARGEST_UPLOAD // 2**20} are taken. Shrink "
-            "the image."
-        )
+    if (length := path.stat().st_size) > LARGEST_UPLOAD:
+        raise ValueError(too_large(length))
     for width, height in image_sizes([path]):
         if width * height > MOST_PIXELS:
             raise ValueError(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["LARGEST_UPLOAD", "MOST_BYTES", "MOST_UPLOADS", "UPLOADS_LIVE", "Uploads", "UploadsFull"]
+__all__ = ["LARGEST_UPLOAD", "MOST_BYTES", "MOST_UPLOADS", "UPLOADS_LIVE", "Uploads", "UploadsFull", "too_large"]
 
 LARGEST_UPLOAD = 5 * 2**20
 """Bytes of a file."""
@@ -17,6 +17,11 @@ MOST_BYTES = 100 * 2**20
 """Of all files in the folder, and of those on their way."""
 UPLOADS_LIVE = 3600
 """Seconds, after which an upload is deleted."""
+
+
+def too_large(size: int) -> str:
+    """What to say of a file of more bytes than ``LARGEST_UPLOAD``."""
+    return f"the file has {size / 2**20:.1f} MiB; at most {LARGEST_UPLOAD // 2**20} are taken. Shrink the image."
 
 
 class UploadsFull(Exception):

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from steerable.errors import shown
+
 __all__ = ["MOST_EPOCHS", "Range", "check_flags", "check_numbers"]
 
 MOST_EPOCHS = 10**6
@@ -17,7 +19,7 @@ class Range:
 
     Args:
         lowest: the smallest.
-        highest: the largest; there always is one, for no machine gets through more.
+        highest: the largest; there is always one, since no machine could handle more.
         whole: only whole numbers.
         above: not ``lowest`` itself.
         below: not ``highest`` itself.
@@ -51,18 +53,11 @@ def check_numbers(owner: str, values: Mapping[str, Any], ranges: Mapping[str, Ra
     """ValueError for the first value that is out of its range; ``owner`` stands before the setting's name."""
     for name, allowed in ranges.items():
         if values[name] not in allowed:
-            raise ValueError(f"{owner}{name} is {allowed}; got {_shown(values[name])}.")
+            raise ValueError(f"{owner}{name} is {allowed}; got {shown(values[name])}.")
 
 
 def check_flags(owner: str, values: Mapping[str, Any], names: Iterable[str]) -> None:
     """ValueError for the first value that is neither true nor false."""
     for name in names:
         if not isinstance(values[name], bool):
-            raise ValueError(f"{owner}{name} is true or false; got {_shown(values[name])}.")
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, int) and abs(value) >= 10**30:  # Python does not even write out the longest ones
-        return "a number of more than 30 digits"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+            raise ValueError(f"{owner}{name} is true or false; got {shown(values[name])}.")

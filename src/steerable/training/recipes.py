@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from steerable.errors import did_you_mean
+from steerable.errors import did_you_mean, shown
 from steerable.training.limits import MOST_EPOCHS, Range, check_flags, check_numbers
 
 __all__ = ["Recipe", "load_recipe", "recipe_names"]
@@ -82,7 +82,7 @@ class Recipe:
         ):
             raise ValueError(
                 f"a recipe's milestones is a list of whole numbers, from 0 on, {MOST_MILESTONES:,} of them at most; "
-                f"got {repr(self.milestones)[:60]}."
+                f"got {shown(self.milestones)}."
             )
         checks = {
             "schedule": self.schedule in ("steps", "cosine"),

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from steerable.errors import shown
+
 __all__ = ["CONFIG", "IMAGES", "MISTAKES", "RESOLVED", "RESULTS", "Fields", "read_fields", "read_object"]
 
 DEEPEST = 50  # a run's own files are four deep; what is much deeper was made to break programs
@@ -45,7 +47,7 @@ def read_fields(path: Path, fields: Fields, required: Iterable[str] = ()) -> dic
             raise ValueError(f"`{path}` has no `{key}`, expected {fields[key][1]}.")
     for key, (holds, words) in fields.items():
         if values.get(key) is not None and not holds(values[key]):
-            raise ValueError(f"`{path}` has {_short(values[key])} for `{key}`, expected {words}.")
+            raise ValueError(f"`{path}` has {shown(values[key])} for `{key}`, expected {words}.")
     return values
 
 
@@ -57,11 +59,6 @@ def _is_deeper(value: Any, limit: int) -> bool:
         if not level:
             return False
     return True
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _text(value: object) -> bool:
