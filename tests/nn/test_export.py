@@ -60,7 +60,6 @@ def test_layers_export_as_they_are(case: Case, training: bool):
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # in training a norm counts the values that it sees
 def test_layers_can_be_traced_and_saved(case: Case, training: bool):
     """By torch.jit.trace, which traces twice and compares; the file holds torch's own operations only."""
     module = built(case, GROUPS["D1"], torch.float32).train(training and not case.random)

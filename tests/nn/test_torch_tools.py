@@ -172,7 +172,6 @@ def test_batch_norms_are_built_and_saved_as_before(group: FiniteGroup) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.trace:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 def test_torchscript_does_not_ask_for_the_number_of_features() -> None:
     norm = snn.BatchNorm2d(FieldType(GROUPS["D4"], "regular")).eval()
     x = torch.randn(2, 8, 3, 3)

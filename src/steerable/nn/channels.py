@@ -18,6 +18,7 @@ from steerable.fields import FieldType
 __all__ = [
     "HALF_PRECISION",
     "capsule_of_channel",
+    "hides_shapes",
     "in_channels_last",
     "is_exported",
     "is_recorded",
@@ -57,6 +58,11 @@ def is_recorded() -> bool:
     return torch.jit.is_tracing()  # type: ignore[attr-defined,no-any-return]
 
 
+def hides_shapes(x: object) -> bool:
+    """Whether torch.fx or torch.jit.trace is following, so that shapes are not known or must not be looked at."""
+    return is_traced(x) or is_recorded()
+
+
 def is_transformed() -> bool:
     """Whether torch.func or forward-mode differentiation is at work, which know plain operations only.
 
@@ -85,7 +91,7 @@ def take(values: Tensor, dim: int, index: Tensor) -> Tensor:
     Inductor cannot compile the gradient of its selection for CPUs: an addition of many numbers at one place (seen with
     torch 2.11 and 2.13).
     """
-    if is_traced(values) or is_recorded() or values.shape[dim] != 1:
+    if hides_shapes(values) or values.shape[dim] != 1:
         return values.index_select(dim, index)
     shape = list(values.shape)
     shape[dim] = len(index)

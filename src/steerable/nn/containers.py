@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from steerable.fields import FieldType
-from steerable.nn.channels import is_recorded, is_traced, merge_order, take_channels
+from steerable.nn.channels import hides_shapes, merge_order, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.nn.plumbing import Identity
 from steerable.nn.type_errors import bridge, mismatch
@@ -167,7 +167,7 @@ class Concat(EquivariantModule):
         if len(fields) != len(self.in_types):
             raise ValueError(f"Concat of {len(self.in_types)} types takes as many tensors, got {len(fields)}.")
         for k, (x, field_type) in enumerate(zip(fields, self.in_types, strict=True)):
-            if not (is_traced(x) or is_recorded()) and x.shape[1] != field_type.channels:
+            if not hides_shapes(x) and x.shape[1] != field_type.channels:
                 raise ValueError(
                     f"Concat: input {k} has type `{field_type}`, {field_type.channels} channels; got {x.shape[1]}."
                 )

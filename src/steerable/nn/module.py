@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from steerable.fields import FieldType
-from steerable.nn.channels import is_recorded, is_traced
+from steerable.nn.channels import hides_shapes
 
 __all__ = ["EquivariantModule"]
 
@@ -47,7 +47,7 @@ class EquivariantModule(nn.Module):
 
     def check_input(self, x: Tensor, *, ranks: tuple[int, ...] = (4,)) -> None:
         """Refuse tensors that cannot be fields of ``in_type``; rank 2 is a pooled field, (batch, channels)."""
-        if is_traced(x) or is_recorded():
+        if hides_shapes(x):
             return
         if x.ndim not in ranks:
             expected = f"(batch, {self.in_type.channels}{', height, width' if 4 in ranks else ''})"

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from steerable.fields import FieldType
 from steerable.nn.channels import (
     HALF_PRECISION,
+    hides_shapes,
     is_traced,
     scale_channels,
     shift_channels,
@@ -116,6 +117,10 @@ class CapsuleNorm(EquivariantModule):
             shift = shift + self.expanded(bias)
         return scale, shift
 
+    def on_channels(self, numbers: Tensor) -> Tensor:
+        """(capsules,) → (channels,): each capsule's number on all of its channels."""
+        return self.segments.spread(numbers.unsqueeze(0)).squeeze(0)
+
     def expanded(self, bias: Tensor) -> Tensor:
         """(channels,): the invariant vector that a bias stands for."""
         return self.invariants.expand(bias, self.bias_entry, self.bias_factor)
@@ -199,7 +204,7 @@ class LayerNorm(CapsuleNorm):
         centred = wide - scale_channels(mean.expand_as(wide), self.reference)
         y = centred * torch.rsqrt(centred.square().mean(1, keepdim=True) + self.eps)
         if self.weight is not None:
-            y = scale_channels(y, self.segments.spread(self.weight.unsqueeze(0)).squeeze(0))
+            y = scale_channels(y, self.on_channels(self.weight))
         if self.bias is not None:
             y = shift_channels(y, self.expanded(self.bias))
         return y.to(x.dtype)
@@ -207,7 +212,7 @@ class LayerNorm(CapsuleNorm):
 
 def has_no_values(x: Tensor) -> bool:
     """Whether x is an empty batch, or images without pixels: there is nothing to take statistics of."""
-    return not is_traced(x) and x.numel() == 0
+    return not hides_shapes(x) and x.numel() == 0
 
 
 def _require_orthogonal(layer: str, field_type: FieldType) -> None:

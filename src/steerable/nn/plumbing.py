@@ -16,7 +16,7 @@ from steerable.capsules import Capsule
 from steerable.fields import FieldType
 from steerable.groups import FiniteGroup
 from steerable.irreps import decompose
-from steerable.nn.channels import is_recorded, is_traced, merge_order, take_channels
+from steerable.nn.channels import hides_shapes, merge_order, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
 from steerable.restriction import restriction
@@ -286,6 +286,6 @@ class DiskMask(EquivariantModule):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        if not (is_traced(x) or is_recorded()) and tuple(x.shape[-2:]) != (self.size, self.size):
+        if not hides_shapes(x) and tuple(x.shape[-2:]) != (self.size, self.size):
             raise ValueError(f"DiskMask was made for {self.size}×{self.size} images, got {tuple(x.shape[-2:])}.")
         return x * self.mask.to(x.dtype)

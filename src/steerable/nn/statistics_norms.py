@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from steerable.fields import FieldType
-from steerable.nn.channels import is_exported, is_vector, widened
+from steerable.nn.channels import hides_shapes, is_exported, is_vector, widened
 from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm, scaled_and_shifted
 from steerable.nn.kernels import HAS_TRITON
 from steerable.nn.norms import CapsuleNorm, has_no_values, invariant_reference
@@ -84,14 +84,10 @@ class _StatisticsNorm(CapsuleNorm):
     def _normalise_by_running_statistics(self, x: Tensor) -> Tensor:
         if self.running_mean is None or self.running_var is None:
             raise RuntimeError("only a norm with running statistics can use them")
-        weight = None if self.weight is None else self._on_channels(self.weight)
+        weight = None if self.weight is None else self.on_channels(self.weight)
         bias = None if self.bias is None else self.expanded(self.bias)
-        variance = self._on_channels(self.running_var)
+        variance = self.on_channels(self.running_var)
         return F.batch_norm(x, self.running_mean, variance, weight, bias, False, 0.0, self.eps)
-
-    def _on_channels(self, numbers: Tensor) -> Tensor:
-        """(capsules,) → (channels,)."""
-        return self.segments.spread(numbers.unsqueeze(0)).squeeze(0)
 
     @property
     def synchronises(self) -> bool:
@@ -117,7 +113,7 @@ class _StatisticsNorm(CapsuleNorm):
         if not self.training:
             return 0
         count = x.numel() // (x.shape[1] if over_batch else x.shape[0] * x.shape[1])
-        if count == 1:
+        if not hides_shapes(x) and count == 1:
             raise ValueError(
                 f"{type(self).__name__} needs more than one value per channel when training, got a tensor of shape "
                 f"{tuple(x.shape)}. Use a larger batch, or eval()."
@@ -138,8 +134,8 @@ class _StatisticsNorm(CapsuleNorm):
         if self.running_mean is None or self.running_var is None:
             return super().plain()
         with torch.no_grad():
-            statistics = self.running_mean.clone(), self._on_channels(self.running_var).clone()
-            weight = None if self.weight is None else nn.Parameter(self._on_channels(self.weight).clone())
+            statistics = self.running_mean.clone(), self.on_channels(self.running_var).clone()
+            weight = None if self.weight is None else nn.Parameter(self.on_channels(self.weight).clone())
             bias = None if self.bias is None else nn.Parameter(self.expanded(self.bias).clone())
         return plain_batch_norm(f"Plain{type(self).__name__}", *statistics, weight, bias, self.eps)
 
@@ -234,22 +230,20 @@ class BatchNorm2d(_StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one s
         if self.synchronises:
             return super().normalise_by_batch(x)
         count = self.values_per_channel(x, over_batch=True)
-        has_kernel = HAS_TRITON and self.one_direction and self.reference.is_cuda
-        if can_fuse(x, has_kernel):
+        if can_fuse(x, self._has_kernel):
             by_hand = (self._affine, self._gradients) if self.one_direction else None
-            gradients = (self._affine_by_kernel, self._gradients_by_kernel) if has_kernel else by_hand
+            gradients = (self._affine_by_kernel, self._gradients_by_kernel) if self._has_kernel else by_hand
             y, centre, variance = fused_norm(x, self.weight, self.bias, self._affine, gradients)
         else:
-            affine = self._affine_by_kernel if has_kernel and _compiled() else self._affine
+            affine = self._affine_by_kernel if self._has_kernel and _compiled() else self._affine
             y, centre, variance = moments_norm(x, self.weight, self.bias, affine)
         return y, centre.unsqueeze(0), variance.unsqueeze(0), count
 
     def _normalise_by_running_statistics(self, x: Tensor) -> Tensor:
-        has_kernel = HAS_TRITON and self.one_direction and self.reference.is_cuda
-        if not (has_kernel and _compiled()) or self.running_mean is None or self.running_var is None:
+        if not (self._has_kernel and _compiled()) or self.running_mean is None or self.running_var is None:
             return super()._normalise_by_running_statistics(x)
         # A compiler would look up each capsule's numbers anew for every pixel. The kernel stands between.
-        variance = self._on_channels(self.running_var)
+        variance = self.on_channels(self.running_var)
         moments = widened(self.running_mean), widened(variance)
         scale, shift, *_ = self._affine_by_kernel(*moments, self.weight, self.bias, project=False)
         return scaled_and_shifted(x, scale, shift)
@@ -306,6 +300,10 @@ class BatchNorm2d(_StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one s
             grads, moments, weight, bias, self._kernel_tables
         )
         return gradients
+
+    @property
+    def _has_kernel(self) -> bool:
+        return HAS_TRITON and self.one_direction and self.reference.is_cuda
 
     @property
     def _kernel_tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor, int, float]:
