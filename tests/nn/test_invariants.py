@@ -90,11 +90,11 @@ def test_refusals() -> None:
     )
     assert refusal(snn.CosetPool, FieldType(D4, "E"), ["e", "r2"]) == (
         "CosetPool is not admissible for capsule `E`: it pools the channels of `regular` and other quotients, which "
-        "the group permutes. Use `GroupPool(mode='norm')`."
+        "the group permutes. Use `GroupPool(mode='norm')`, or `GroupPool(mode='max')`."
     )
     assert refusal(snn.GroupPool, FieldType(D4, "E"), "mean") == (
         "GroupPool(mode='mean') is not admissible for capsule `E`: it has no invariant direction, so that its mean "
-        "over the group is zero. Use mode='norm', or 'max'."
+        "over the group is zero. Use `GroupPool(mode='norm')`, or `GroupPool(mode='max')`."
     )
     with pytest.raises(ValueError, match="mode") as error:
         snn.GroupPool(FieldType(D4, "E"), "median")  # type: ignore[arg-type]

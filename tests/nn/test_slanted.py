@@ -180,9 +180,9 @@ def test_refusals_say_what_to_use_instead() -> None:
     for layer, field_type, remedy in (
         (snn.BatchNorm2d, stretched, f"{basis}."),
         (snn.NormReLU, stretched, f"{basis}."),
-        (snn.GroupPool, stretched, "Use mode='mean'."),
-        (snn.GroupPool, oblique, f"{basis}, and use mode='norm'."),
-        (LAYERS["GroupPool-mean"], oblique, f"{basis}, and use mode='norm'."),
+        (snn.GroupPool, stretched, "Use `GroupPool(mode='mean')`."),
+        (snn.GroupPool, oblique, f"{basis}, and use `GroupPool(mode='norm')`."),
+        (LAYERS["GroupPool-mean"], oblique, f"{basis}, and use `GroupPool(mode='norm')`."),
         (LAYERS["MaxPool2d"], stretched, f"{basis}. Use `NormMaxPool2d`."),
         (snn.GlobalMaxPool, stretched, "Use `GlobalAvgPool`."),
         (LAYERS["CosetPool"], stretched, "Use `GroupPool(mode='mean')`."),

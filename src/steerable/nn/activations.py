@@ -70,7 +70,7 @@ def _remedy(capsule: Capsule, kind: Nonlinearity) -> str:
     fitting = [text for other, text in _REMEDIES.items() if capsule.admits(other)]
     if not fitting and capsule.admits("scale-free concatenated"):
         fitting = ["`CReLU`"]
-    if not fitting or kind == "norm":  # norms and pooling ask for this too: another nonlinearity is no help to them
+    if not fitting or kind == "norm":  # pooling asks for this too: another nonlinearity would not help
         return "Change to an orthogonal basis first, for instance with `ToIrreps`."
     if len(fitting) == 1:
         return f"Use {fitting[0]}."

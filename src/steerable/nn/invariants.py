@@ -47,12 +47,12 @@ class GroupPool(EquivariantModule):
         self.mode = mode
         self.segments = Segments(field_type)
         if mode == "max":
-            require("GroupPool(mode='max')", field_type, "odd", remedy=_other_modes)
+            require("GroupPool(mode='max')", field_type, "odd", remedy=_fitting_pools)
             signed = np.array([not c.admits("pointwise") for c in field_type.capsules for _ in range(c.dim)])
             self.any_signed = bool(signed.any())
             self.register_constant("signed", signed.astype(np.float64))
         elif mode == "norm":
-            require("GroupPool(mode='norm')", field_type, "norm", remedy=_other_modes)
+            require("GroupPool(mode='norm')", field_type, "norm", remedy=_fitting_pools)
         else:
             self.register_constant("direction", _mean_direction(field_type))
 
@@ -132,7 +132,7 @@ def _mean_direction(field_type: FieldType) -> np.ndarray:
         if len(directions) == 0:
             raise TypeError(
                 f"GroupPool(mode='mean') is not admissible for capsule `{capsule}`: it has no invariant direction, so "
-                f"that its mean over the group is zero. {_other_modes(capsule)}"
+                f"that its mean over the group is zero. {_fitting_pools(capsule)}"
             )
         w = directions.sum(0)
         functionals = hom_basis(capsule.representation, trivial).dense()[:, 0, :]
@@ -148,19 +148,12 @@ def _modes(capsule: Capsule) -> list[str]:
     return [mode for mode, fits in fitting.items() if fits]
 
 
-def _other_modes(capsule: Capsule) -> str:
-    """What serves a capsule that one mode does not admit."""
-    modes = _modes(capsule)
-    if not modes:
-        return "Change to an orthogonal basis first, for instance with `ToIrreps`, and use mode='norm'."
-    return f"Use mode={', or '.join(map(repr, modes))}."
-
-
-def _group_pool_instead(capsule: Capsule) -> str:
+def _fitting_pools(capsule: Capsule) -> str:
+    """What serves a capsule that a way of pooling does not admit."""
     modes = _modes(capsule)
     if not modes:
         return "Change to an orthogonal basis first, for instance with `ToIrreps`, and use `GroupPool(mode='norm')`."
-    return f"Use `GroupPool(mode={modes[0]!r})`."
+    return f"Use {', or '.join(f'`GroupPool(mode={mode!r})`' for mode in modes)}."
 
 
 def _coset_channels(capsule: Capsule, members: tuple[str, ...]) -> np.ndarray:
@@ -170,7 +163,7 @@ def _coset_channels(capsule: Capsule, members: tuple[str, ...]) -> np.ndarray:
     if monomial is None or not capsule.admits("pointwise"):
         raise TypeError(
             f"CosetPool is not admissible for capsule `{capsule}`: it pools the channels of `regular` and other "
-            f"quotients, which the group permutes. {_group_pool_instead(capsule)}"
+            f"quotients, which the group permutes. {_fitting_pools(capsule)}"
         )
     inside = set(group.indices(members))
     reached = np.unique(monomial.image[:, 0])

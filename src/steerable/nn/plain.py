@@ -68,7 +68,7 @@ def plain_batch_norm(
     held.register_parameter("bias", bias)
     x = graph.placeholder("x")
     statistics = graph.get_attr("running_mean"), graph.get_attr("running_var")
-    affine = [None if p is None else graph.get_attr(name) for name, p in (("weight", weight), ("bias", bias))]
+    affine = [None if p is None else graph.get_attr(key) for key, p in (("weight", weight), ("bias", bias))]
     graph.output(graph.call_function(F.batch_norm, (x, *statistics, *affine, False, 0.0, eps)))
     return fx.GraphModule(held, graph, class_name=name).eval()
 
