@@ -144,9 +144,9 @@ def test_bases_that_are_nearly_parallel() -> None:
     basis = random_orthogonal(3, 1) @ np.diag([1, 1e-9, 1]) @ random_orthogonal(3, 2)
     matrices = np.linalg.solve(basis, rho.matrices @ basis)
     matrices[0] = np.eye(3)
-    with pytest.raises(ValueError, match="cannot be told from ones that are not a representation of D3"):
+    with pytest.raises(ValueError, match="cannot be distinguished from ones that are not a representation of D3"):
         st.Representation(rho.group, matrices)
-    with pytest.raises(ValueError, match="cannot be told from ones that are not a representation of C64"):
+    with pytest.raises(ValueError, match="cannot be distinguished from ones that are not a representation of C64"):
         st.Representation(st.cyclic(64), {"r": [[1e4]]})
     with pytest.raises(ValueError, match=r"^not a representation of C8"):
         st.Representation(st.cyclic(8), {"r": [[1e3]]})

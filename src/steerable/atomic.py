@@ -1,4 +1,7 @@
-"""Files that are whole or not there: written under a name that nobody can guess, and then put in place in one step."""
+"""Files that appear whole or not at all.
+
+Each is written under an unguessable name, then moved into place in one step.
+"""
 
 from __future__ import annotations
 
@@ -62,12 +65,12 @@ def write_bytes(path: Path, content: bytes | memoryview, *, keep: Path | None = 
 
 
 def write_text(path: Path, text: str) -> None:
-    """In UTF-8; names of files that are no UTF-8 are written as the bytes that they are."""
+    """Write text in UTF-8; file names that are not valid UTF-8 are written as their original bytes."""
     write_bytes(path, text.encode("utf-8", errors="surrogateescape"))
 
 
 def write_json(path: Path, values: Any) -> None:
-    """Indented, with a newline at the end."""
+    """Write indented JSON, with a newline at the end."""
     write_text(path, json.dumps(values, indent=2) + "\n")
 
 

@@ -237,7 +237,8 @@ class FiniteGroup:
         Args:
             other: the group of the second elements.
             acting: the factor that moves the plane or space; the other one leaves every pixel where it is and acts
-                on channels alone. By default the product is abstract, since a product has no one way to act.
+                on channels alone. By default the product is abstract, since there is no single way for a
+                product to act.
             name: what the product is called; by default after its factors.
 
         Contrast inversion beside rotations and reflections; an image of type ``sign`` changes its sign:

@@ -98,8 +98,8 @@ def inclusion(subgroup: FiniteGroup, group: FiniteGroup, embedding: Mapping[str,
     """The injective map of one group into another.
 
     Without ``embedding`` (subgroup's element → group's element) elements are matched by how they move the plane or
-    space: C2's ``r`` is D4's ``r2``. Where one of the groups is abstract, or several elements move it alike, they are
-    matched by name.
+    space: C2's ``r`` is D4's ``r2``. Where one of the groups is abstract, or several elements move the plane or
+    space alike, elements are matched by name.
     """
     candidates = []
     if embedding is not None:

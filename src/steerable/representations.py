@@ -477,8 +477,8 @@ def _check_monomial_homomorphism(group: FiniteGroup, monomial: Monomial) -> None
 
 def _raise_too_inexact(group: FiniteGroup) -> NoReturn:
     raise ValueError(
-        f"these matrices cannot be told from ones that are not a representation of {group.name}: what they would have "
-        "to fulfil is lost in rounding errors. Give them in a basis whose vectors are less parallel."
+        f"these matrices cannot be distinguished from ones that are not a representation of {group.name}: rounding "
+        "errors are too large to tell. Give them in a basis whose vectors are further from parallel."
     )
 
 

@@ -115,7 +115,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         content = path.read_bytes()
     except OSError as error:
         raise DamagedCheckpoint(f"cannot be read ({error.strerror})") from error
-    if not _is_earlier(content) and content[-_SEAL:] != _seal(content[:-_SEAL]):
+    if not _is_earlier(content) and content[-_SEAL:] != _seal(memoryview(content)[:-_SEAL]):
         raise DamagedCheckpoint(
             f"is damaged: its {len(content):,} bytes do not have the checksum that they were saved with"
         )
