@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import inspect
 import itertools
 import linecache
 import math
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -100,6 +102,9 @@ ADMITTED: list[tuple[str, st.FieldType, Function]] = [
     ("in place on pooled scalars", SCALARS, lambda x: F.silu(x.mean((2, 3)), inplace=True).mul_(2)),
     ("a number made like a field", VECTORS, lambda x: x * torch.tensor(2).to(x)),
     ("a factor made like a field", VECTORS, lambda x: x * torch.tensor([1, 2]).view(2, 1, 1, 1).type_as(x)),
+    ("factors of scalars", SCALARS, lambda x: x * x.new_ones(5, 1, 1) + x.new_ones(5, 1, 1)),
+    ("slopes of scalars", SCALARS, nn.PReLU(5).double()),
+    ("cube by a fraction", VECTORS, lambda x: x**3.0),
     ("mean of everything", STREAM, lambda x: x - x.mean((1, 2, 3), keepdim=True)),
 ]
 
@@ -234,6 +239,7 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
     ("data of a constant", STREAM, lambda x: x + typed(torch.arange(20.0).view(1, 20, 1, 1), STREAM).data, "invariant"),
     ("a field into a factor", st.FieldType(G, "A2"), lambda x: x * _scaled(x), "into an untyped tensor"),
     ("a value as a number", STREAM, lambda x: x * float(x.mean((1, 2, 3), keepdim=True)), "`float` is not known"),
+    ("a learned constant", STREAM, lambda x: x + typed(nn.Parameter(torch.zeros(1, 20, 1, 1)), STREAM), "a learned"),
     ("dropped channels", VECTORS, lambda x: F.feature_alpha_dropout(x, 0.5, True), "Use `snn.Dropout`"),
 ]
 
@@ -337,6 +343,106 @@ def test_keywords_of_layers_may_come_in_any_order() -> None:
         st.typecheck(lambda x: two(b=x, a=x), STREAM)
 
 
+class LayerScale(snn.EquivariantModule):
+    """A layer of somebody else's that is equivariant only as long as it is not trained."""
+
+    def __init__(self, field_type: st.FieldType, start: float) -> None:
+        super().__init__(field_type, field_type)
+        self.scale = nn.Parameter(torch.full((field_type.channels, 1, 1), start))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.scale * x
+
+
+@pytest.mark.parametrize("start", [0.0, 1e-6, 1.0])
+def test_parameters_do_not_stay_as_they_begin(start: float) -> None:
+    layer = LayerScale(STREAM, start)
+    for model in (layer, nn.Sequential(layer), snn.Sequential(layer)):
+        with pytest.raises(EquivarianceError, match="LayerScale says that it maps"):
+            st.typecheck(model, STREAM)
+    assert (layer.scale == start).all()
+    assert st.typecheck(LayerScale(SCALARS, start)) == SCALARS
+
+
+def _tampered_sequence() -> nn.Module:
+    sequence = snn.Sequential(snn.Conv2d(STREAM, VECTORS, 1), snn.Tanh(VECTORS))
+    sequence.add_module("more", nn.ReLU())
+    return sequence
+
+
+def _tampered_function() -> nn.Module:
+    layer = snn.Tanh(VECTORS)
+    layer.function = nn.ReLU()
+    return nn.Sequential(snn.Conv2d(STREAM, VECTORS, 1), layer)
+
+
+def _tampered_forward() -> nn.Module:
+    layer = snn.Identity(STREAM)
+    layer.forward = lambda x: x * torch.arange(20.0).view(20, 1, 1)  # type: ignore[method-assign]
+    return layer
+
+
+def _tampered_type() -> nn.Module:
+    layer = snn.Identity(STREAM)
+    layer.out_type = st.FieldType(G, "20*A1")
+    return layer
+
+
+UNSEEN: dict[str, Callable[[], Function]] = {
+    "a layer put into a sequence": _tampered_sequence,
+    "another function": _tampered_function,
+    "another forward": _tampered_forward,
+    "another type": _tampered_type,
+    "a vectorised function": lambda: lambda x: x * torch.vmap(lambda s: s[:1].mean((1, 2), keepdim=True))(x),
+    "a plain tensor": lambda: lambda x: x * torch.autograd.Variable(x)[:, :1, :1, :1],
+    "a branch on gradients": lambda: lambda x: x * torch.arange(20.0).view(20, 1, 1) if torch.is_grad_enabled() else x,
+}
+
+
+@pytest.mark.parametrize("name", sorted(UNSEEN))
+def test_what_no_operation_shows_is_measured(name: str) -> None:
+    with pytest.raises(EquivarianceError, match="in the model's output: on random input it depends on whether"):
+        st.typecheck(UNSEEN[name](), STREAM, size=9)
+
+
+def test_a_size_that_does_not_fit_is_refused_every_time() -> None:
+    """Layers warn once of a size; the verdict is the same each time, with a size and without."""
+    layer = snn.Conv2d(IMAGE, STREAM, 5, stride=5)
+    for size in (None, 33, None, 33):
+        with pytest.raises(EquivarianceError, match="Conv2d is not exactly equivariant to D4 on inputs of height 33"):
+            st.typecheck(layer, IMAGE, size=size)
+    assert st.typecheck(layer, IMAGE, size=35) == STREAM
+
+
+def test_one_check_inside_another_and_other_threads() -> None:
+    layer, other = snn.ReLU(STREAM), snn.Dropout(STREAM).train()
+    seen: list[object] = []
+
+    def meanwhile() -> None:
+        seen.append(other(torch.ones(1, 20, 3, 3)).shape)
+        seen.append(other.training)
+
+    def model(x: Tensor) -> Tensor:
+        assert st.typecheck(layer, STREAM, size=5) == STREAM
+        thread = threading.Thread(target=meanwhile)
+        thread.start()
+        thread.join()
+        return layer(x)
+
+    assert st.typecheck(model, STREAM, size=9) == STREAM
+    assert set(seen) == {torch.Size([1, 20, 3, 3]), True}
+
+
+def test_outputs_that_cannot_be_looked_into_are_refused() -> None:
+    @dataclasses.dataclass
+    class Output:
+        field: Tensor
+
+    with pytest.raises(EquivarianceError, match="typecheck looks into tuples, lists and dicts; it got Output"):
+        st.typecheck(lambda x: Output(x), STREAM)
+    assert st.typecheck(lambda x: (x, None, 3, "name"), STREAM) == (STREAM, None, 3, "name")
+
+
 def test_hooks_of_layers_are_tried() -> None:
     layer = snn.Identity(STREAM)
     layer.register_forward_hook(lambda module, args, output: output * 2)
@@ -392,9 +498,14 @@ def test_named_tuples_stay_named() -> None:
 
 def test_buffers_of_a_model_are_left_alone() -> None:
     """Even where it normalises by the batch in evaluation mode, or tries to write into a buffer."""
-    norm = nn.BatchNorm2d(5)
-    mean, count = norm.running_mean.clone(), torch.zeros(5)
-    st.typecheck(lambda x: F.batch_norm(x + 1, norm.running_mean, running_var=norm.running_var, training=True), SCALARS)
+
+    class ByTheBatch(nn.BatchNorm2d):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.batch_norm(x + 1, self.running_mean, running_var=self.running_var, training=True)
+
+    norm, count = ByTheBatch(5), torch.zeros(5)
+    mean = norm.running_mean.clone()
+    st.typecheck(norm, SCALARS)
     with pytest.raises(EquivarianceError):
         st.typecheck(lambda x: count.add_(x.mean((2, 3)).sum(0)), SCALARS)
     assert torch.equal(norm.running_mean, mean)

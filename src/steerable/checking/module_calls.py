@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
 
 from steerable.checking.calls import Refusal, tensors_in
-from steerable.checking.commutation import element_that_fails
+from steerable.checking.commutation import element_that_fails, redrawn_parameters
 from steerable.checking.places import EquivarianceError, Run, current, place
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
 from steerable.fields import FieldType
 from steerable.nn.module import EquivariantModule
 
 __all__ = ["followed_modules"]
+
+_CALL = nn.Module.__call__  # as torch made it: one check may run inside another
 
 
 @contextmanager
@@ -36,16 +39,20 @@ def followed_modules(model: object, run: Run) -> Iterator[None]:
     if isinstance(model, nn.Module):
         run.names.update((id(module), name) for name, module in model.named_modules())
         evaluated(model)
-    original = nn.Module.__call__
+    before, thread = nn.Module.__call__, threading.get_ident()
 
     def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return _CALL(module, *args, **kwargs)
         if module.training:
             evaluated(module)
+        if run.on_plain_tensors:
+            return _CALL(module, *args, **kwargs)
         run.running.append(module)
         try:
             if not isinstance(module, EquivariantModule):
-                return original(module, *args, **kwargs)
-            return _call_layer(original, run, module, args, kwargs)
+                return _CALL(module, *args, **kwargs)
+            return _call_layer(run, module, args, kwargs)
         except Refusal as refusal:
             raise EquivarianceError(f"{place()}{refusal}") from None
         finally:
@@ -56,26 +63,34 @@ def followed_modules(model: object, run: Run) -> Iterator[None]:
         with current(run):
             yield
     finally:
-        nn.Module.__call__ = original  # type: ignore[method-assign]
+        nn.Module.__call__ = before  # type: ignore[method-assign]
         for module, mode in modes.items():
             module.training = mode
 
 
-def _call_layer(
-    original: Callable[..., Any], run: Run, module: EquivariantModule, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _call_layer(run: Run, module: EquivariantModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     outermost = not run.inside_layer
     known: dict[int, FieldType] = {}
     if outermost:
         _check_arguments(module, args, kwargs)
+        _forget_warnings(module)
         args, kwargs = plain_tensors(args, known), plain_tensors(kwargs, known)
     run.inside_layer = True
     try:
-        value = original(module, *args, **kwargs)
-        _confirm(original, module, args, kwargs, known, value)
+        value = _CALL(module, *args, **kwargs)
+        _confirm(module, args, kwargs, known, value)
     finally:
         run.inside_layer = not outermost
     return typed_result(value, module.out_type) if outermost else value
+
+
+def _forget_warnings(module: EquivariantModule) -> None:
+    """Layers warn once of a size that does not fit; here they are to say it again."""
+    for part in module.modules():
+        for owner in (part, *vars(part).values()):
+            warned = getattr(owner, "warned", None)
+            if isinstance(warned, set):
+                warned.clear()
 
 
 def _types_taken(module: EquivariantModule) -> tuple[FieldType, ...]:
@@ -105,7 +120,6 @@ def _check_arguments(module: EquivariantModule, args: tuple[Any, ...], kwargs: d
 
 
 def _confirm(
-    original: Callable[..., Any],
     module: EquivariantModule,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -120,7 +134,8 @@ def _confirm(
         return
     fields = tensors_in((args, kwargs))  # inside another layer they are plain, and come in the order of the types
     types = known or {id(field): taken for field, taken in zip(fields, _types_taken(module), strict=False)}
-    element = element_that_fails(lambda *a, **k: original(module, *a, **k), args, kwargs, types, [module.out_type])
+    with redrawn_parameters(module):
+        element = element_that_fails(lambda *a, **k: _CALL(module, *a, **k), args, kwargs, types, [module.out_type])
     if element is not None:
         raise Refusal(
             f"{type(module).__name__} says that it maps `{module.in_type}` to `{module.out_type}`, but it does not "

@@ -32,12 +32,14 @@ class Run:
         names: the path of each module in the model, by its identity.
         running: the modules whose ``forward`` has begun and not ended, outermost first.
         inside_layer: whether a layer of a known type is running, whose inner tensors are plain.
+        on_plain_tensors: whether the model runs on plain tensors now, to be measured as a whole.
     """
 
     start: CodeType
     names: dict[int, str] = field(default_factory=dict)
     running: list[nn.Module] = field(default_factory=list)
     inside_layer: bool = False
+    on_plain_tensors: bool = False
 
 
 _runs: list[Run] = []

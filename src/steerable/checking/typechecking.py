@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steerable.checking.calls import Refusal
+from steerable.checking.calls import Refusal, tensors_in
+from steerable.checking.commutation import element_that_fails, redrawn_parameters
 from steerable.checking.module_calls import followed_modules
 from steerable.checking.places import EquivarianceError, Run
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
@@ -30,8 +31,8 @@ def typecheck(
 
     Follows arithmetic, ``torch.cat``, activations, pooling and the like through ``forward`` methods of your own, and
     the layers of this library by their types. Operations, arguments and ways of calling that are not known to be
-    equivariant are refused; those that are known are tried on random fields as well. The model is in evaluation mode
-    meanwhile and is not changed.
+    equivariant are refused; those that are known are tried on random fields as well, and so is the model as a whole. It
+    is in evaluation mode meanwhile and is not changed.
 
     Args:
         model: any module, or a function of one tensor.
@@ -58,18 +59,19 @@ def typecheck(
     failures: list[Exception] = []
     for candidate in sizes:
         with warnings.catch_warnings():
-            if size is None:
-                warnings.simplefilter("error", EquivarianceWarning)
+            warnings.simplefilter("error", EquivarianceWarning)
             try:
                 return _output_types(model, in_type, candidate, batch)
             except (EquivarianceError, EquivarianceWarning) as failure:
                 failures.append(failure)
-            except ValueError as failure:  # a network may refuse a size; the next one is tried
+            except (ValueError, RuntimeError, AssertionError) as failure:  # of a size that the network does not take
                 if size is not None:
                     raise
                 failures.append(failure)
     first = next((f for f in failures if isinstance(f, EquivarianceError)), failures[0])
-    raise EquivarianceError(str(first)) if isinstance(first, EquivarianceWarning) else first
+    if isinstance(first, EquivarianceWarning):
+        raise EquivarianceError(str(first)) from first
+    raise first
 
 
 def _output_types(model: Callable[[Any], Any], in_type: FieldType, size: int | tuple[int, int], batch: int) -> Any:
@@ -80,9 +82,41 @@ def _output_types(model: Callable[[Any], Any], in_type: FieldType, size: int | t
     with torch.no_grad(), followed_modules(model, run):
         output = model(typed_result(x, in_type))
         try:
-            return _types_in(output)
+            types = _types_in(output)
+            run.on_plain_tensors = True
+            _confirm_as_a_whole(model, x, in_type, types)
         except Refusal as refusal:
             raise EquivarianceError(f"in the model's output: {refusal}") from None
+    return types
+
+
+def _confirm_as_a_whole(model: Callable[[Any], Any], x: Tensor, in_type: FieldType, types: Any) -> None:
+    """Refuse a model whose values say otherwise than its types, whatever it did where no operation was seen."""
+
+    def outputs(field: Tensor) -> list[Tensor]:
+        with torch.enable_grad():  # as in training
+            return [tensor.detach() for tensor in tensors_in(model(field))]
+
+    results = list(_field_types(types))
+    try:
+        with redrawn_parameters(model):
+            element = element_that_fails(outputs, (x,), {}, {id(x): in_type}, results, slack=10) if results else None
+    except EquivarianceError:  # it holds typed constants, and so takes no plain tensors
+        return
+    if element is not None:
+        raise Refusal(
+            f"on random input it depends on whether `{element}` of {results[0].group.name} acts before or after the "
+            "model, although no single operation was seen to break equivariance. Something works on values that are "
+            "not fields, or a layer was changed after it was made."
+        )
+
+
+def _field_types(types: Any) -> Iterator[FieldType]:
+    if isinstance(types, FieldType):
+        yield types
+    elif isinstance(types, tuple | list | dict):
+        for part in types.values() if isinstance(types, dict) else types:
+            yield from _field_types(part)
 
 
 def _types_in(value: Any) -> Any:
@@ -98,7 +132,9 @@ def _types_in(value: Any) -> Any:
         raise EquivarianceError(
             "the model's output is an untyped tensor: it does not depend on the input through fields."
         )
-    return value
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise Refusal(f"typecheck looks into tuples, lists and dicts; it got {type(value).__name__}. Return one of those.")
 
 
 def _tensors(model: object) -> Iterator[Tensor]:

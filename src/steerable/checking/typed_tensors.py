@@ -99,13 +99,20 @@ def typed(x: Tensor, field_type: FieldType) -> TypedTensor:
             f"{place()}a field of type `{x.field_type}` is declared to be one of type `{field_type}`, but nothing has "
             "changed how it transforms. Use a layer of steerable.nn that maps one type onto the other."
         )
+    if current_run() is not None and x.requires_grad:
+        raise EquivarianceError(
+            f"{place()}a learned tensor is declared to be a field of type `{field_type}`, but training does not keep "
+            "it invariant. Use a layer of steerable.nn that learns."
+        )
     result = _wrapped(x, field_type)
     result.claimed = True
     return result
 
 
 def _wrapped(x: Tensor, field_type: FieldType | None) -> TypedTensor:
-    if field_type is not None and (x.ndim not in (2, 3, 4) or x.shape[1] != field_type.channels):
+    # Three dimensions are those of a pooled field that is about to become a map of one pixel.
+    is_field = x.ndim in (2, 4) or (x.ndim == 3 and x.shape[2] == 1)
+    if field_type is not None and (not is_field or x.shape[1] != field_type.channels):
         raise ValueError(
             f"a field of type `{field_type}` has shape (batch, {field_type.channels}, …); got {tuple(x.shape)}."
         )

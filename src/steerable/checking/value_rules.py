@@ -61,7 +61,7 @@ def add(call: Call) -> Result:
                 return other  # the same number is added to every channel
         raise Refusal(mismatch(type_a, type_b))
     known, other = (type_a, b) if type_a is not None else (type_b, a)
-    if known is None or not _is_factor(call, other):
+    if known is None or not _is_factor(call, other, known):
         raise Refusal(
             f"`{call.name}` of a field of type `{known}` and an untyped tensor: nothing says how the other one "
             "transforms. Give it a type with typed(x, type), or use a layer of steerable.nn."
@@ -91,7 +91,7 @@ def multiply(call: Call) -> Result:
             "Multiply by an invariant (one `A1` channel), use `snn.Gated`, or multiply equal permutation capsules."
         )
     known, other = (type_a, b) if type_a is not None else (type_b, a)
-    if known is None or not _is_factor(call, other):
+    if known is None or not _is_factor(call, other, known):
         raise Refusal(
             f"`{call.name}` of a field of type `{known}` and an untyped tensor: different factors on the channels of "
             "one capsule break equivariance. Multiply by a number, or use `snn.BatchNorm2d` for learned scales."
@@ -133,12 +133,12 @@ def _clipped(call: Call, low: object, high: object) -> Result:
 
 def power(call: Call) -> Result:
     exponent = call["exponent"]
-    odd = isinstance(exponent, int) and exponent % 2 == 1
+    odd = isinstance(exponent, int | float) and exponent % 2 == 1
     return nonlinearity("odd" if odd else "pointwise")(call)
 
 
 def prelu(call: Call) -> Result:
-    if call["weight"].numel() > 1:
+    if call["weight"].numel() > 1 and not is_trivial(call.field_type):
         raise Refusal(
             f"`prelu` with {call['weight'].numel()} slopes, one per channel, but the group moves channels. Use "
             "nn.PReLU() with a single slope."
@@ -156,14 +156,11 @@ def _is_invariant_channel(one: FieldType, other: FieldType) -> bool:
     return one.group == other.group and one.channels == 1 and is_trivial(one)
 
 
-def _is_factor(call: Call, other: object) -> bool:
-    """Whether it is one number, or one for each sample, as stochastic depth has them."""
+def _is_factor(call: Call, other: object, known: FieldType) -> bool:
+    """Whether it is one number, or one for each sample, as stochastic depth has them, or for each scalar channel."""
     if is_number(other):
         return True
-    value: Tensor = call.value
-    return (
-        isinstance(other, Tensor)
-        and other.ndim == value.ndim
-        and all(n == 1 for n in other.shape[1:])
-        and other.dtype != torch.bool
-    )
+    if not isinstance(other, Tensor) or other.dtype == torch.bool or other.ndim > call.value.ndim:
+        return False
+    _, channels, *pixels = (1,) * (call.value.ndim - other.ndim) + tuple(other.shape)
+    return all(n == 1 for n in pixels) and (channels == 1 or is_trivial(known))
