@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -83,7 +84,7 @@ def redrawn_parameters(model: object) -> Iterator[None]:
     generator = torch.Generator().manual_seed(0)
     try:
         for parameter in alike:
-            drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64) + 0.5
+            drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64, device="cpu") + 0.5
             parameter.data = drawn.to(parameter.device, parameter.dtype)
         yield
     finally:
@@ -108,7 +109,8 @@ def move_field(x: Tensor, element: str, field_type: FieldType) -> Tensor:
 
 def _random_like(x: Tensor, generator: torch.Generator) -> Tensor:
     """Values of many sizes, since a function may behave differently on large and small ones."""
-    normal, size = (torch.randn(x.shape, generator=generator, dtype=torch.float64) for _ in range(2))
+    draw = partial(torch.randn, x.shape, generator=generator, dtype=torch.float64, device="cpu")
+    normal, size = draw(), draw()
     return (normal * size.exp()).to(x.device, x.dtype)
 
 
