@@ -105,6 +105,7 @@ ADMITTED: list[tuple[str, st.FieldType, Function]] = [
     ("factors of scalars", SCALARS, lambda x: x * x.new_ones(5, 1, 1) + x.new_ones(5, 1, 1)),
     ("slopes of scalars", SCALARS, nn.PReLU(5).double()),
     ("cube by a fraction", VECTORS, lambda x: x**3.0),
+    ("one field joined with none", VECTORS, lambda x: torch.cat([x], 1)),
     ("mean of everything", STREAM, lambda x: x - x.mean((1, 2, 3), keepdim=True)),
 ]
 
@@ -240,6 +241,7 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
     ("a field into a factor", st.FieldType(G, "A2"), lambda x: x * _scaled(x), "into an untyped tensor"),
     ("a value as a number", STREAM, lambda x: x * float(x.mean((1, 2, 3), keepdim=True)), "`float` is not known"),
     ("a learned constant", STREAM, lambda x: x + typed(nn.Parameter(torch.zeros(1, 20, 1, 1)), STREAM), "a learned"),
+    ("oblong dilation", STREAM, lambda x: F.max_pool2d(x, 3, 1, 1, (2, 1)), "D4 exchanges height and width"),
     ("dropped channels", VECTORS, lambda x: F.feature_alpha_dropout(x, 0.5, True), "Use `snn.Dropout`"),
 ]
 
