@@ -235,7 +235,7 @@ def test_results_cut_short_are_named(tmp_path: Path) -> None:
     (run / "results.json").write_text('{"dataset": "dig')
     text = Page(report(run)).text
     assert "results.json` cannot be read as JSON" in text
-    assert "no results yet" in text
+    assert "no results yet" not in text
 
 
 def test_figures_without_value_do_not_end_a_report(tmp_path: Path) -> None:

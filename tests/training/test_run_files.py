@@ -81,7 +81,9 @@ broken = pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
 def test_what_is_no_object_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"a\.json` (cannot be read as JSON: |holds a |is nested more than )"):
+    with pytest.raises(
+        ValueError, match=r"a\.json` (cannot be read as JSON: |holds (a \w+|null); |is nested more than )"
+    ):
         read_object(path)
 
 
@@ -95,6 +97,30 @@ def test_a_finished_run_with_broken_results_says_how_to_make_them_anew(content: 
         TrainedModel.load(run)
     page = write_report([run], run.parent / "report.html").read_text("utf-8")
     assert "results.json` " in page
+    assert "no results yet" not in page
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "null", '{"dataset": "digits"}', "[" * 100_000])
+def test_a_report_names_damaged_results_on_the_terminal_too(content: str, run: Path) -> None:
+    good = Path(shutil.copytree(run, run.parent / "good"))
+    (run / "results.json").write_text(content)
+    outcome = command_line.steerable("report", str(good), str(run), "--out", "r.html", cwd=run.parent)
+    [line] = [line for line in outcome.stderr.splitlines() if line.startswith("warning: ")]
+    assert line.startswith(f"warning: the run `run` is damaged: `{run / 'results.json'}` ")
+    assert line.endswith("Remove the file, and the command that trained the run makes it anew.")
+    page = (run.parent / "r.html").read_text("utf-8")
+    assert f"`{run / 'results.json'}` " in page
+    assert "no results yet" not in page
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("null", "null"), ("3", "a number"), ("1.5", "a number"), ("true", "true"), ('"x"', "text"), ("[]", "a list")],
+)
+def test_what_a_file_holds_is_said_in_words(content: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(ValueError, match=rf"a\.json` holds {words}; expected a JSON object"):
+        read_object(tmp_path / "a.json")
 
 
 @broken
@@ -225,6 +251,18 @@ def test_an_exported_network_with_broken_json_is_named(
     (folder / name).write_bytes(content)
     with pytest.raises(ValueError, match=rf"the run `copy` cannot be loaded: .*{name}` .*train or export it again"):
         TrainedModel.load(folder)
+
+
+def test_an_exported_network_whose_config_is_another_ones(exported: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(exported, tmp_path / "copy"))
+    (folder / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match="cannot be loaded") as stop:
+        TrainedModel.load(folder)
+    assert str(stop.value) == (
+        f"the run `copy` cannot be loaded: `{folder / 'model.safetensors'}` does not fit `{folder / 'config.json'}`: "
+        "the resnet that this config describes has other tensors. A file in it was damaged, edited or removed; train "
+        "or export it again."
+    )
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "normalisation.safetensors"])

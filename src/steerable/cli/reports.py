@@ -18,6 +18,12 @@ def report(
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
 ) -> None:
     """One HTML page with curves, accuracy and drift under every pose, confusion matrices and costs."""
-    from steerable.training.report import write_report
+    from steerable.training.report import write_page
+    from steerable.training.run_records import read_runs
 
-    typer.echo(f"written: {write_report(runs, out)}")
+    records = read_runs(runs)
+    page = write_page(records, out)
+    for record in records:
+        for damage in record.damage:
+            typer.echo(f"warning: the run `{record.name}` is damaged: {damage}", err=True)
+    typer.echo(f"written: {page}")

@@ -18,7 +18,7 @@ from steerable.training.gallery import gallery
 from steerable.training.markup import Html, count, decimal, details, join, page, percent, small, table, tag
 from steerable.training.run_records import RunRecord, read_runs
 
-__all__ = ["write_report"]
+__all__ = ["write_page", "write_report"]
 
 _MISSING = "–"
 _LARGEST_TABLE = 20  # classes; a larger confusion matrix is drawn
@@ -34,10 +34,14 @@ def write_report(runs: Sequence[Path], out: Path) -> Path:
     Returns:
         ``out``.
     """
+    return write_page(read_runs(runs), out)
+
+
+def write_page(records: Sequence[RunRecord], out: Path) -> Path:
+    """The same of runs that have been read."""
     out = Path(out)
     if out.is_dir():
         raise ValueError(f"{out} is a folder; a report is one HTML file. Write it to {out / 'report.html'}.")
-    records = read_runs(runs)
     coloured = list(zip(records, colours(len(records)), strict=True))
     title = records[0].name if len(records) == 1 else f"{len(records)} runs"
     sections = (_headline, _curves, _poses, _confusion, _mistaken, _costs, _settings)

@@ -39,7 +39,7 @@ from steerable.training.mistakes import worst_mistakes
 from steerable.training.module import Classifier
 from steerable.training.poses import pose_report
 from steerable.training.preparing import TrainingData, make_classifier, prepare_data
-from steerable.training.run_files import RESOLVED, RESULTS, read_fields
+from steerable.training.run_files import RESOLVED, RESULTS, RESULTS_NEEDED, read_fields
 from steerable.training.trainer import RunBatches, has_begun, make_trainer, minutes_trained, silence_lightning
 
 __all__ = [
@@ -233,7 +233,7 @@ def _is_left_by_a_start(name: str) -> bool:
 
 def _earlier_results(folder: Path) -> dict[str, Any]:
     try:
-        return read_fields(folder / "results.json", RESULTS, ("dataset", "model", "parameters", "epochs"))
+        return read_fields(folder / "results.json", RESULTS, RESULTS_NEEDED)
     except ValueError as error:
         raise ValueError(f"{error} Remove the file, and the same command makes it anew.") from error
 

@@ -9,7 +9,18 @@ from typing import Any
 
 from steerable.errors import shown
 
-__all__ = ["CONFIG", "IMAGES", "MISTAKES", "RESOLVED", "RESULTS", "Fields", "read_fields", "read_object"]
+__all__ = [
+    "CONFIG",
+    "IMAGES",
+    "MISTAKES",
+    "RESOLVED",
+    "RESULTS",
+    "RESULTS_NEEDED",
+    "Fields",
+    "kind_of",
+    "read_fields",
+    "read_object",
+]
 
 DEEPEST = 50  # a run's own files are four deep; what is much deeper was made to break programs
 LARGEST = 2**63
@@ -27,10 +38,25 @@ def read_object(path: Path) -> dict[str, Any]:
     except ValueError as error:  # no JSON, no UTF-8
         raise ValueError(f"`{path}` cannot be read as JSON: {error}.") from None
     if not isinstance(value, dict):
-        raise ValueError(f"`{path}` holds a {type(value).__name__}; expected a JSON object.")
+        raise ValueError(f"`{path}` holds {kind_of(value)}; expected a JSON object.")
     if _is_deeper(value, DEEPEST):
         raise ValueError(f"`{path}` is nested more than {DEEPEST} deep, which no file of a run is.")
     return value
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in words.
+
+    >>> kind_of(None), kind_of(3), kind_of("x"), kind_of([])
+    ('null', 'a number', 'text', 'a list')
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return "a number"
+    return "text" if isinstance(value, str) else f"a {type(value).__name__}"
 
 
 def read_fields(path: Path, fields: Fields, required: Iterable[str] = ()) -> dict[str, Any]:
@@ -134,6 +160,9 @@ RESULTS: Fields = {
     **dict.fromkeys(("test_error", "validation_error"), _NUMBER),
 }
 """``results.json``."""
+
+RESULTS_NEEDED = ("dataset", "model", "parameters", "epochs")
+"""What every ``results.json`` has."""
 
 CONFIG: Fields = {
     "dataset": _TEXT,

@@ -10,7 +10,16 @@ from typing import Any
 
 from steerable.errors import listing
 from steerable.training.limits import MOST_EPOCHS
-from steerable.training.run_files import CONFIG, MISTAKES, RESOLVED, RESULTS, Fields, read_fields, read_object
+from steerable.training.run_files import (
+    CONFIG,
+    MISTAKES,
+    RESOLVED,
+    RESULTS,
+    RESULTS_NEEDED,
+    Fields,
+    read_fields,
+    read_object,
+)
 
 __all__ = ["Curve", "RunRecord", "read_runs"]
 
@@ -29,8 +38,8 @@ FIELDS: dict[str, Fields] = {
 class RunRecord:
     """What a run folder holds; ``results`` and ``environment`` are empty while the run goes on.
 
-    ``notes`` say what is missing or could not be read; ``resolved`` what the config came to with the run's data, and
-    ``mistakes`` are those of :func:`~steerable.training.mistakes.worst_mistakes`.
+    ``notes`` say what is missing or could not be read, ``damage`` the latter alone; ``resolved`` what the config came
+    to with the run's data, and ``mistakes`` are those of :func:`~steerable.training.mistakes.worst_mistakes`.
     """
 
     name: str
@@ -40,6 +49,7 @@ class RunRecord:
     results: dict[str, Any]
     curves: dict[str, Curve]
     notes: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
     resolved: dict[str, Any] = field(default_factory=dict)
     mistakes: dict[str, Any] = field(default_factory=dict)
 
@@ -114,7 +124,7 @@ def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
 
 def _read_run(folder: Path, name: str) -> RunRecord:
     _check_run_folder(folder)
-    notes: list[str] = []
+    damage: list[str] = []
     try:
         config = read_fields(folder / "config.json", CONFIG)
     except ValueError as error:
@@ -123,11 +133,14 @@ def _read_run(folder: Path, name: str) -> RunRecord:
     for file, fields in FIELDS.items():
         found[file] = {}
         try:
-            found[file] = read_fields(folder / file, fields)
+            found[file] = read_fields(folder / file, fields, RESULTS_NEEDED if file == "results.json" else ())
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:  # damaged or edited
-            notes.append(str(error))
+            way_on = ""
+            if file == "results.json":
+                way_on = " Remove the file, and the command that trained the run makes it anew."
+            damage.append(f"{error}{way_on}")
     curves = _read_curves(folder / "metrics" / "csv")
     record = RunRecord(
         name,
@@ -136,10 +149,12 @@ def _read_run(folder: Path, name: str) -> RunRecord:
         found["environment.json"],
         found["results.json"],
         curves,
+        damage=tuple(damage),
         resolved=found["resolved.json"],
         mistakes=found["mistakes.json"],
     )
-    if not record.finished:
+    notes = [*damage]
+    if not record.finished and not (folder / "results.json").exists():
         planned = "" if record.epochs is None else f" of {record.epochs}"
         notes.insert(0, f"no results yet: {record.epochs_done}{planned} epochs are done; it runs or was interrupted.")
     if isinstance(wrong := record.results.get("validation_error"), float):

@@ -218,6 +218,8 @@ def _load(folder: Path, config: RunConfig | None, images: dict[str, Any], source
             network = MODELS[name].from_pretrained(folder)
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
+        if isinstance(error.__cause__, RuntimeError):  # torch's list of tensors would fill a page
+            reason = f"the {name} that this config describes has other tensors."
         raise ValueError(f"`{weights}` does not fit `{settings}`: {reason}") from error
     except TypeError as error:
         raise ValueError(f"`{settings}` is not the config of a {name}: {error}") from error
