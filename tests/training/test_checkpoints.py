@@ -277,6 +277,23 @@ def test_a_damaged_checkpoint_is_passed_over_or_named(spoil: Callable[[Path], ob
     assert "another `--out`" in str(stop.value)
 
 
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (DAMAGE["empty"], "is empty"),
+        (DAMAGE["a zip that is compressed"], "is not a checkpoint: its parts are compressed"),
+        (DAMAGE["a list"], "holds a list, expected the state of a run"),
+        (lambda path: torch.save(None, path), "holds null, expected the state of a run"),
+        (lambda path: torch.save(3, path), "holds a number, expected the state of a run"),
+        (lambda path: torch.save("x", path), "holds text, expected the state of a run"),
+    ],
+)
+def test_damage_is_said_once_and_in_words(spoil: Callable[[Path], object], expected: str, run: Path) -> None:
+    spoil(run / "checkpoints" / LAST)
+    _, [(_, reason)] = latest_checkpoint(run / "checkpoints", None)
+    assert reason == expected
+
+
 @pytest.mark.parametrize("kind", ["a flipped bit", "a folder", "empty"])
 def test_a_run_goes_on_from_the_checkpoint_before(
     kind: str, run: Path, whole: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch

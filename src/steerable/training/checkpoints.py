@@ -22,6 +22,7 @@ from torch import Tensor
 
 from steerable.atomic import write_bytes
 from steerable.errors import listing
+from steerable.training.run_files import kind_of
 
 __all__ = [
     "LAST",
@@ -115,6 +116,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         content = path.read_bytes()
     except OSError as error:
         raise DamagedCheckpoint(f"cannot be read ({error.strerror})") from error
+    if not content:
+        raise DamagedCheckpoint("is empty")
     if not _is_earlier(content) and content[-_SEAL:] != _seal(memoryview(content)[:-_SEAL]):
         raise DamagedCheckpoint(
             f"is damaged: its {len(content):,} bytes do not have the checksum that they were saved with"
@@ -130,7 +133,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     except Exception as error:
         raise DamagedCheckpoint(f"is not a checkpoint ({type(error).__name__})") from error
     if not isinstance(found, dict):
-        raise DamagedCheckpoint(f"holds a {type(found).__name__}, expected the state of a run")
+        raise DamagedCheckpoint(f"holds {kind_of(found)}, expected the state of a run")
     if missing := [key for key in KEYS if key not in found]:
         raise DamagedCheckpoint(f"lacks {listing(missing)} of a run's state")
     return found
@@ -170,11 +173,12 @@ def _is_earlier(content: bytes) -> bool:
 def _check_archive(content: bytes) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
-                raise DamagedCheckpoint("is not a checkpoint: its parts are compressed")
-            broken = archive.testzip()
+            compressed = any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist())
+            broken = None if compressed else archive.testzip()
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, RuntimeError, EOFError) as error:
         raise DamagedCheckpoint(f"is not a checkpoint ({error})") from error
+    if compressed:
+        raise DamagedCheckpoint("is not a checkpoint: its parts are compressed")
     if broken is not None:
         raise DamagedCheckpoint(f"is damaged: its part `{broken}` does not have the checksum that it was saved with")
 
