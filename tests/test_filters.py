@@ -191,6 +191,10 @@ def test_remembered_by_content() -> None:
     ("build", "message"),
     [
         (lambda: st.pixel_patch(group("Q8"), 3), "Q8 is abstract: nothing says how it moves pixels. Use cyclic"),
+        (
+            lambda: st.pixel_patch(st.cyclic(2).direct_product(D4), 3),
+            r'C2 x D4 is abstract: .*direct_product\(\.\.\., acting="second"\), .* acting_through\(\.\.\.\)\.$',
+        ),
         (lambda: st.pixel_patch(st.cyclic(3), 3), "`r` of C3 does not map the 3×3 pixel grid onto itself.*restrict to"),
         (lambda: st.pixel_patch(D4, (2, 3)), "`r` of D4 does not map the 2×3 pixel grid onto itself"),
         (lambda: st.pixel_patch(group("I_h"), 3), "of I_h does not map the 3×3×3 pixel grid"),

@@ -76,7 +76,9 @@ def patch_size(group: FiniteGroup, size: int | Sequence[int]) -> tuple[int, ...]
     if group.action is None:
         raise ValueError(
             f"{group.name} is abstract: nothing says how it moves pixels. Use cyclic(n), dihedral(n), octahedral(), "
-            "or group_from_matrices(...) with 2×2 or 3×3 orthogonal matrices."
+            "or group_from_matrices(...) with 2×2 or 3×3 orthogonal matrices. A product moves them as one of its "
+            'factors does with direct_product(..., acting="second"), any group as its image does with '
+            "acting_through(...)."
         )
     axes = group.action.shape[1]
     extents = tuple(size) if isinstance(size, Sequence) else (size,) * axes

@@ -148,6 +148,17 @@ def test_equal_parameters() -> None:
         ("resnet", {"num_classes": 0}, "num_classes and in_channels are at least 1; got 0, 3"),
         ("resnet", {"in_channels": -1}, "num_classes and in_channels are at least 1; got 10, -1"),
         ("resnet", {"stream": st.FieldType(st.dihedral(4), "E")}, "ResNet: stream is given as text, 'E' for instance"),
+        ("resnet", {"group": st.dihedral(4)}, "ResNet: group is given as text, 'D4' for instance"),
+        (
+            "resnet",
+            {"group": st.cyclic(2).direct_product(st.dihedral(4), acting="second")},
+            "got the group C2 x D4, which is none of them. Choose one of them, or build the network from the layers",
+        ),
+        (
+            "resnet",
+            {"group": st.cyclic(2).direct_product(st.cyclic(2), acting="second", name="D2")},
+            "got the group D2, which is none of them",
+        ),
         ("resnet", {"copies": 100_000_000}, "no machine holds a residual network with a depth of 14 and 100,000,000"),
         ("resnet", {"depth": 62_000_000}, "up to 2,000 and 5,000 are planned"),
         (

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from steerable import nn as snn
 from steerable.families import group_named
 from steerable.fields import FieldType
+from steerable.groups import FiniteGroup
 from steerable.models.image_sizes import check_whole_numbers
 from steerable.models.saving import SavedModel
 from steerable.plans import BlockPlan, network_nonlinearity, resnet_plan
@@ -63,10 +64,8 @@ class ResNet(SavedModel, nn.Module):
         if min(num_classes, in_channels) < 1:
             raise ValueError(f"num_classes and in_channels are at least 1; got {num_classes}, {in_channels}.")
         for name, text in (("group", group), ("stream", stream), ("inner", inner)):
-            if text is not None and not isinstance(text, str):  # a saved network's config is text and numbers
-                raise TypeError(
-                    f"ResNet: {name} is given as text, {getattr(text, 'name', str(text))!r} for instance; got {text!r}."
-                )
+            if text is not None:
+                _check_text(name, text)
         self.group = group_named(group)
         plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", stream=stream, inner=inner)
         self.in_type = plan.stem.in_type
@@ -102,6 +101,28 @@ class ResNet(SavedModel, nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         scores: Tensor = self.head(self.features(x))
         return scores
+
+
+def _check_text(name: str, value: object) -> None:
+    """A saved network's config is text and numbers."""
+    if isinstance(value, str):
+        return
+    if isinstance(value, FiniteGroup) and not _has_name(value):
+        raise TypeError(
+            f"ResNet: {name} is the name of a group, C1, C2, C3 …, D1, D2, D3 …, since a saved network's config is "
+            f"text; got the group {value.name}, which is none of them. Choose one of them, or build the network from "
+            "the layers of steerable.nn, which take any group that moves the pixel grid onto itself."
+        )
+    raise TypeError(
+        f"ResNet: {name} is given as text, {getattr(value, 'name', str(value))!r} for instance; got {value!r}."
+    )
+
+
+def _has_name(group: FiniteGroup) -> bool:
+    try:
+        return group_named(group.name) == group
+    except ValueError:
+        return False
 
 
 def resnet(depth: int = 14, copies: int = 14, num_classes: int = 10, **options: Any) -> ResNet:
