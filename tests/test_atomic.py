@@ -15,7 +15,15 @@ import torch
 from matplotlib.figure import Figure
 
 from steerable import models
-from steerable.atomic import DiskFull, is_leftover, remove_leftovers, write_bytes, write_json, write_text
+from steerable.atomic import (
+    DiskFull,
+    folder_in_place,
+    is_leftover,
+    remove_leftovers,
+    write_bytes,
+    write_json,
+    write_text,
+)
 from steerable.figures.style import save as save_figure
 from steerable.training.checkpoints import AtomicCheckpoints
 from steerable.training.config import RunConfig
@@ -173,6 +181,53 @@ def test_a_folder_in_the_way_is_named(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
+@writers
+def test_a_file_in_the_way_of_the_folder_is_named(name: str, write: Callable[[Path], object], tmp_path: Path) -> None:
+    if name == "model":
+        pytest.skip("huggingface_hub makes that folder")
+    file = tmp_path / "deep" / "file"
+    file.parent.mkdir()
+    file.write_text("x")
+    with pytest.raises(FileExistsError, match="cannot be written") as stop:
+        write(file / name)
+    why = f"`{file}` is a file, expected a folder. Choose another place."
+    assert str(stop.value) == f"`{file / name}` cannot be written: {why}"
+    assert stop.value.errno == errno.EEXIST
+    with pytest.raises(NotADirectoryError, match=r"/deeper/a` cannot be written: `.*/deep/file` is a file, expected a"):
+        write_text(file / "deeper" / "a", "x")
+
+
+def test_a_folder_that_takes_no_files_is_named_and_not_the_name_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path, *_: Any, **__: Any) -> Any:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", refused)
+        with pytest.raises(PermissionError, match=r"a` cannot be written to the folder `.*`: permission den") as stop:
+            write_text(tmp_path / "a", "x")
+    assert ".part" not in str(stop.value)
+    assert stop.value.errno == errno.EACCES
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", refused)
+        with pytest.raises(
+            PermissionError, match=r"deep/a` cannot be written: its folder `.*deep` cannot be made: perm"
+        ):
+            write_text(tmp_path / "deep" / "a", "x")
+        with pytest.raises(PermissionError, match="cannot be written"), folder_in_place(tmp_path / "b"):
+            pass
+    assert files(tmp_path) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc here")
+def test_a_folder_of_the_system_is_named() -> None:
+    for name in ("x.onnx", "steerable/x.onnx"):
+        with pytest.raises(OSError, match=rf"`/proc/{name}` cannot be written.*the system makes nothing there") as stop:
+            write_text(Path("/proc") / name, "x")
+        assert ".part" not in str(stop.value)
+
+
 def test_what_killed_processes_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
     left = [".last.ckpt.0123456789abcdef.part", ".last.ckpt.4711.part", "model/.config.json.0123456789abcdef.part"]
     kept = ["config.json", ".hidden", "notes.part", ".notes.part", ".lock"]
@@ -245,6 +300,7 @@ def test_a_full_disk_is_named_with_the_file_and_nothing_is_left(
     # A folder is named by the file in it that did not fit, as long as it is there; else by its own name.
     assert f"`{tmp_path / 'deep'}" in str(stop.value)
     assert (name if name != "export" else "") in str(stop.value)
+    assert ".part" not in str(stop.value)
     assert "then give the same command again" in str(stop.value)
     assert stop.value.errno == errno.ENOSPC
     assert files(tmp_path / "deep") == []

@@ -47,8 +47,8 @@ def write_bytes(path: Path, content: bytes | memoryview, *, keep: Path | None = 
     if path.is_dir():
         raise IsADirectoryError(f"`{path}` is a folder, expected the name of a file. Choose another name.")
     aside = _aside(path)
-    with naming_full_disk(path, len(content)):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with _naming_target(path, aside), naming_full_disk(path, len(content)):
+        _make_parent(path)
         try:
             # It must not exist yet, so that no link is followed; the system applies the umask.
             with aside.open("xb") as file:
@@ -78,8 +78,8 @@ def write_json(path: Path, values: Any) -> None:
 def folder_in_place(folder: Path) -> Iterator[Path]:
     """An empty folder beside ``folder`` to write to; it becomes ``folder`` at the end, or is removed on a failure."""
     aside = _aside(folder)
-    with naming_full_disk(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+    with _naming_target(folder, aside), naming_full_disk(folder):
+        _make_parent(folder)
         aside.mkdir()
         try:
             yield aside
@@ -124,6 +124,53 @@ def remove_leftovers(folder: Path) -> None:
 
 def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.part")
+
+
+def _make_parent(target: Path) -> None:
+    folder = target.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        blocking = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), None)
+        why = f"its folder `{folder}` cannot be made: {_reason(error)}"
+        if blocking is not None:
+            why = f"`{blocking}` is a file, expected a folder"
+        raise _like(error, f"`{target}` cannot be written: {why}. Choose another place.") from error
+
+
+@contextmanager
+def _naming_target(target: Path, aside: Path) -> Iterator[None]:
+    """Put what the user asked for in place of the name on the way, in errors about that."""
+    try:
+        yield
+    except DiskFull as error:
+        if str(aside) not in str(error):
+            raise
+        raise _like(error, str(error).replace(str(aside), str(target))) from error
+    except OSError as error:
+        if error.errno in FULL or error.filename is None or os.fspath(error.filename) != str(aside):
+            raise
+        raise _like(
+            error,
+            f"`{target}` cannot be written to the folder `{target.parent}`: {_reason(error)}. Choose another name, or "
+            "a folder in which you may make files.",
+        ) from error
+
+
+def _like(error: OSError, message: str) -> OSError:
+    """An error of the same class and number in other words."""
+    found = type(error)(message)
+    found.errno = error.errno
+    return found
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.ENOENT:  # what /proc says, for instance
+        return "the system makes nothing there"
+    text = error.strerror or type(error).__name__
+    return text[:1].lower() + text[1:]
 
 
 def _named_already(error: BaseException | None) -> DiskFull | None:
