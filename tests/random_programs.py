@@ -8,6 +8,7 @@ from being wrong.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +16,28 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as hs
 from torch import Tensor, nn
 
 import steerable as st
 from steerable import nn as snn
+
+# How many programs are tried, and which.
+EXAMPLES = int(os.environ.get("STEERABLE_PROGRAMS", "250"))
+SEED = int(os.environ.get("STEERABLE_SEED", "0"))
+
+
+def search(examples: int) -> settings:
+    """How programs are looked for: without a clock and without a memory of earlier runs."""
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+
 
 D4 = st.dihedral(4)
 GROUPS = {

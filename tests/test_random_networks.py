@@ -5,7 +5,6 @@ The long run: ``STEERABLE_PROGRAMS=2000 STEERABLE_SEED=1 pytest tests/test_rando
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -13,15 +12,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given, seed
 from hypothesis import strategies as hs
-from random_programs import GROUPS
+from random_programs import EXAMPLES, GROUPS, SEED, search
 from torch import Tensor, nn
 
 import steerable as st
 
-EXAMPLES = int(os.environ.get("STEERABLE_PROGRAMS", "250")) // 5
-SEED = int(os.environ.get("STEERABLE_SEED", "0"))
+NETWORKS = EXAMPLES // 5
 CHANNELS = 4
 
 counts: Counter[str] = Counter()
@@ -132,13 +130,7 @@ def networks(draw: Any) -> tuple[Network, str, str, str]:
 
 
 @seed(SEED)
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    database=None,
-    phases=[Phase.generate, Phase.shrink],
-    suppress_health_check=list(HealthCheck),
-)
+@search(NETWORKS)
 @given(networks())
 def test_what_convert_calls_exact_is_exact(case: tuple[Network, str, str, str]) -> None:
     network, group, mix, downsampling = case
@@ -163,5 +155,5 @@ def test_what_convert_calls_exact_is_exact(case: tuple[Network, str, str, str]) 
 
 def test_networks_of_both_kinds_were_met() -> None:
     print(dict(counts))  # noqa: T201
-    assert counts["exact"] >= EXAMPLES / 10
-    assert counts["refused"] >= EXAMPLES / 10
+    assert counts["exact"] >= NETWORKS / 10
+    assert counts["refused"] >= NETWORKS / 10

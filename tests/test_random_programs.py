@@ -6,19 +6,15 @@ The long run, which prints how many programs were accepted:
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections import Counter
 
 import torch
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from random_programs import Program, programs
+from hypothesis import given, seed
+from random_programs import EXAMPLES, SEED, Program, programs, search
 from torch import Tensor
 
 import steerable as st
-
-EXAMPLES = int(os.environ.get("STEERABLE_PROGRAMS", "250"))
-SEED = int(os.environ.get("STEERABLE_SEED", "0"))
 
 counts: Counter[str] = Counter()
 
@@ -50,13 +46,7 @@ def moved_field(x: Tensor, g: str, field_type: st.FieldType) -> Tensor:
 
 
 @seed(SEED)
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    database=None,
-    phases=[Phase.generate, Phase.shrink],
-    suppress_health_check=list(HealthCheck),
-)
+@search(EXAMPLES)
 @given(programs())
 def test_what_typecheck_accepts_is_equivariant(case: tuple[Program, st.FieldType, tuple[int, int, int]]) -> None:
     program, in_type, shape = case
