@@ -110,22 +110,22 @@ def networks(draw: Any) -> tuple[Network, str, str, str]:
     value = torch.randn(2, CHANNELS, 16, 16)
     for _ in range(draw(hs.integers(1, 4))):
         text = draw(hs.sampled_from(FUNCTIONS))
-        if draw(hs.booleans()):
-            layer = _layer(draw, value.shape[1] if value.ndim == 4 else CHANNELS)
-            part: Part = (str(layer), layer)
-        else:
-            part = (text, eval(f"lambda x, y=None: {text}", {"F": F, "torch": torch}))
-        earlier_value = draw(hs.integers(0, 3))
-        trial = Network([*parts, part], [*earlier, earlier_value])
+        earlier_value, as_a_layer = draw(hs.integers(0, 3)), draw(hs.booleans())
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                value = trial(torch.randn(2, CHANNELS, 16, 16)).detach()
+                if as_a_layer:
+                    layer = _layer(draw, value.shape[1])
+                    part: Part = (str(layer), layer)
+                else:
+                    part = (text, eval(f"lambda x, y=None: {text}", {"F": F, "torch": torch}))
+                trial = Network([*parts, part], [*earlier, earlier_value])
+                found = trial(torch.randn(2, CHANNELS, 16, 16)).detach()
         except (RuntimeError, ValueError, TypeError, IndexError):
             continue  # not a network
-        if value.ndim != 4:
+        if found.ndim != 4:
             continue
-        parts, earlier = [*parts, part], [*earlier, earlier_value]
+        parts, earlier, value = [*parts, part], [*earlier, earlier_value], found
     return Network(parts, earlier), name, mix, draw(hs.sampled_from(["pool", "stride"]))
 
 
