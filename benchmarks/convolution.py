@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from steerable import FieldType, __version__, dihedral, group_named
 from steerable import nn as snn
 from steerable.nn.fourier.carrier import Backend
-from steerable.plans import resnet_plan
+from steerable.types.network_plans import resnet_plan
 
 D4 = dihedral(4)
 ESCNN_HINT = "escnn is not installed here. `pip install escnn` in an environment of its own, and run this file there."

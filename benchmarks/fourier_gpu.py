@@ -22,7 +22,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from steerable import __version__
 from steerable import nn as snn
-from steerable.plans import resnet_plan
+from steerable.types.network_plans import resnet_plan
 
 STEPS = 10
 

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from steerable import __version__, models
 from steerable import nn as snn
-from steerable.training.recording import RecordedNetwork
+from steerable.training.cuda_graphs import RecordedNetwork
 
 CASE = ("depth", "copies", "batch", "size", "compile", "mode", "record", "backend")
 

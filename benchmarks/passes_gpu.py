@@ -23,7 +23,7 @@ from rich.table import Table
 from steerable import __version__
 from steerable.nn.fourier.by_passes import Operands, conv_by_passes, gradients_by_passes
 from steerable.nn.fourier.passes import Passes
-from steerable.plans import resnet_plan
+from steerable.types.network_plans import resnet_plan
 
 COLUMNS: dict[str, tuple[Passes, tuple[bool, bool] | None]] = {  # and which gradients are wanted
     "forward": (Passes(), None),

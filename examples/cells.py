@@ -17,7 +17,7 @@ from rich.console import Console
 from torch import Tensor
 
 import steerable as st
-from steerable.training.synthetic import cell_images
+from steerable.data.synthetic import cell_images
 
 G = st.dihedral(4)
 

@@ -18,9 +18,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from steerable.models import build_model, plain_width
+from steerable.reporting.report import write_report
 from steerable.training.config import RunConfig
 from steerable.training.recipes import load_recipe
-from steerable.training.report import write_report
 from steerable.training.run import train
 
 STEERABLE: dict[str, Any] = {"name": "resnet", "depth": 8, "copies": 2, "head": "invariant"}

@@ -15,7 +15,7 @@ from rich.table import Table
 
 import steerable as st
 from steerable.figures import patch_basis_figure, save
-from steerable.plans import resnet_plan
+from steerable.types.network_plans import resnet_plan
 
 # Depth, copies n of each capsule, what the paper's table 2 says, classes where its number includes the classifier.
 NETWORKS = (

@@ -17,7 +17,7 @@ from rich.console import Console
 from torch import Tensor
 
 import steerable as st
-from steerable.training.synthetic import particle_flow
+from steerable.data.synthetic import particle_flow
 
 G = st.dihedral(4)
 

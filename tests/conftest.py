@@ -6,6 +6,9 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+import torch
+
+torch.set_num_threads(1)  # tensors are tiny, and pytest-xdist runs a process per core
 
 
 @pytest.fixture(scope="session", autouse=True)

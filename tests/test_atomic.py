@@ -24,15 +24,15 @@ from steerable.atomic import (
     write_json,
     write_text,
 )
+from steerable.data.preprocessing import Normalisation
 from steerable.figures.style import save as save_figure
+from steerable.reporting.report import write_report
 from steerable.training.checkpoints import AtomicCheckpoints
 from steerable.training.config import RunConfig
 from steerable.training.export import export_onnx, export_safetensors
-from steerable.training.preprocessing import Normalisation
 from steerable.training.recipes import load_recipe
-from steerable.training.report import write_report
 from steerable.training.run import train
-from steerable.training.trained import TrainedModel
+from steerable.training.trained_model import TrainedModel
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
 MODEL = {"name": "plain_resnet", "depth": 8, "width": 2}

@@ -16,22 +16,25 @@ SOURCE = Path(steerable.__file__).parent
 
 # The layers, base first; modules of one layer may import each other. A new module is added here, at its place.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "atomic", "locks", "metrics"),
-    ("groups",),
-    ("generation",),
-    ("families",),
-    ("homomorphisms",),
-    ("representations",),
-    ("characters",),
-    ("intertwiners",),
-    ("recognition",),
-    ("irreps",),
+    ("errors", "atomic", "locks"),
+    ("algebra.metrics",),
+    ("algebra.groups",),
+    ("algebra.generation",),
+    ("algebra.families",),
+    ("algebra.homomorphisms",),
+    ("algebra.representations",),
+    ("algebra.characters",),
+    ("algebra.intertwiners",),
+    ("algebra.recognition",),
+    ("algebra.irreps",),
+    ("algebra.capsules",),
+    ("algebra",),
     ("filters",),
-    ("capsules",),
-    ("field_text",),
-    ("fields",),
-    ("restriction",),
-    ("plans",),
+    ("types.field_text",),
+    ("types.field_types",),
+    ("types.restriction",),
+    ("types.network_plans",),
+    ("types",),
     ("",),  # steerable/__init__.py: the mathematics under one roof
     ("transforms",),
     ("nn",),
@@ -40,17 +43,28 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("conversion",),
     ("models",),
     ("figures",),
+    ("data",),
     ("training",),
+    ("reporting",),
     ("cli", "explorer"),
 )
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
 FIRST_WITH_TORCH = RANK["transforms"]
+
+
+def place(module: str) -> str | None:
+    """The entry of LAYERS that a module belongs to: its own, or that of the package it lies in."""
+    parts = module.split(".") if module else [""]
+    found = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+    return next((name for name in found if name in RANK), None)
+
+
 # A group offers its irreps and capsules, a representation its type: accessors that import when they are asked.
 UPWARD_ACCESSORS = {
-    ("groups", "irreps"),
-    ("groups", "representations"),
-    ("groups", "capsules"),
-    ("representations", "characters"),
+    ("algebra.groups", "algebra.irreps"),
+    ("algebra.groups", "algebra.representations"),
+    ("algebra.groups", "algebra.capsules"),
+    ("algebra.representations", "algebra.characters"),
 }
 
 
@@ -85,8 +99,8 @@ def _exists(name: str) -> bool:
 
 def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
     """What a module of the package may not import; ``module`` is dotted, without ``steerable``, "" for its root."""
-    top = module.split(".")[0]
-    if top not in RANK:
+    top = place(module)
+    if top is None:
         return [f"{module} is in no layer; add it to LAYERS"]
     found = []
     for name, lazy in imports(module, source, is_package=is_package):
@@ -94,9 +108,9 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
             found.append(f"{module} imports {name}")
         if name.split(".")[0] != "steerable":
             continue
-        target = [*name.split("."), ""][1]
-        if target not in RANK:
-            found.append(f"{module} imports {target}, which is in no layer")
+        target = place(name.removeprefix("steerable").removeprefix("."))
+        if target is None:
+            found.append(f"{module} imports {name.split('.')[1]}, which is in no layer")
         elif RANK[target] > RANK[top] and not (lazy and ((top, target) in UPWARD_ACCESSORS or top == "")):
             found.append(f"{module} imports {target} upwards")
     return found
@@ -117,32 +131,48 @@ def test_imports_go_downwards(module: str, path: Path) -> None:
 
 def test_every_accessor_in_the_list_is_there() -> None:
     used = {
-        (module, name.split(".")[1])
+        (module, name.removeprefix("steerable."))
         for module, path in _modules()
-        if module and RANK[module.split(".")[0]] < FIRST_WITH_TORCH
+        if module and RANK[place(module) or ""] < FIRST_WITH_TORCH
         for name, lazy in imports(module, path.read_text("utf-8"), is_package=False)
-        if lazy and name.startswith("steerable.") and RANK[name.split(".")[1]] > RANK[module]
+        if lazy and name.startswith("steerable.") and RANK[place(name[10:]) or ""] > RANK[place(module) or ""]
     }
     assert used == UPWARD_ACCESSORS
 
 
 def test_every_module_of_the_mathematics_exists() -> None:
-    assert [m for m, rank in RANK.items() if m and rank < FIRST_WITH_TORCH and not _exists(m)] == []
+    assert [m for m, rank in RANK.items() if m and rank < FIRST_WITH_TORCH and not _exists(m.replace(".", "/"))] == []
 
 
 @pytest.mark.parametrize(
     ("module", "source", "complaint"),
     [
-        ("groups", "from steerable.fields import FieldType", "groups imports fields upwards"),
-        ("groups", "import steerable.fields", "groups imports fields upwards"),
-        ("groups", "from . import fields", "groups imports fields upwards"),
-        ("groups", "from .fields import FieldType", "groups imports fields upwards"),
-        ("groups", "from steerable import cyclic", "groups imports  upwards"),
-        ("groups", "def f():\n    from steerable.fields import FieldType", "groups imports fields upwards"),
-        ("groups", "from steerable.irreps import Irrep", "groups imports irreps upwards"),
-        ("groups", "class A:\n    from steerable.irreps import Irrep", "groups imports irreps upwards"),
-        ("groups", "if True:\n    import torch.nn", "groups imports torch.nn"),
-        ("plans", "def f():\n    from torch import nn", "plans imports torch"),
+        (
+            "algebra.groups",
+            "from steerable.types.field_types import FieldType",
+            "algebra.groups imports types.field_types upwards",
+        ),
+        ("algebra.groups", "import steerable.types.field_types", "algebra.groups imports types.field_types upwards"),
+        ("algebra.groups", "from . import irreps", "algebra.groups imports algebra upwards"),
+        ("algebra.groups", "from .irreps import Irrep", "algebra.groups imports algebra.irreps upwards"),
+        ("algebra.groups", "from steerable import cyclic", "algebra.groups imports  upwards"),
+        (
+            "algebra.groups",
+            "def f():\n    from steerable.types.field_types import FieldType",
+            "algebra.groups imports types.field_types upwards",
+        ),
+        (
+            "algebra.groups",
+            "from steerable.algebra.irreps import Irrep",
+            "algebra.groups imports algebra.irreps upwards",
+        ),
+        (
+            "algebra.groups",
+            "class A:\n    from steerable.algebra.irreps import Irrep",
+            "algebra.groups imports algebra.irreps upwards",
+        ),
+        ("algebra.groups", "if True:\n    import torch.nn", "algebra.groups imports torch.nn"),
+        ("types.network_plans", "def f():\n    from torch import nn", "types.network_plans imports torch"),
         ("", "import torch", " imports torch"),
         ("", "from steerable import nn", " imports nn upwards"),
         ("nn.conv", "from ..models import resnet", "nn.conv imports models upwards"),
@@ -158,9 +188,9 @@ def test_this_test_can_fail(module: str, source: str, complaint: str) -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("fields", "from steerable.groups import FiniteGroup"),
-        ("groups", "def f():\n    from steerable.irreps import Irrep"),
-        ("groups", "if TYPE_CHECKING:\n    from steerable.fields import FieldType"),
+        ("types.field_types", "from steerable.algebra.groups import FiniteGroup"),
+        ("algebra.groups", "def f():\n    from steerable.algebra.irreps import Irrep"),
+        ("algebra.groups", "if TYPE_CHECKING:\n    from steerable.types.field_types import FieldType"),
         ("", "def __getattr__(name):\n    from steerable import nn"),
         ("nn.conv", "import torch\nimport steerable as st\nfrom steerable.nn.base import Layer\nfrom . import base"),
     ],

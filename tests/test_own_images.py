@@ -15,7 +15,7 @@ import pytest
 from command_line import steerable
 from PIL import Image
 
-from steerable.training import read_images
+from steerable.data import read_images
 
 BUDGET = ("--epochs", "12", "--params", "10000", "--accelerator", "cpu", "--no-progress")
 EXAMPLES = Path(__file__).parent.parent / "examples"

@@ -6,18 +6,18 @@ Groups, representations, intertwiners and field types are numpy; what needs torc
 import importlib
 from typing import TYPE_CHECKING
 
-from steerable.capsules import Capsule
-from steerable.characters import CharacterTable, character_table, intertwining_number
-from steerable.families import cyclic, dihedral, group_named, octahedral, trivial
-from steerable.fields import FieldType, parameter_cost, parameter_utilization
-from steerable.filters import kernel_basis, pixel_patch
-from steerable.generation import group_from_matrices, group_from_permutations
-from steerable.groups import FiniteGroup
-from steerable.homomorphisms import Homomorphism, homomorphisms, inclusion
-from steerable.intertwiners import intertwiner_basis
-from steerable.irreps import Irrep, decompose
-from steerable.representations import Representation, direct_sum, induce
-from steerable.restriction import restriction
+from steerable.algebra.capsules import Capsule
+from steerable.algebra.characters import CharacterTable, character_table, intertwining_number
+from steerable.algebra.families import cyclic, dihedral, group_named, octahedral, trivial
+from steerable.algebra.generation import group_from_matrices, group_from_permutations
+from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.homomorphisms import Homomorphism, homomorphisms, inclusion
+from steerable.algebra.intertwiners import intertwiner_basis
+from steerable.algebra.irreps import Irrep, decompose
+from steerable.algebra.representations import Representation, direct_sum, induce
+from steerable.filters.pixel_patches import kernel_basis, pixel_patch
+from steerable.types.field_types import FieldType, parameter_cost, parameter_utilization
+from steerable.types.restriction import restriction
 
 if TYPE_CHECKING:
     from steerable import models, nn, testing

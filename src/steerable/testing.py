@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from steerable.fields import FieldType
-from steerable.homomorphisms import inclusion
+from steerable.algebra.homomorphisms import inclusion
 from steerable.nn.sampling import EquivarianceWarning
 from steerable.transforms import transform
+from steerable.types.field_types import FieldType
 
 __all__ = ["assert_equivariant", "equivariance_error", "equivariance_errors"]
 

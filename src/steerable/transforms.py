@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from steerable.errors import expect
-from steerable.fields import FieldType
+from steerable.types.field_types import FieldType
 
 __all__ = ["transform"]
 

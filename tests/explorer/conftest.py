@@ -10,11 +10,11 @@ import pytest
 import torch
 from explorer_client import Server, running_explorer
 
+from steerable.data.preprocessing import Normalisation
 from steerable.models import build_model
+from steerable.reporting.report import write_report
 from steerable.training.config import RunConfig
 from steerable.training.poses import PoseReport
-from steerable.training.preprocessing import Normalisation
-from steerable.training.report import write_report
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ import torch
 from steerable.explorer.learned import learned_filters
 from steerable.explorer.model_tab import model_page, pose_predictions, run_folders, run_path
 from steerable.explorer.uploads import Uploads
-from steerable.training.trained import TrainedModel
+from steerable.training.trained_model import TrainedModel
 
 NO_UPLOADS = Uploads(Path("no-uploads"))
 

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import steerable as st
+from steerable.algebra.families import group_named
 from steerable.explorer.cost_tab import cost_page, pair_cost
 from steerable.explorer.filters_tab import capsule_names, filter_count, filters_page, poses_page
 from steerable.explorer.group_tab import GROUPS, PLANAR_GROUPS, group_page
@@ -18,7 +19,6 @@ from steerable.explorer.pictures import PICTURES, bundled_picture, uploaded_pict
 from steerable.explorer.steer_tab import steer_page
 from steerable.explorer.steering_run import IMAGE_SIZE, Comparison, compare
 from steerable.explorer.uploads import Uploads
-from steerable.families import group_named
 
 NO_UPLOADS = Uploads(Path("no-uploads"))
 

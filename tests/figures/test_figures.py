@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import steerable as st
 from steerable import figures
-from steerable.families import group_named
+from steerable.algebra.families import group_named
 from steerable.figures.filters import moved_filter
 from steerable.figures.steering import Steering, paper_capsule, random_bank
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 import steerable as st
 from steerable import FieldType, FiniteGroup
 from steerable import nn as snn
-from steerable.homomorphisms import inclusion
+from steerable.algebra.homomorphisms import inclusion
 from steerable.nn import EquivariantModule
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.testing import assert_equivariant

@@ -1,7 +1,7 @@
 """Do the tests notice a fault? Puts small faults into the library, one at a time, and runs the tests that should fail.
 
     python tests/tools/mutate.py --sample 150 --seed 0 --jobs 2 --json out/mutations.json
-    python tests/tools/mutate.py src/steerable/filters.py --list     # what can be changed, without running anything
+    python tests/tools/mutate.py src/steerable/filters --list     # what can be changed, without running anything
     python tests/tools/mutate.py --again out/mutations.json --json out/mutations.json     # the survivors, once more
 
 Without modules it takes ``checking``, ``filters`` and ``nn``, but not what only GPUs run. Faults are drawn from all
@@ -48,8 +48,8 @@ EVERY_LAYER = "commutes and float64 or to_plain"  # for what is no layer itself
 FEW_GROUPS = "not (C1 or C2 or D1)"  # D4 and C4 meet every kind of capsule
 # Tests that go with a file besides those that bear its name; the longest beginning of its path counts.
 NEAR: dict[str, tuple[str, ...]] = {
-    "checking/": ("tests/test_type_checking.py", "tests/test_random_programs.py"),
-    "filters": ("tests/test_fields.py", "tests/test_shared_actions.py", "tests/test_scales.py"),
+    "checking/": ("tests/checking/test_type_checking.py", "tests/checking/test_random_programs.py"),
+    "filters": ("tests/types/test_fields.py", "tests/algebra/test_shared_actions.py", "tests/algebra/test_scales.py"),
     "nn/bank_tables": ("tests/nn/test_conv.py",),
     "nn/channels": ("tests/nn/test_plumbing.py", "tests/nn/test_activations.py", "tests/nn/test_export.py"),
     "nn/module": ("tests/nn/test_conv_errors.py", "tests/nn/test_plumbing.py", "tests/nn/test_containers.py"),
@@ -77,7 +77,7 @@ NEAR: dict[str, tuple[str, ...]] = {
         "tests/nn/test_conv_errors.py",
         "tests/nn/test_pooling.py",
         "tests/nn/test_windows.py",
-        "tests/test_conversion_soundness.py",
+        "tests/conversion/test_conversion_soundness.py",
     ),
     "nn/statistics_norms": (
         "tests/nn/test_norms.py",
@@ -86,7 +86,7 @@ NEAR: dict[str, tuple[str, ...]] = {
         "tests/nn/test_norms_over_processes.py",
         "tests/nn/test_plain_norms.py",
     ),
-    "nn/type_errors": ("tests/nn/test_containers.py", "tests/test_type_checking.py"),
+    "nn/type_errors": ("tests/nn/test_containers.py", "tests/checking/test_type_checking.py"),
 }
 
 

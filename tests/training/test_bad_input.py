@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from steerable.training import load_dataset
-from steerable.training.datasets import check_source
+from steerable.data import load_dataset
+from steerable.data.datasets import check_source
 from steerable.training.defaults import configured
 from steerable.training.preparing import prepare_data
 

@@ -27,8 +27,8 @@ from steerable.training.checkpoints import (
     latest_checkpoint,
     read_checkpoint,
 )
+from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
-from steerable.training.module import Classifier
 from steerable.training.recipes import load_recipe
 from steerable.training.run import train
 

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 
 from steerable.models import build_model
 from steerable.training.config import RunConfig
+from steerable.training.cuda_graphs import RecordedNetwork
 from steerable.training.recipes import Recipe
-from steerable.training.recording import RecordedNetwork
 from steerable.training.run import train
 
 MODEL = {"name": "resnet", "depth": 8, "copies": 1}

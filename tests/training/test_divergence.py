@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from steerable.data import Normalisation
 from steerable.models import build_model
-from steerable.training import Normalisation
+from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.divergence import DivergenceError, StopWhenDiverged
-from steerable.training.module import Classifier
 from steerable.training.recipes import Recipe
 from steerable.training.run import train
 

@@ -12,14 +12,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from steerable.training.best import KeepBest
+from steerable.reporting.run_records import read_runs
+from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
+from steerable.training.early_stopping import KeepBest
 from steerable.training.fitting import fitted_to_minutes, with_sized_model
-from steerable.training.module import Classifier
 from steerable.training.preparing import make_classifier, prepare_data
 from steerable.training.recipes import load_recipe
 from steerable.training.run import train
-from steerable.training.run_records import read_runs
 from steerable.training.sizing import count_parameters, sized_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")

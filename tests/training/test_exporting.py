@@ -12,10 +12,10 @@ import onnxruntime
 import pytest
 import torch
 
+from steerable.data.preprocessing import Normalisation
 from steerable.models import ResNet, build_model
 from steerable.training.export import export_onnx, export_safetensors
-from steerable.training.preprocessing import Normalisation
-from steerable.training.trained import TrainedModel
+from steerable.training.trained_model import TrainedModel
 
 CLASSES = ("Äpfel", "苹果", "pear")
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from steerable.training import LabelledImages
+from steerable.data import LabelledImages
 from steerable.training.defaults import OWN_IMAGES, configured
 from steerable.training.mistakes import thumbnail, worst_mistakes
 

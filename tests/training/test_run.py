@@ -24,10 +24,10 @@ from steerable.training.config import RunConfig
 from steerable.training.defaults import configured
 from steerable.training.divergence import StopWhenDiverged
 from steerable.training.interruption import RunInterrupted
-from steerable.training.lock import locked
 from steerable.training.recipes import Recipe, load_recipe, recipe_names
 from steerable.training.run import fitted_to_minutes, prepare_data, train
-from steerable.training.trained import TrainedModel
+from steerable.training.run_lock import locked
+from steerable.training.trained_model import TrainedModel
 
 MODEL = {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"}
 

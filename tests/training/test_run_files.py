@@ -13,14 +13,14 @@ import command_line
 import pytest
 from safetensors.torch import load_file, save_file
 
+from steerable.reporting.report import write_report
 from steerable.training.config import RunConfig
 from steerable.training.export import export_onnx, export_safetensors
 from steerable.training.preparing import prepare_data
 from steerable.training.recipes import load_recipe
-from steerable.training.report import write_report
 from steerable.training.run import train
 from steerable.training.run_files import RESULTS, read_fields, read_object
-from steerable.training.trained import TrainedModel
+from steerable.training.trained_model import TrainedModel
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
 
@@ -180,7 +180,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     data = prepare_data(config())
     monkeypatch.setattr("steerable.training.run.prepare_data", lambda *_: data)
     for name in ("curve_figure", "grouped_bars", "confusion_figure"):
-        monkeypatch.setattr(f"steerable.training.report.{name}", lambda *_, **__: "")
+        monkeypatch.setattr(f"steerable.reporting.report.{name}", lambda *_, **__: "")
 
 
 READERS: dict[str, Callable[[Path], object]] = {

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from steerable.reporting.report import write_report
 from steerable.training import run
 from steerable.training.config import RunConfig
 from steerable.training.recipes import load_recipe
-from steerable.training.report import write_report
 from steerable.training.run import train
-from steerable.training.trained import TrainedModel
+from steerable.training.trained_model import TrainedModel
 from steerable.training.trainer import RunBatches
 
 EXPERIMENTS = Path(__file__).parent.parent.parent / "experiments"

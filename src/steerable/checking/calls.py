@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from steerable.fields import FieldType
+from steerable.types.field_types import FieldType
 
 __all__ = ["Call", "Operation", "Refusal", "Result", "Rule", "bound_call", "is_number", "tensors_in"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from steerable.capsules import Nonlinearity
+from steerable.algebra.capsules import Nonlinearity
 from steerable.checking.calls import Call, Refusal, Result, Rule
 from steerable.checking.value_rules import nonlinearity
-from steerable.fields import FieldType
 from steerable.nn.channels import merge_order
 from steerable.nn.type_errors import mismatch
+from steerable.types.field_types import FieldType
 
 __all__ = ["concatenate", "expand", "index", "reduce", "reshape", "softmax", "split"]
 

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steerable.fields import FieldType
-from steerable.homomorphisms import inclusion
+from steerable.algebra.homomorphisms import inclusion
 from steerable.transforms import transform
+from steerable.types.field_types import FieldType
 
 __all__ = ["element_that_fails", "is_invariant", "move_field", "redrawn_parameters", "replaced"]
 

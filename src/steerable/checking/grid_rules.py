@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from steerable.capsules import Nonlinearity
+from steerable.algebra.capsules import Nonlinearity
 from steerable.checking.calls import Call, Refusal, Result, Rule
 from steerable.checking.value_rules import nonlinearity
 from steerable.nn.sampling import axes_reversed, axes_swapped, pads_alike

@@ -5,7 +5,7 @@ from __future__ import annotations
 from steerable.checking.calls import Call, Refusal, Result
 from steerable.checking.grid_rules import check_windows, pixel_pair
 from steerable.checking.value_rules import is_trivial, nonlinearity
-from steerable.fields import FieldType
+from steerable.types.field_types import FieldType
 
 __all__ = ["convolve", "dropout", "layer_norm", "linear", "plain_norm"]
 

@@ -14,8 +14,8 @@ from steerable.checking.calls import Refusal, tensors_in
 from steerable.checking.commutation import element_that_fails, redrawn_parameters
 from steerable.checking.places import EquivarianceError, Run, current, place
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
-from steerable.fields import FieldType
 from steerable.nn.module import EquivariantModule
+from steerable.types.field_types import FieldType
 
 __all__ = ["followed_modules"]
 

@@ -14,8 +14,8 @@ from steerable.checking.commutation import element_that_fails, redrawn_parameter
 from steerable.checking.module_calls import followed_modules
 from steerable.checking.places import EquivarianceError, Run
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
-from steerable.fields import FieldType
 from steerable.nn.sampling import EquivarianceWarning
+from steerable.types.field_types import FieldType
 
 __all__ = ["typecheck"]
 

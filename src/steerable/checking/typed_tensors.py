@@ -13,8 +13,8 @@ from steerable.checking.calls import Refusal, Result, bound_call, tensors_in
 from steerable.checking.commutation import element_that_fails, is_invariant, replaced
 from steerable.checking.operations import known_operation, operation_name
 from steerable.checking.places import EquivarianceError, current_run, place
-from steerable.fields import FieldType
 from steerable.nn.type_errors import mismatch
+from steerable.types.field_types import FieldType
 
 __all__ = ["TypedTensor", "plain_tensors", "typed", "typed_result"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from steerable.capsules import Nonlinearity
+from steerable.algebra.capsules import Nonlinearity
 from steerable.checking.calls import Call, Refusal, Result, Rule, is_number
-from steerable.fields import FieldType
 from steerable.nn.activations import require
 from steerable.nn.type_errors import mismatch
+from steerable.types.field_types import FieldType
 
 __all__ = [
     "add", "cast", "clamp", "divide", "extremum", "hardtanh", "is_trivial", "keep", "multiply", "nonlinearity", "power",

@@ -1,6 +1,6 @@
 """All commands together: ``application`` has ``app``, the other modules add to it as they are imported."""
 
-from steerable.cli import drawings, reports, tables, trained, training
+from steerable.cli import drawings, reports, tables, trained_models, training
 from steerable.cli.application import app, run
 
 ORDER = ("train", "evaluate", "predict", "export", "report", "cost", "types", "explore", "figures")
@@ -8,4 +8,4 @@ ORDER = ("train", "evaluate", "predict", "export", "report", "cost", "types", "e
 
 app.registered_commands.sort(key=lambda command: ORDER.index(getattr(command.callback, "__name__", "")))
 
-__all__ = ["app", "drawings", "reports", "run", "tables", "trained", "training"]
+__all__ = ["app", "drawings", "reports", "run", "tables", "trained_models", "training"]

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from steerable.algebra.families import group_named
 from steerable.cli.application import app, console
 from steerable.cli.extras import require
-from steerable.families import group_named
 
 __all__ = ["explore", "figures"]
 

@@ -18,8 +18,8 @@ def report(
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
 ) -> None:
     """One HTML page with curves, accuracy and drift under every pose, confusion matrices and costs."""
-    from steerable.training.report import write_page
-    from steerable.training.run_records import read_runs
+    from steerable.reporting.report import write_page
+    from steerable.reporting.run_records import read_runs
 
     records = read_runs(runs)
     page = write_page(records, out)

@@ -9,11 +9,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from steerable.algebra.families import group_named
+from steerable.algebra.groups import FiniteGroup
 from steerable.cli.application import Json, app, console
-from steerable.families import group_named
-from steerable.fields import FieldType, parameter_cost
-from steerable.filters import pixel_patch
-from steerable.groups import FiniteGroup
+from steerable.filters.pixel_patches import pixel_patch
+from steerable.types.field_types import FieldType, parameter_cost
 
 __all__ = ["cost", "types"]
 
@@ -110,7 +110,7 @@ def _pair_cost(in_text: str, out_text: str, group: str, kernel_size: int, size: 
 
 
 def _model_costs(depth: int, copies: int, group: str, size: int, **mixes: Any) -> list[dict[str, Any]]:
-    from steerable.plans import resnet_plan
+    from steerable.types.network_plans import resnet_plan
 
     found = group_named(group)
     if _axes(found) != 2:

@@ -12,7 +12,7 @@ import typer
 
 from steerable.cli.application import DataDir, Json, ReadingBar, app
 from steerable.cli.extras import require
-from steerable.cli.trained import print_results
+from steerable.cli.trained_models import print_results
 
 if TYPE_CHECKING:
     from steerable.training.config import RunConfig
@@ -140,8 +140,8 @@ def train(
     folder = _default_folder(config) if out is None else out
     from lightning.pytorch.utilities import rank_zero_only
 
+    from steerable.reporting.report import write_report
     from steerable.training.interruption import RunInterrupted
-    from steerable.training.report import write_report
     from steerable.training.run import train as run
 
     for name in ("lightning.pytorch", "lightning.fabric"):  # they greet at length; importing them resets the level
@@ -167,8 +167,8 @@ def train(
 
 def _default_folder(config: RunConfig) -> Path:
     """runs/NAME, or runs/NAME-2 and so on where others are taken by runs with other settings."""
-    from steerable.training.datasets import DATASETS
-    from steerable.training.files import source_name
+    from steerable.data.datasets import DATASETS
+    from steerable.data.files import source_name
     from steerable.training.run import check_run_folder
 
     name = config.dataset if config.dataset in DATASETS else source_name(Path(config.dataset))

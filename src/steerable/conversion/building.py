@@ -16,10 +16,10 @@ from steerable.conversion.refusals import NoCounterpart, function_name, refusal
 from steerable.conversion.report import ReportRow
 from steerable.conversion.widths import Widths
 from steerable.conversion.windows import Downsampling
-from steerable.fields import FieldType
 from steerable.nn.activations import require
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.init import he_
+from steerable.types.field_types import FieldType
 
 __all__ = ["build", "count_parameters"]
 

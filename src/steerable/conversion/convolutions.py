@@ -12,8 +12,8 @@ from steerable import nn as snn
 from steerable.conversion.fitted_pools import FittedAvgPool2d
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.windows import Downsampling, fitting_sizes, misfits, one_number
-from steerable.fields import FieldType
 from steerable.nn.sampling import pair
+from steerable.types.field_types import FieldType
 
 __all__ = ["convolution", "transposed_convolution"]
 

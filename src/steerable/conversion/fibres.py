@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from steerable.fields import FieldType
+from steerable.types.field_types import FieldType
 
 __all__ = ["Fibre", "stack", "unify"]
 

@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from steerable import nn as snn
-from steerable.fields import FieldType
 from steerable.nn.sampling import axes_reversed
+from steerable.types.field_types import FieldType
 
 __all__ = ["FittedAvgPool2d", "FittedMaxPool2d"]
 

@@ -13,10 +13,10 @@ from torch import nn
 from steerable import nn as snn
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.windows import Downsampling, window_pool
-from steerable.fields import FieldType
 from steerable.nn.activations import require
 from steerable.nn.norms import CapsuleNorm
 from steerable.nn.sampling import pads_alike
+from steerable.types.field_types import FieldType
 
 __all__ = ["ACTIVATIONS", "KEEPING", "Replacement", "Setting", "keeping"]
 

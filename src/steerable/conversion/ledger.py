@@ -15,7 +15,7 @@ from steerable.conversion.fibres import Fibre, unify
 from steerable.conversion.keeping import Replacement
 from steerable.conversion.refusals import NoCounterpart, path_below_root
 from steerable.conversion.windows import Downsampling
-from steerable.fields import FieldType
+from steerable.types.field_types import FieldType
 
 __all__ = ["BATCH", "TRIALS", "Builder", "Form", "Ledger", "Signal", "Step", "Weight"]
 

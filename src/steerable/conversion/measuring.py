@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from steerable.fields import FieldType
 from steerable.nn.norms import CapsuleNorm
 from steerable.transforms import transform
+from steerable.types.field_types import FieldType
 
 __all__ = ["first_breach"]
 

@@ -11,10 +11,10 @@ from torch import Tensor, fx, nn
 
 from steerable import nn as snn
 from steerable.conversion.report import ConversionReport
-from steerable.fields import FieldType
 from steerable.nn.activations import require
 from steerable.nn.channels import capsule_of_channel, is_traced, scale_channels, take
 from steerable.nn.sampling import axes_reversed
+from steerable.types.field_types import FieldType
 
 __all__ = ["CapsuleScale", "Converted", "FibreToMap", "PadTo", "TrainingFactor"]
 

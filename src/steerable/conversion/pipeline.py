@@ -8,6 +8,8 @@ from typing import Literal, get_args
 import torch
 from torch import fx, nn
 
+from steerable.algebra.families import group_named
+from steerable.algebra.groups import FiniteGroup
 from steerable.checking import EquivarianceError, typecheck
 from steerable.conversion.building import build, count_parameters
 from steerable.conversion.measuring import first_breach
@@ -18,10 +20,8 @@ from steerable.conversion.report import ConversionReport
 from steerable.conversion.widths import Mix, Widths, matching_width
 from steerable.conversion.windows import Downsampling
 from steerable.errors import expect
-from steerable.families import group_named
-from steerable.fields import FieldType
-from steerable.groups import FiniteGroup
 from steerable.nn.sampling import EquivarianceWarning, axes_swapped
+from steerable.types.field_types import FieldType
 
 __all__ = ["Head", "Match", "convert"]
 

@@ -15,7 +15,7 @@ from steerable.conversion.ledger import Ledger, Signal, Step, Weight
 from steerable.conversion.operations import read_call
 from steerable.conversion.refusals import NoCounterpart, path_below_root, place_of_call, place_of_module, refusal
 from steerable.conversion.tracing import traced_network
-from steerable.fields import FieldType
+from steerable.types.field_types import FieldType
 
 __all__ = ["Plan", "read_network"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from steerable.algebra.groups import FiniteGroup
 from steerable.conversion.fibres import Fibre
 from steerable.errors import expect
-from steerable.fields import FieldType
-from steerable.groups import FiniteGroup
+from steerable.types.field_types import FieldType
 
 __all__ = ["Mix", "Widths", "matching_width"]
 

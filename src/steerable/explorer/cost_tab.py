@@ -7,9 +7,9 @@ from typing import Any
 
 from steerable.explorer.group_tab import GROUPS, admitted, checked_group
 from steerable.explorer.messages import MISTAKES, error_box, note, whole
-from steerable.fields import FieldType, parameter_cost
-from steerable.filters import pixel_patch
-from steerable.training.markup import Html, count, join, table, tag
+from steerable.filters.pixel_patches import pixel_patch
+from steerable.reporting.markup import Html, count, join, table, tag
+from steerable.types.field_types import FieldType, parameter_cost
 
 __all__ = ["Cost", "add_cost_tab", "cost_page", "pair_cost"]
 

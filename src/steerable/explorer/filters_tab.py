@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from steerable.capsules import Capsule
+from steerable.algebra.capsules import Capsule
+from steerable.algebra.intertwiners import SparseBasis
 from steerable.explorer.group_tab import PLANAR_GROUPS, checked_group
 from steerable.explorer.inline import figure_image, head_cell
 from steerable.explorer.messages import MISTAKES, error_box, note, or_message, whole
 from steerable.figures.filters import filter_poses_figure, kernel_basis_figure, patch_basis_figure
-from steerable.filters import pixel_patch, sparse_kernel_basis
-from steerable.intertwiners import SparseBasis
-from steerable.training.markup import Html, join, table, tag
+from steerable.filters.pixel_patches import pixel_patch, sparse_kernel_basis
+from steerable.reporting.markup import Html, join, table, tag
 
 __all__ = ["LARGEST_KERNEL", "add_filters_tab", "capsule_names", "filter_count", "filters_page", "poses_page"]
 

@@ -7,17 +7,17 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from steerable.capsules import Capsule, quotient_name
-from steerable.characters import character_table
+from steerable.algebra.capsules import Capsule, quotient_name
+from steerable.algebra.characters import character_table
+from steerable.algebra.families import group_named
+from steerable.algebra.groups import FiniteGroup
 from steerable.errors import did_you_mean
 from steerable.explorer.inline import figure_image, head_cell, picture_image, tinted
 from steerable.explorer.messages import note, or_message
-from steerable.families import group_named
 from steerable.figures.pictures import sailing_boat
 from steerable.figures.tables import irreps_figure
-from steerable.filters import pixel_patch
-from steerable.groups import FiniteGroup
-from steerable.training.markup import Html, join, table, tag
+from steerable.filters.pixel_patches import pixel_patch
+from steerable.reporting.markup import Html, join, table, tag
 
 __all__ = ["GROUPS", "PLANAR_GROUPS", "add_group_tab", "admitted", "checked_group", "group_page"]
 

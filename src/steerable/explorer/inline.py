@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from steerable.figures.style import ACCENT, house_style, signed
-from steerable.training.markup import Html, tag
+from steerable.reporting.markup import Html, tag
 
 __all__ = ["figure_image", "head_cell", "picture_image", "signed_image", "tinted"]
 

@@ -12,7 +12,7 @@ from steerable.explorer.inline import signed_image
 from steerable.explorer.messages import note
 from steerable.figures.style import mosaic
 from steerable.nn.filter_bank import FilterBankModule
-from steerable.training.markup import Html, tag
+from steerable.reporting.markup import Html, tag
 
 __all__ = ["learned_filters"]
 

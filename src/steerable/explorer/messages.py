@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import ParamSpec
 
-from steerable.training.markup import Html, tag
+from steerable.reporting.markup import Html, tag
 
 __all__ = ["MISTAKES", "error_box", "note", "or_message", "whole"]
 

@@ -17,16 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from steerable.algebra.families import dihedral
 from steerable.explorer.inline import picture_image
 from steerable.explorer.learned import learned_filters
 from steerable.explorer.messages import note, or_message
 from steerable.explorer.pictures import PICTURES, chosen_picture
 from steerable.explorer.uploads import Uploads
-from steerable.families import dihedral
-from steerable.fields import FieldType
-from steerable.training.markup import Html, percent, small, table, tag
-from steerable.training.trained import TrainedModel
+from steerable.reporting.markup import Html, percent, small, table, tag
+from steerable.training.trained_model import TrainedModel
 from steerable.transforms import transform
+from steerable.types.field_types import FieldType
 
 __all__ = ["add_model_tab", "model_page", "pose_predictions", "run_folders", "run_path"]
 

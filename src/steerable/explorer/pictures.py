@@ -50,7 +50,7 @@ def chosen_picture(name: str, upload: object, uploads: Uploads, size: int) -> Fl
 
 def uploaded_picture(path: Path, size: int) -> FloatArray:
     """The middle square of an image file as (size, size, 3), from 0 to 1; the file is read and nothing else."""
-    from steerable.training.images import image_sizes, read_squares, with_channels
+    from steerable.data.images import image_sizes, read_squares, with_channels
 
     if (length := path.stat().st_size) > LARGEST_UPLOAD:
         raise ValueError(too_large(length))
@@ -75,7 +75,7 @@ def _colours(grey: FloatArray) -> FloatArray:
 @lru_cache(maxsize=8)
 def _digits(size: int) -> FloatArray:
     """(10, size, size): the first test image of each digit, ink from 0 to 1."""
-    from steerable.training.digits import load_digits
+    from steerable.data.digits import load_digits
 
     test = load_digits(size).test
     first = [int((test.labels == digit).nonzero()[0, 0]) for digit in range(10)]

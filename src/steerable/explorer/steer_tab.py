@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from steerable.capsules import Capsule
+from steerable.algebra.capsules import Capsule
 from steerable.explorer.filters_tab import capsule_names
 from steerable.explorer.group_tab import PLANAR_GROUPS, checked_group
 from steerable.explorer.inline import head_cell, picture_image, signed_image, tinted
@@ -15,7 +15,7 @@ from steerable.explorer.messages import note, or_message, whole
 from steerable.explorer.pictures import PICTURES, chosen_picture
 from steerable.explorer.steering_run import IMAGE_SIZE, Answer, compare
 from steerable.explorer.uploads import Uploads
-from steerable.training.markup import Html, table, tag
+from steerable.reporting.markup import Html, table, tag
 
 __all__ = ["add_steer_tab", "steer_page"]
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from steerable import nn as snn
-from steerable.capsules import Capsule
-from steerable.fields import FieldType
-from steerable.filters import pixel_patch
+from steerable.algebra.capsules import Capsule
+from steerable.filters.pixel_patches import pixel_patch
 from steerable.transforms import transform
+from steerable.types.field_types import FieldType
 
 __all__ = ["IMAGE_SIZE", "Answer", "Comparison", "compare"]
 

@@ -7,13 +7,13 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 
-from steerable.capsules import Capsule
+from steerable.algebra.capsules import Capsule
+from steerable.algebra.groups import FiniteGroup
 from steerable.figures.filters import check_planar
 from steerable.figures.pictures import letter_picture
 from steerable.figures.steering import Steering, paper_capsule, paper_element, random_bank
 from steerable.figures.style import ACCENT, INK, QUIET, arrow, caption, house_style, show, show_tiles
-from steerable.filters import pixel_patch
-from steerable.groups import FiniteGroup
+from steerable.filters.pixel_patches import pixel_patch
 
 __all__ = ["filter_bank_figure", "steering_figure"]
 

@@ -8,13 +8,13 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from steerable.capsules import Capsule
+from steerable.algebra.capsules import Capsule
+from steerable.algebra.groups import FiniteGroup
 from steerable.figures.filters import check_planar
 from steerable.figures.pictures import letter_picture
 from steerable.figures.steering import Steering, paper_capsule, paper_element, random_bank
 from steerable.figures.style import ACCENT, LINE, arrow, caption, house_style, signed
-from steerable.filters import pixel_patch
-from steerable.groups import FiniteGroup
+from steerable.filters.pixel_patches import pixel_patch
 
 __all__ = ["feature_maps_figure", "induced_figure"]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from steerable.algebra.groups import FiniteGroup
 from steerable.figures.diagrams import filter_bank_figure, steering_figure
 from steerable.figures.fibres import feature_maps_figure, induced_figure
 from steerable.figures.filters import check_planar, filter_poses_figure, kernel_basis_figure, patch_basis_figure
 from steerable.figures.steering import paper_capsule
 from steerable.figures.style import save
 from steerable.figures.tables import character_table_figure, irreps_figure, multiplication_table_figure
-from steerable.groups import FiniteGroup
 
 __all__ = ["OF_A_GROUP", "OF_PIXELS", "write_figures"]
 

@@ -9,12 +9,12 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from steerable.capsules import Capsule
+from steerable.algebra.capsules import Capsule
+from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
-from steerable.fields import FieldType
-from steerable.filters import kernel_basis
-from steerable.groups import FiniteGroup
+from steerable.filters.pixel_patches import kernel_basis
 from steerable.transforms import transform
+from steerable.types.field_types import FieldType
 
 __all__ = ["Steering", "paper_capsule", "paper_element", "random_bank"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from steerable.characters import character_table
+from steerable.algebra.characters import character_table
+from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
 from steerable.figures.style import QUIET, caption, house_style, show, show_tiles
-from steerable.groups import FiniteGroup
 
 __all__ = ["character_table_figure", "irreps_figure", "multiplication_table_figure"]
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from steerable.models.image_sizes import check_whole_numbers
 from steerable.models.saving import SavedModel
-from steerable.plans import DEEPEST
+from steerable.types.network_plans import DEEPEST
 
 __all__ = ["PlainResNet", "plain_resnet", "plain_width"]
 

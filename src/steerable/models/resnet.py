@@ -8,12 +8,12 @@ from typing import Any, Literal, get_args
 from torch import Tensor, nn
 
 from steerable import nn as snn
-from steerable.families import group_named
-from steerable.fields import FieldType
-from steerable.groups import FiniteGroup
+from steerable.algebra.families import group_named
+from steerable.algebra.groups import FiniteGroup
 from steerable.models.image_sizes import check_whole_numbers
 from steerable.models.saving import SavedModel
-from steerable.plans import BlockPlan, network_nonlinearity, resnet_plan
+from steerable.types.field_types import FieldType
+from steerable.types.network_plans import BlockPlan, network_nonlinearity, resnet_plan
 
 __all__ = ["Downsampling", "Head", "ResNet", "resnet"]
 

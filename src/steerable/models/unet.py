@@ -7,14 +7,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from steerable import nn as snn
+from steerable.algebra.families import group_named
+from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
-from steerable.families import group_named
-from steerable.fields import FieldType, parameter_cost
-from steerable.groups import FiniteGroup
 from steerable.models.image_sizes import check_depth, check_size
 from steerable.models.resnet import nonlinearity
 from steerable.models.saving import SavedModel
-from steerable.plans import activated
+from steerable.types.field_types import FieldType, parameter_cost
+from steerable.types.network_plans import activated
 
 __all__ = ["UNet", "unet"]
 
@@ -124,7 +124,7 @@ def unet(
     if groups and group_named(name) != groups[0]:
         raise TypeError(
             f"unet: this group is called {name} but is not the library's own {name}, so that a config could not name "
-            "it. Use a group of steerable.families, such as dihedral(4)."
+            "it. Use a group of steerable.algebra.families, such as dihedral(4)."
         )
     return UNet(
         depth,

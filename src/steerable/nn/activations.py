@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from torch import Tensor, nn
 
-from steerable.capsules import Capsule, Nonlinearity
-from steerable.fields import FieldType
+from steerable.algebra.capsules import Capsule, Nonlinearity
 from steerable.nn.channels import merge_order, take_with_negatives
 from steerable.nn.module import EquivariantModule
 from steerable.nn.scalar_functions import ScalarFunction, check_odd, check_scale_free, check_valuewise, function_name
+from steerable.types.field_types import FieldType
 
 __all__ = [
     "ELU",

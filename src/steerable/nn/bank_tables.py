@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steerable.fields import FieldType
 from steerable.nn.expansion import BankPlan
+from steerable.types.field_types import FieldType
 
 __all__ = ["PARAMETERS_PER_PROGRAM", "BankTables", "bank_tables"]
 

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from steerable.capsules import Capsule
-from steerable.fields import FieldType
+from steerable.algebra.capsules import Capsule
+from steerable.types.field_types import FieldType
 
 __all__ = [
     "HALF_PRECISION",

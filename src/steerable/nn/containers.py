@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steerable.fields import FieldType
 from steerable.nn.channels import hides_shapes, merge_order, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.nn.plumbing import Identity
 from steerable.nn.type_errors import bridge, mismatch
+from steerable.types.field_types import FieldType
 
 __all__ = ["Concat", "Parallel", "Residual", "Sequential"]
 

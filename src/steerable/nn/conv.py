@@ -13,12 +13,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from steerable.fields import FieldType
 from steerable.nn.channels import take_channels
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.fourier.carrier import Backend, Carrier
 from steerable.nn.fourier.passes import DENSE
 from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_reversed, axes_swapped, pair
+from steerable.types.field_types import FieldType
 
 __all__ = ["Conv2d", "ConvTranspose2d"]
 

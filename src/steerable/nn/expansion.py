@@ -19,11 +19,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from steerable.capsules import Capsule
-from steerable.fields import FieldType
-from steerable.filters import sparse_kernel_basis
-from steerable.intertwiners import hom_basis
+from steerable.algebra.capsules import Capsule
+from steerable.algebra.intertwiners import hom_basis
+from steerable.filters.pixel_patches import sparse_kernel_basis
 from steerable.nn.channels import take
+from steerable.types.field_types import FieldType
 
 __all__ = ["BankPlan", "InvariantPlan", "PairBlock"]
 

@@ -9,13 +9,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from steerable.fields import FieldType
 from steerable.nn.bank_tables import bank_tables
 from steerable.nn.channels import is_exported, is_traced, is_transformed, take, without_autocast
 from steerable.nn.expansion import BankPlan, InvariantPlan
 from steerable.nn.init import initialise
 from steerable.nn.kernels import HAS_TRITON
 from steerable.nn.module import EquivariantModule
+from steerable.types.field_types import FieldType
 
 __all__ = ["FilterBankModule"]
 

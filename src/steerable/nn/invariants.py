@@ -9,16 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from steerable.capsules import Capsule, quotient_name
-from steerable.characters import intertwining_number
-from steerable.fields import FieldType
-from steerable.intertwiners import hom_basis
+from steerable.algebra.capsules import Capsule, quotient_name
+from steerable.algebra.characters import intertwining_number
+from steerable.algebra.intertwiners import hom_basis
+from steerable.algebra.representations import quotient
 from steerable.nn.activations import require
 from steerable.nn.channels import scale_channels, take_channels
 from steerable.nn.expansion import InvariantPlan
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
-from steerable.representations import quotient
+from steerable.types.field_types import FieldType
 
 __all__ = ["CosetPool", "GroupPool"]
 

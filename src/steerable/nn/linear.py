@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from steerable.fields import FieldType
 from steerable.nn.filter_bank import FilterBankModule
+from steerable.types.field_types import FieldType
 
 __all__ = ["Linear"]
 

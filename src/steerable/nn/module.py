@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from steerable.fields import FieldType
 from steerable.nn.channels import hides_shapes
+from steerable.types.field_types import FieldType
 
 __all__ = ["EquivariantModule"]
 

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steerable.fields import FieldType
 from steerable.nn.activations import CReLU, ReLU, require
 from steerable.nn.channels import capsule_of_channel, merge_order, shift_channels, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.nn.scalar_functions import ScalarFunction, check_pixelwise, function_name
 from steerable.nn.segments import Segments
+from steerable.types.field_types import FieldType
 
 __all__ = ["Activation", "Gated", "NormActivation", "NormReLU"]
 

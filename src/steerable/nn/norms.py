@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steerable.fields import FieldType
 from steerable.nn.channels import (
     HALF_PRECISION,
     hides_shapes,
@@ -27,6 +26,7 @@ from steerable.nn.channels import (
 from steerable.nn.expansion import InvariantPlan
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
+from steerable.types.field_types import FieldType
 
 __all__ = ["CapsuleNorm", "GroupNorm", "LayerNorm", "has_no_values", "invariant_reference"]
 

@@ -12,14 +12,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from steerable.capsules import Capsule
-from steerable.fields import FieldType
-from steerable.groups import FiniteGroup
-from steerable.irreps import decompose
+from steerable.algebra.capsules import Capsule
+from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.irreps import decompose
 from steerable.nn.channels import hides_shapes, merge_order, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
-from steerable.restriction import restriction
+from steerable.types.field_types import FieldType
+from steerable.types.restriction import restriction
 
 Selection = slice | int | str | Sequence[int | str] | NDArray[np.intp] | Tensor
 

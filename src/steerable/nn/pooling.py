@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from steerable.fields import FieldType
 from steerable.nn.activations import require
 from steerable.nn.channels import widened
 from steerable.nn.module import EquivariantModule
 from steerable.nn.sampling import SamplingGuard, axes_swapped, pair
 from steerable.nn.segments import Segments
+from steerable.types.field_types import FieldType
 
 __all__ = [
     "AdaptiveAvgPool2d",

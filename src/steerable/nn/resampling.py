@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from steerable.fields import FieldType
 from steerable.nn.module import EquivariantModule
+from steerable.types.field_types import FieldType
 
 __all__ = ["Upsample"]
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from steerable.groups import FiniteGroup
+from steerable.algebra.groups import FiniteGroup
 from steerable.nn.channels import hides_shapes
 from steerable.nn.module import EquivariantModule
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steerable.fields import FieldType
 from steerable.nn.channels import capsule_of_channel, take_channels, widened
+from steerable.types.field_types import FieldType
 
 __all__ = ["Segments"]
 

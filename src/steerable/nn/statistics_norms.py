@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from steerable.fields import FieldType
 from steerable.nn.channels import hides_shapes, is_exported, is_vector, widened
 from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm, scaled_and_shifted
 from steerable.nn.kernels import HAS_TRITON
@@ -15,6 +14,7 @@ from steerable.nn.norms import CapsuleNorm, has_no_values, invariant_reference
 from steerable.nn.plain import plain_batch_norm
 from steerable.nn.processes import moments_over_processes, several_processes
 from steerable.nn.torch_tools import KnownToTorch
+from steerable.types.field_types import FieldType
 
 __all__ = ["BatchNorm2d", "InstanceNorm2d"]
 

@@ -6,7 +6,7 @@ import contextlib
 
 import numpy as np
 
-from steerable.fields import FieldType, parameter_cost
+from steerable.types.field_types import FieldType, parameter_cost
 
 __all__ = ["bridge", "mismatch"]
 

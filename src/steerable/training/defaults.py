@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from steerable.data.datasets import DATASETS, check_source
 from steerable.errors import did_you_mean
 from steerable.training.config import RunConfig
-from steerable.training.datasets import DATASETS, check_source
 from steerable.training.recipes import load_recipe
 from steerable.training.sizing import WIDTHS, count_parameters
 

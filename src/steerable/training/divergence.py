@@ -8,7 +8,7 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from steerable.training.module import Classifier
+from steerable.training.classifier import Classifier
 
 __all__ = ["DivergenceError", "StopWhenDiverged"]
 

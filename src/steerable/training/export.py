@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from steerable import nn as snn
 from steerable.atomic import folder_in_place, write_bytes, write_json
-from steerable.training.trained import TrainedModel
+from steerable.training.trained_model import TrainedModel
 
 __all__ = ["check_onnx", "export_onnx", "export_safetensors"]
 
@@ -36,7 +36,7 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
     """Write one ONNX file that takes bytes and gives probabilities.
 
     Its input ``images`` is uint8, (batch, channels, size, size), any batch: pixels 0 to 255 as they come from a file,
-    already cut to the middle square and resized, as :func:`~steerable.training.images.read_squares` does it; that part
+    already cut to the middle square and resized, as :func:`~steerable.data.images.read_squares` does it; that part
     is not in the file. Scaling and normalisation are. Its outputs are ``scores`` and ``probabilities``, (batch,
     classes). The metadata of the model hold ``classes`` (a JSON list, in the order of the outputs), ``image_size`` and
     ``channels``.

@@ -10,10 +10,10 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from steerable.training.batches import DeviceBatches
+from steerable.data.batches import DeviceBatches
+from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.limits import MOST_EPOCHS
-from steerable.training.module import Classifier
 from steerable.training.preparing import TrainingData, make_classifier
 from steerable.training.sizing import sized_model
 

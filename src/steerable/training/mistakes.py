@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from steerable.training.labelled import LabelledImages
+from steerable.data.labelled_images import LabelledImages
 
 __all__ = ["thumbnail", "worst_mistakes"]
 

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steerable.families import dihedral
-from steerable.fields import FieldType
-from steerable.groups import FiniteGroup
-from steerable.training.labelled import LabelledImages
+from steerable.algebra.families import dihedral
+from steerable.algebra.groups import FiniteGroup
+from steerable.data.labelled_images import LabelledImages
 from steerable.transforms import transform
+from steerable.types.field_types import FieldType
 
 __all__ = ["PoseReport", "pose_report"]
 

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from steerable import nn as snn
+from steerable.data.datasets import load_dataset
+from steerable.data.images import Progress
+from steerable.data.labelled_images import LabelledImages
+from steerable.data.preprocessing import Augmentation, Normalisation
 from steerable.models import build_model
+from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
-from steerable.training.datasets import load_dataset
-from steerable.training.images import Progress
-from steerable.training.labelled import LabelledImages
-from steerable.training.module import Classifier
-from steerable.training.preprocessing import Augmentation, Normalisation
 from steerable.training.recipes import Recipe
 
 __all__ = ["TrainingData", "augmentation", "make_classifier", "prepare_data"]

@@ -27,19 +27,19 @@ import lightning.pytorch as pl
 import torch
 
 from steerable.atomic import is_leftover, naming_full_disk, remove_leftovers, write_json
-from steerable.training.best import KeepBest
+from steerable.data.images import Progress
 from steerable.training.checkpoints import latest_checkpoint, set_aside, ways_on
+from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
+from steerable.training.early_stopping import KeepBest
 from steerable.training.environment import environment
 from steerable.training.fitting import fitted_to_minutes, with_sized_model
-from steerable.training.images import Progress
 from steerable.training.interruption import reporting_interruptions
-from steerable.training.lock import LOCK, locked
 from steerable.training.mistakes import worst_mistakes
-from steerable.training.module import Classifier
 from steerable.training.poses import pose_report
 from steerable.training.preparing import TrainingData, make_classifier, prepare_data
 from steerable.training.run_files import RESOLVED, RESULTS, RESULTS_NEEDED, read_fields
+from steerable.training.run_lock import LOCK, locked
 from steerable.training.trainer import RunBatches, has_begun, make_trainer, minutes_trained, silence_lightning
 
 __all__ = [

@@ -12,13 +12,13 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback, RichProgressBar
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 
+from steerable.data.batches import DeviceBatches
+from steerable.data.labelled_images import LabelledImages
 from steerable.errors import listing
-from steerable.training.batches import DeviceBatches
-from steerable.training.best import KeepBest
 from steerable.training.checkpoints import LAST, AtomicCheckpoints
 from steerable.training.config import RunConfig
 from steerable.training.divergence import StopWhenDiverged
-from steerable.training.labelled import LabelledImages
+from steerable.training.early_stopping import KeepBest
 from steerable.training.preparing import TrainingData, augmentation
 
 __all__ = ["RunBatches", "has_begun", "make_trainer", "minutes_trained", "silence_lightning"]

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from steerable.algebra.representations import Representation
 from steerable.nn.expansion import BankPlan
 from steerable.nn.fourier.spectrum import IsotypicBasis, commutant, isotypic_basis
-from steerable.representations import Representation
 
 __all__ = ["BlockPlan", "Direction", "IrrepBlock", "PairMap"]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import cached_property
 from weakref import WeakValueDictionary
 
-from steerable.fields import FieldType
 from steerable.nn.expansion import BankPlan
 from steerable.nn.fourier.blocks import BlockPlan
 from steerable.nn.fourier.tiles import TiledConvolution
 from steerable.nn.fourier.whole import WholeConvolution
+from steerable.types.field_types import FieldType
 
 __all__ = ["FourierPlan", "fourier_plan", "plan_by_key", "plan_key"]
 

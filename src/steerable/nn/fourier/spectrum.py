@@ -18,10 +18,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from steerable.filters import pixel_patch
-from steerable.intertwiners import hom_basis
-from steerable.irreps import Irrep, decompose
-from steerable.representations import Representation
+from steerable.algebra.intertwiners import hom_basis
+from steerable.algebra.irreps import Irrep, decompose
+from steerable.algebra.representations import Representation
+from steerable.filters.pixel_patches import pixel_patch
 
 __all__ = ["IsotypicBasis", "commutant", "isotypic_basis"]
 

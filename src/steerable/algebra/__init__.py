@@ -1,0 +1,1 @@
+"""Groups and their representations: numpy only, every number in float64."""

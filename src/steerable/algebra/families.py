@@ -1,0 +1,110 @@
+"""The groups people meet: cyclic, dihedral and octahedral, with their action on the plane or on space.
+
+r turns an image by 360°/n counter-clockwise as one sees it, m mirrors left and right: in coordinates (x to the right,
+y up) the matrices E(r) and E(m) of the paper's table 1. In space, x points to the right along a volume's width, y up
+against its height, and z towards the viewer, against its depth.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steerable.algebra.generation import group_from_matrices
+from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.metrics import snap
+
+__all__ = ["cyclic", "dihedral", "group_named", "octahedral", "planar_matrix", "trivial"]
+
+
+def trivial() -> FiniteGroup:
+    """The group of the identity alone: with it every layer is an ordinary one."""
+    return cyclic(1)
+
+
+@lru_cache(maxsize=256)
+def cyclic(n: int) -> FiniteGroup:
+    """C_n, the rotations by multiples of 360°/n: ``e r r2 … r{n-1}``.
+
+    >>> cyclic(3).elements
+    ('e', 'r', 'r2')
+    """
+    _check_n("cyclic", n)
+    k = np.arange(n)
+    action = np.stack([planar_matrix(j, n) for j in range(n)])
+    return FiniteGroup(_rotation_names(n), (k[:, None] + k) % n, action=action, name=f"C{n}")
+
+
+@lru_cache(maxsize=256)
+def dihedral(n: int) -> FiniteGroup:
+    """D_n, rotations and reflections: ``e r … r{n-1} m mr … mr{n-1}``, with mr = m after r. It has 2n elements.
+
+    >>> dihedral(4).elements
+    ('e', 'r', 'r2', 'r3', 'm', 'mr', 'mr2', 'mr3')
+    """
+    _check_n("dihedral", n)
+    power, mirrored = np.tile(np.arange(n), 2), np.repeat([0, 1], n)
+    # r^i m = m r^-i, hence (m^a r^i)(m^b r^j) = m^(a+b) r^(±i + j) with a minus where b = 1.
+    sign = 1 - 2 * mirrored
+    product_power = (power[:, None] * sign[None, :] + power[None, :]) % n
+    table = product_power + n * ((mirrored[:, None] + mirrored[None, :]) % 2)
+    rotations = _rotation_names(n)
+    names = [*rotations, *("m" if name == "e" else f"m{name}" for name in rotations)]
+    action = np.stack([planar_matrix(j, n, mirrored=bool(a)) for a, j in zip(mirrored, power, strict=True)])
+    return FiniteGroup(names, table, action=action, name=f"D{n}")
+
+
+@lru_cache(maxsize=2)
+def octahedral(*, reflections: bool = False) -> FiniteGroup:
+    """O, the 24 rotations of the cube, or with ``reflections=True`` O_h, all 48 symmetries.
+
+    r turns by 90° about z, s by 90° about x; in O_h, i is the inversion x ↦ -x and comes first in a name: ``irs``.
+    """
+    rotations = group_from_matrices(
+        {"r": [[0, -1, 0], [1, 0, 0], [0, 0, 1]], "s": [[1, 0, 0], [0, 0, -1], [0, 1, 0]]}, name="O"
+    )
+    if not reflections:
+        return rotations
+    if rotations.action is None:
+        raise RuntimeError("3×3 rotations always carry an action")
+    names = [*rotations.elements, *("i" if g == "e" else f"i{g}" for g in rotations.elements)]
+    parity = np.array([0, 1])
+    table = rotations.table[None, :, None, :] + 24 * ((parity[:, None] + parity) % 2)[:, None, :, None]
+    action = np.concatenate([rotations.action, -rotations.action]) + 0.0
+    return FiniteGroup(names, table.reshape(48, 48), action=action, name="O_h")
+
+
+def group_named(name: str) -> FiniteGroup:
+    """The group of that name: C1, C2, … D1, D2, … O, O_h.
+
+    >>> group_named("D4") == dihedral(4)
+    True
+    """
+    if name in ("O", "O_h"):
+        return octahedral(reflections=name == "O_h")
+    match = re.fullmatch(r"([CD])([1-9]\d{0,3})", name) if isinstance(name, str) else None
+    if match is None:
+        raise ValueError(f"no group is called {name!r}. Known are C1, C2, C3 …, D1, D2, D3 …, O and O_h.")
+    return (cyclic if match[1] == "C" else dihedral)(int(match[2]))
+
+
+def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> NDArray[np.float64]:
+    """The 2×2 matrix of r^power, or of m r^power, for rotations by multiples of 360°/n; exact at 0, ±1/2, ±1."""
+    angle = 2 * math.pi * (power % n) / n
+    rotation = snap(np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]))
+    return np.diag([-1.0, 1.0]) @ rotation + 0.0 if mirrored else rotation
+
+
+def _rotation_names(n: int) -> list[str]:
+    return ["e", "r", *(f"r{k}" for k in range(2, n))][:n]
+
+
+def _check_n(family: str, n: int) -> None:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer):
+        raise TypeError(f"{family}(n) takes a whole number n ≥ 1, got {n!r}.")
+    if n < 1:
+        raise ValueError(f"{family}(n) takes a whole number n ≥ 1, got {n}.")

@@ -1,0 +1,125 @@
+"""What one does with a trained network: evaluate it, predict with it, export it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from steerable.cli.application import DataDir, Json, ReadingBar, RunFolder, app, console
+
+__all__ = ["evaluate", "export", "predict", "print_results"]
+
+
+@app.command()
+def evaluate(
+    run: RunFolder,
+    dataset: Annotated[
+        str | None, typer.Option(help="Another data set, folder or .csv than the run's own test images.")
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """Test a trained network on every pose of its test images."""
+    from steerable.training.trained_model import TrainedModel
+
+    trained = TrainedModel.load(run)
+    progress = None if as_json else ReadingBar("reading images")
+    print_results(trained.evaluate(dataset, None if data_dir is None else str(data_dir), progress), as_json, None)
+
+
+@app.command()
+def predict(
+    run: RunFolder,
+    images: Annotated[Path, typer.Argument(help="An image, or a folder of images.", exists=True)],
+    out: Annotated[Path | None, typer.Option("--csv", help="Write a CSV file instead of printing.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
+) -> None:
+    """The class and its probability for each image; unreadable ones are named and left out."""
+    from steerable.atomic import write_text
+    from steerable.data.files import named, printable
+    from steerable.training.trained_model import TrainedModel
+
+    if out is not None and as_json:
+        raise ValueError("--csv writes a table and --json prints JSON; give one of the two.")
+    if out is not None and out.is_dir():
+        raise IsADirectoryError(f"{out} is a folder, expected the name of a file such as {out / 'predictions.csv'}.")
+    trained = TrainedModel.load(run)
+    predictions, skipped = trained.predict_files(images, ReadingBar("predicting") if out is not None else None)
+    if not predictions:
+        why = f": {named(skipped)}" if skipped else ", for there is none"
+        raise ValueError(f"no image in {images} can be read{why}.")
+    for path, reason in skipped:
+        typer.echo(f"left out {path}: {reason}", err=True)
+    if as_json:
+        found = [{"file": printable(p.file), "class": p.label, "probability": p.probability} for p in predictions]
+        typer.echo(json.dumps(found, indent=2))
+        return
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(["file", "class", "probability"])
+    writer.writerows([p.file, p.label, f"{p.probability:.4f}"] for p in predictions)
+    if out is None:
+        typer.echo(printable(text.getvalue()), nl=False)
+    else:
+        write_text(out, text.getvalue())
+        typer.echo(f"{len(predictions)} predictions written to {out}")
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    onnx: Annotated[Path | None, typer.Option(help="Write an ONNX file: bytes in, probabilities out.")] = None,
+    safetensors: Annotated[
+        Path | None, typer.Option(help="Write a folder with weights, config and class names.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Hand a trained network to other programs.
+
+    The ONNX file takes uint8 images (batch, channels, size, size), already cut to a square and resized, and gives the
+    scores and probabilities of the classes; its metadata name the classes, the size and the channels.
+    """
+    if onnx is None and safetensors is None:
+        raise ValueError("nothing to export: give --onnx FILE, --safetensors FOLDER, or both.")
+    from steerable.training.export import check_onnx, export_onnx, export_safetensors
+    from steerable.training.trained_model import TrainedModel
+
+    if onnx is not None:
+        check_onnx()
+    trained = TrainedModel.load(run)
+    written = {}
+    if safetensors is not None:
+        written["safetensors"] = str(export_safetensors(trained, safetensors))
+    if onnx is not None:
+        written["onnx"] = str(export_onnx(trained, onnx))
+    if as_json:
+        shape = ["batch", trained.channels, trained.image_size, trained.image_size]
+        typer.echo(json.dumps({**written, "input": shape, "classes": list(trained.classes)}, indent=2))
+        return
+    for kind, path in written.items():
+        typer.echo(f"{kind}: {path}")
+
+
+def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> None:
+    """Accuracy and drift by pose, as a table or as JSON."""
+    if as_json:
+        typer.echo(json.dumps(results, indent=2))
+        return
+    title = f"{results['model']['name']} on {results['dataset']}: {results['parameters']:,} parameters"
+    table = Table(title=Text(title))  # a folder's name is no markup
+    for head in ("pose", "accuracy", "drift of the scores"):
+        table.add_column(head, justify="right")
+    poses = results["poses"]
+    for element, accuracy in poses["accuracy"].items():
+        table.add_row(element, f"{accuracy:.2%}", f"{poses['drift'][element]:.1e}")
+    table.add_row("mean", f"{poses['all_poses']:.2%}", "")
+    console.print(table)
+    if page is not None:
+        typer.echo(f"report: {page}")

@@ -1,0 +1,156 @@
+"""Batches cut on the device, in an order that depends on the seed and the epoch and on nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from steerable.data.labelled_images import LabelledImages
+from steerable.data.preprocessing import Augmentation
+
+__all__ = ["DeviceBatches"]
+
+Storage = Literal["auto", "device", "host"]
+
+
+class DeviceBatches:
+    """Iterates over batches: uint8 images (b, channels, height, width) and int64 labels (b,), on the device.
+
+    Batch k of epoch e is a function of (seed, e, k), augmentation included, whatever was iterated before, on any
+    device. Of several processes each gets its part of every batch, and the parts together are the batch of one process.
+
+    Args:
+        data: the images; they are copied to the device as bytes, once.
+        batch_size: images in a batch of all processes together.
+        shuffle: a new order in each epoch.
+        seed: of order and augmentation.
+        device: where the batches are wanted.
+        augment: shifts and mirror images, or None.
+        rank: the number of this process.
+        world_size: how many processes there are; a divisor of ``batch_size``.
+        drop_last: leave out a last batch that is not full.
+        storage: ``"device"`` keeps all images there, ``"host"`` sends them batch by batch, ``"auto"`` decides by the
+            GPU's free memory.
+    """
+
+    def __init__(
+        self,
+        data: LabelledImages,
+        batch_size: int,
+        *,
+        shuffle: bool,
+        seed: int,
+        device: torch.device | str,
+        augment: Augmentation | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+        drop_last: bool = False,
+        storage: Storage = "auto",
+    ) -> None:
+        if storage not in get_args(Storage):
+            raise ValueError(f"storage is one of {', '.join(get_args(Storage))}; got {storage!r}.")
+        if seed < 0:
+            raise ValueError(f"a seed is not negative, got {seed}.")
+        if not 0 <= rank < world_size:
+            raise ValueError(f"rank goes from 0 to world_size - 1; got rank {rank} of {world_size}.")
+        if batch_size < 1 or batch_size % world_size:
+            raise ValueError(
+                "batch_size counts the images of all processes and is a positive multiple of their number; got "
+                f"{batch_size} for {world_size} processes."
+            )
+        whole, last = divmod(len(data), batch_size)
+        if drop_last and not whole:
+            raise ValueError(
+                f"{len(data)} images do not fill one batch of {batch_size}, and drop_last leaves nothing. Use a "
+                "smaller batch_size."
+            )
+        if not drop_last and 0 < last < world_size:
+            raise ValueError(
+                f"{len(data)} images leave a last batch of {last} for {world_size} processes, and each needs an "
+                "image. Use drop_last=True or another batch_size."
+            )
+        if augment is not None:
+            augment.check(*data.image_size)
+        self.batch_size, self.rank, self.world_size = batch_size, rank, world_size
+        self.shuffle, self.seed, self.augment = shuffle, seed, augment
+        self.classes = data.classes
+        self.device = torch.device(device)
+        self._batches = whole if drop_last else whole + bool(last)
+        home = self.device if storage == "device" or (storage == "auto" and _fits(data, self.device)) else "cpu"
+        self._images, self._labels = data.images.to(home), data.labels.to(home)
+        self._epoch = 0
+        self._plan: tuple[Tensor, Tensor | None] | None = None
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        return self._batches
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that is iterated next."""
+        if epoch < 0:
+            raise ValueError(f"epochs are counted from 0, got {epoch}.")
+        if epoch != self._epoch:
+            self._epoch, self._plan = epoch, None
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        # The epoch is settled by the first batch, not by `iter`: a resumed Lightning run calls that before `set_epoch`.
+        plan = self._planned()
+        for number in range(len(self)):
+            yield self._cut(plan, number)
+
+    def batch(self, number: int) -> tuple[Tensor, Tensor]:
+        """This process's part of batch ``number`` of the epoch."""
+        self._check(number)
+        return self._cut(self._planned(), number)
+
+    def global_size(self, number: int) -> int:
+        """Images in batch ``number`` of all processes.
+
+        Where the last batch does not divide evenly, a mean over it is the sum over processes of each one's mean times
+        its share of these images.
+        """
+        self._check(number)
+        return min(self.batch_size, len(self._labels) - number * self.batch_size)
+
+    def _check(self, number: int) -> None:
+        if not 0 <= number < len(self):
+            raise IndexError(f"batches of an epoch are numbered 0 to {len(self) - 1}, got {number}.")
+
+    def _planned(self) -> tuple[Tensor, Tensor | None]:
+        """The epoch's order and how its images move. Drawn for the whole epoch at once: one transfer, no waiting."""
+        if self._plan is None:
+            state = np.random.SeedSequence((self.seed, self._epoch)).generate_state(1, np.uint64)
+            generator = torch.Generator().manual_seed(int(state[0]))  # on the CPU: the same numbers for every device
+            count = len(self._labels)
+            order = torch.randperm(count, generator=generator) if self.shuffle else torch.arange(count)
+            draws = None if self.augment is None else self.augment.draw(count, generator).to(self._images.device)
+            self._plan = order.to(self._images.device), draws
+        return self._plan
+
+    def _cut(self, plan: tuple[Tensor, Tensor | None], number: int) -> tuple[Tensor, Tensor]:
+        each, more = divmod(self.global_size(number), self.world_size)
+        start = number * self.batch_size + self.rank * each + min(self.rank, more)
+        part = slice(start, start + each + (self.rank < more))
+        order, draws = plan
+        rows = order[part]
+        if self.augment is None or draws is None:
+            images = self._images[rows]
+        else:
+            images = self.augment.apply(self._images, draws[part], rows)
+        return images.to(self.device, non_blocking=True), self._labels[rows].to(self.device, non_blocking=True)
+
+
+def _fits(data: LabelledImages, device: torch.device) -> bool:
+    """Whether the images leave at least half of the free GPU memory to the network."""
+    if device.type != "cuda" or data.images.device.type == "cuda":
+        return True
+    free, _ = torch.cuda.mem_get_info(device)
+    return data.images.numel() <= free // 2

@@ -1,0 +1,49 @@
+"""scikit-learn's handwritten digits: 1797 grey images of 8×8 pixels that come with the package."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from steerable.data.labelled_images import LabelledImages, Splits
+
+__all__ = ["load_digits"]
+
+Fit = Literal["resize", "pad"]
+
+
+def load_digits(
+    image_size: int | None = None, *, fit: Fit = "resize", test_fraction: float = 0.2, seed: int = 0
+) -> Splits:
+    """The digits, (n, 1, 8, 8), split into training and test images with the same share of each class.
+
+    Args:
+        image_size: another size than 8.
+        fit: ``"resize"`` scales the images, ``"pad"`` puts them into the middle of a black square.
+        test_fraction: the share of test images.
+        seed: which images are test images.
+    """
+    if fit not in get_args(Fit):
+        raise ValueError(f"fit is one of {', '.join(get_args(Fit))}; got {fit!r}.")
+    if fit == "pad" and image_size is not None and image_size < 8:
+        raise ValueError(
+            f"8×8 digits cannot be padded to {image_size}×{image_size}. Use fit='resize' for smaller images."
+        )
+    try:
+        from sklearn import datasets
+    except ImportError as error:
+        raise ImportError(
+            "the digits come with scikit-learn. Install it with pip install 'steerable[training]'."
+        ) from error
+    raw = datasets.load_digits()
+    images = torch.from_numpy(np.rint(raw.images * (255 / 16)).astype(np.uint8)).unsqueeze(1)  # ink is 0 to 16
+    data = LabelledImages(images, torch.from_numpy(raw.target.astype(np.int64)), tuple(str(d) for d in range(10)))
+    if image_size is not None and fit == "pad":
+        before, after = (image_size - 8) // 2, (image_size - 7) // 2
+        data = LabelledImages(F.pad(data.images, (before, after, before, after)), data.labels, data.classes)
+    elif image_size is not None:
+        data = data.resized(image_size)
+    return Splits(*data.split(test_fraction, seed), name="digits")

@@ -1,0 +1,140 @@
+"""Image folders with one sub-folder per class: people's own data, of any size, colour or grey."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from steerable.data.assembling import LabelledFile, Part, assemble
+from steerable.data.files import files_below, looks_like_an_image, printable
+from steerable.data.images import Progress
+from steerable.data.labelled_images import Splits
+from steerable.errors import listing
+
+__all__ = ["labelled_folder", "load_image_folder"]
+
+TEST_FOLDERS = ("test", "val", "valid", "validation")
+VALIDATION_FOLDERS = TEST_FOLDERS[1:]
+
+
+def load_image_folder(
+    root: str | Path,
+    *,
+    image_size: int | None = None,
+    test_fraction: float = 0.2,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Splits:
+    """All images under ``root``, as squares (n, channels, image_size, image_size).
+
+    The sub-folders of ``root/train`` and ``root/test`` (or ``root/val``) are the classes; with both of the latter,
+    ``val`` is for validation. Without them, the sub-folders of ``root`` are, and a share of each class becomes the test
+    images. Images keep their aspect, and lose what sticks out of the middle square; see
+    :func:`~steerable.data.images.read_squares`. They are grey (1 channel) if all are, else RGB. Files that cannot
+    be read are left out, named in one warning and listed in ``skipped``.
+
+    Args:
+        root: the folder.
+        image_size: height and width. By default the median of the images' shorter sides, at most 128, rounded down to
+            a multiple of 4, which halves twice.
+        test_fraction: the share of test images, where there is no test folder.
+        seed: which images these are.
+        progress: called with (images read, all images) after each image.
+    """
+    root = Path(root).expanduser()
+    files, skipped, notes = labelled_folder(root)
+    return assemble(
+        files,
+        root,
+        image_size=image_size,
+        test_fraction=test_fraction,
+        seed=seed,
+        progress=progress,
+        skipped=skipped,
+        notes=notes,
+    )
+
+
+def labelled_folder(
+    root: Path, *, fewest_classes: int = 2
+) -> tuple[list[LabelledFile], list[tuple[str, str]], list[str]]:
+    """(every file below the class folders, [(folder, why it cannot be opened)], what else was noticed)"""
+    if not root.is_dir():
+        raise FileNotFoundError(f"`{root}` is not a folder. Give a folder with one sub-folder of images per class.")
+    parts = _parts(root)
+    classes = _classes(parts["train"], fewest_classes)
+    files: list[LabelledFile] = []
+    skipped: list[tuple[str, str]] = []
+    notes: list[str] = []
+    for part, folder in parts.items():
+        if unknown := sorted(set(_sub_folders(folder)) - set(classes)):
+            raise ValueError(
+                f"`{folder}` has {listing(unknown)}, expected only the training classes {listing(classes)}. Rename or "
+                "remove these folders."
+            )
+        empty = []
+        for name in classes:
+            found, closed = files_below(folder / name) if (folder / name).is_dir() else ([], [])
+            files += [LabelledFile(path, printable(path.relative_to(root)), printable(name), part) for path in found]
+            skipped += closed
+            if not found and not closed:
+                empty.append(name)
+        if empty and part == "train":
+            notes.append(f"{listing(empty)} in `{folder}` has no images and is left out. Add some if it is a class.")
+    if not any(file.part == "train" for file in files) and not skipped:
+        raise ValueError(f"no class in `{parts['train']}` has an image: {listing(classes)} are empty. Add images.")
+    if "test" in parts and not any(file.part == "test" for file in files):
+        raise ValueError(
+            f"`{parts['test']}` has no images, expected test images there. Add some, or remove the folder and let "
+            "training images be held out."
+        )
+    loose = sorted(printable(path.name) for path in parts["train"].iterdir() if looks_like_an_image(path))
+    if loose:
+        notes.append(
+            f"{listing(loose, 5)} in `{parts['train']}` lie beside the class folders, have no label and are not used. "
+            "Put them into the folder of their class."
+        )
+    return files, skipped, notes
+
+
+def _parts(root: Path) -> dict[Part, Path]:
+    """The folders whose sub-folders are classes."""
+    if not (root / "train").is_dir():
+        return {"train": root}
+    test = next((root / name for name in TEST_FOLDERS if (root / name).is_dir()), None)
+    validation = next((root / name for name in VALIDATION_FOLDERS if (root / name).is_dir()), None)
+    parts: dict[Part, Path] = {"train": root / "train"}
+    if test is not None:
+        parts["test"] = test
+    if validation is not None and validation != test:
+        parts["validation"] = validation
+    # Classes that happen to include one called train.
+    others = set(_sub_folders(root)) - {"train", *TEST_FOLDERS}
+    return {"train": root} if others and len(parts) == 1 else parts
+
+
+def _sub_folders(folder: Path) -> list[str]:
+    return sorted(
+        entry.name
+        for entry in folder.iterdir()
+        if entry.is_dir() and not entry.name.startswith(".") and entry.name != "__MACOSX"
+    )
+
+
+def _classes(folder: Path, fewest: int) -> list[str]:
+    """The sub-folders, sorted by name."""
+    names = _sub_folders(folder)
+    if not names:
+        table = next((path for path in sorted(folder.glob("*.csv"))), None)
+        hint = f" Or give the table: {table}." if table is not None else ""
+        raise ValueError(
+            f"`{folder}` has no sub-folders, expected one for each class: its name is the label of the images in it. "
+            f"Sort the images into such folders.{hint}"
+        )
+    if len(names) < fewest:
+        inside = folder / names[0]
+        hint = f" Or did you mean {inside}?" if len(_sub_folders(inside)) > 1 else ""
+        raise ValueError(
+            f"`{folder}` has one class only, {listing(names)}; expected at least two sub-folders, else there is "
+            f"nothing to tell apart. Give the folder above the classes, or above `train` and `test`.{hint}"
+        )
+    return names

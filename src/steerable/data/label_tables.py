@@ -1,0 +1,129 @@
+"""Images listed in a CSV file with the columns ``file`` and ``label``."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from steerable.data.assembling import LabelledFile, assemble
+from steerable.data.files import looks_like_an_image, named, printable
+from steerable.data.images import Progress
+from steerable.data.labelled_images import Splits
+from steerable.errors import listing
+
+__all__ = ["labelled_table", "load_label_table"]
+
+COLUMNS = ("file", "label")
+
+
+def load_label_table(
+    path: str | Path,
+    *,
+    image_size: int | None = None,
+    test_fraction: float = 0.2,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Splits:
+    """The images of a table, as squares; the arguments are those of :func:`~steerable.training.load_image_folder`.
+
+    The table is UTF-8 with a header line ``file,label``, where semicolons or tabs may stand for the commas and other
+    columns are ignored. Files are relative to the table's own folder. Rows without a label, and rows whose file is
+    missing or cannot be read, are left out and named.
+    """
+    path = Path(path).expanduser()
+    files, skipped, notes = labelled_table(path)
+    return assemble(
+        files,
+        path,
+        image_size=image_size,
+        test_fraction=test_fraction,
+        seed=seed,
+        progress=progress,
+        skipped=skipped,
+        notes=notes,
+    )
+
+
+def labelled_table(path: Path) -> tuple[list[LabelledFile], list[tuple[str, str]], list[str]]:
+    """(the files of the rows, [(file, why it is left out)], what else was noticed)"""
+    files: dict[tuple[str, str], LabelledFile] = {}
+    skipped: list[tuple[str, str]] = []
+    repeated = []
+    rows = 0
+    for line, name, label in _rows(path):
+        rows += 1
+        file = path.parent / name
+        if not name:
+            skipped.append((f"line {line}", "it has no file"))
+        elif not label:
+            skipped.append((name, f"line {line} has no label"))
+        elif missing := _missing(file):
+            skipped.append((name, f"line {line}: the file {missing}"))
+        elif (name, label) in files:
+            repeated.append(name)
+        else:
+            files[name, label] = LabelledFile(file, printable(name), printable(label))
+    if not rows:
+        raise ValueError(f"`{path}` has no rows below its header, expected one for each image: its file and label.")
+    if not files:
+        raise ValueError(
+            f"none of the {rows} rows of `{path}` can be used: {named(skipped)}. Files are relative to `{path.parent}`."
+        )
+    notes = []
+    if repeated:
+        notes.append(f"`{path}` lists {listing(repeated, 5)} more than once; each is used once.")
+    notes += _without_label(path, {file.path for file in files.values()} | {path.parent / name for name, _ in skipped})
+    return list(files.values()), skipped, notes
+
+
+def _missing(file: Path) -> str:
+    """Why there is no such file; "" where there is."""
+    try:
+        return "" if file.is_file() else "is a folder" if file.is_dir() else "does not exist"
+    except OSError as error:  # a name that is too long, for one
+        return f"cannot be looked for: {error.strerror}"
+
+
+def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
+    """(line, file, label), without spaces around them."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file `{path}`. Give a CSV file with the columns `file` and `label`.")
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"`{path}` is no UTF-8 text: byte 0x{error.object[error.start]:02x} at position {error.start}. Save it as "
+            "`CSV UTF-8`."
+        ) from None
+    header = text.split("\n", 1)[0].strip()
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=header.count))
+    columns = [name.strip().lower() for name in next(reader, [])]
+    if missing := [name for name in COLUMNS if name not in columns]:
+        raise ValueError(
+            f"`{path}` has no column {listing(missing)}: its first line is {header[:80]!r}, expected the header "
+            "`file,label`. Add that line or rename the columns."
+        )
+    places = [columns.index(name) for name in COLUMNS]
+    try:
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                file, label = (row[place].strip() if place < len(row) else "" for place in places)
+                yield reader.line_num, file, label
+    except csv.Error as error:
+        raise ValueError(f"line {reader.line_num} of `{path}` cannot be read as CSV: {error}.") from None
+
+
+def _without_label(table: Path, known: set[Path]) -> list[str]:
+    """A note on images that lie beside those of the table."""
+    here = {path.parent for path in known if _missing(path.parent) == "is a folder"}
+    beside = sorted(
+        printable(path.relative_to(table.parent) if path.is_relative_to(table.parent) else path)
+        for folder in here
+        for path in folder.iterdir()
+        if looks_like_an_image(path) and path not in known
+    )
+    if not beside:
+        return []
+    return [f"{listing(beside, 5)} beside the images of `{table}` have no label there and are not used."]

@@ -1,0 +1,1 @@
+"""Reading runs back: tables, curves and one page that compares them."""

@@ -1,0 +1,228 @@
+"""Reading run folders back, finished or not: what each has so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from steerable.errors import listing
+from steerable.training.limits import MOST_EPOCHS
+from steerable.training.run_files import (
+    CONFIG,
+    MISTAKES,
+    RESOLVED,
+    RESULTS,
+    RESULTS_NEEDED,
+    Fields,
+    read_fields,
+    read_object,
+)
+
+__all__ = ["Curve", "RunRecord", "read_runs"]
+
+Curve = dict[int, float]
+"""A metric by epoch, the first epoch being 1."""
+
+FIELDS: dict[str, Fields] = {
+    "results.json": RESULTS,
+    "environment.json": {},
+    "resolved.json": RESOLVED,
+    "mistakes.json": MISTAKES,
+}
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What a run folder holds; ``results`` and ``environment`` are empty while the run goes on.
+
+    ``notes`` say what is missing or could not be read, ``damage`` the latter alone; ``resolved`` what the config came
+    to with the run's data, and ``mistakes`` are those of :func:`~steerable.training.mistakes.worst_mistakes`.
+    """
+
+    name: str
+    folder: Path
+    config: dict[str, Any]
+    environment: dict[str, Any]
+    results: dict[str, Any]
+    curves: dict[str, Curve]
+    notes: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
+    resolved: dict[str, Any] = field(default_factory=dict)
+    mistakes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.results)
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """The model's name and options."""
+        return _mapping(self.results.get("model") or self.resolved.get("model") or self.config.get("model"))
+
+    @property
+    def model_text(self) -> str:
+        """The same in one line."""
+        options = (f"{key}={value}" for key, value in self.model.items() if key != "name")
+        return ", ".join([str(self.model.get("name", "unnamed model")), *options])
+
+    @property
+    def in_channels(self) -> int:
+        """From the model's options, else the saved network's config, else what the data set has."""
+        given = self.model.get("in_channels")
+        if given is None:
+            try:
+                given = read_object(self.folder / "model" / "config.json").get("in_channels")
+            except (OSError, ValueError):  # not finished yet
+                given = None
+        given = given or self.resolved.get("channels")
+        return given if isinstance(given, int) and given else (1 if self.config.get("dataset") == "digits" else 3)
+
+    @property
+    def epochs_done(self) -> int:
+        return max((max(curve) for curve in self.curves.values() if curve), default=0)
+
+    @property
+    def epochs(self) -> int | None:
+        """How many the schedule has."""
+        planned: int | None = self.results.get("epochs") or _mapping(self.config.get("recipe")).get("epochs")
+        return planned
+
+    @property
+    def poses(self) -> dict[str, Any]:
+        return _mapping(self.results.get("poses"))
+
+    def by_pose(self, figure: str) -> dict[str, float]:
+        """``"accuracy"`` or ``"drift"`` by element of the group."""
+        return {str(element): float(value) for element, value in _mapping(self.poses.get(figure)).items()}
+
+    @property
+    def confusion(self) -> list[list[int]]:
+        found = self.poses.get("confusion")
+        return found if isinstance(found, list) else []
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes: the run's own, else those of a known data set, else numbers."""
+        count = len(self.confusion)
+        for names in (self.results.get("classes"), _known_classes(str(self.config.get("dataset")))):
+            if isinstance(names, list | tuple) and len(names) == count:
+                return tuple(str(name) for name in names)
+        return tuple(str(number) for number in range(count))
+
+
+def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
+    """The runs in these folders, each once, named by as much of its path as tells it from the others."""
+    if not folders:
+        raise ValueError("a report is about one run folder or more, and none was given. Name the folders of `train`.")
+    unique = list({Path(folder).resolve(): Path(folder) for folder in folders}.items())
+    names = _short_names([absolute for absolute, _ in unique])
+    return [_read_run(folder, name) for (_, folder), name in zip(unique, names, strict=True)]
+
+
+def _read_run(folder: Path, name: str) -> RunRecord:
+    _check_run_folder(folder)
+    damage: list[str] = []
+    try:
+        config = read_fields(folder / "config.json", CONFIG)
+    except ValueError as error:
+        raise ValueError(f"{error} A report needs the run's config; write it again by starting the run anew.") from None
+    found: dict[str, dict[str, Any]] = {}
+    for file, fields in FIELDS.items():
+        found[file] = {}
+        try:
+            found[file] = read_fields(folder / file, fields, RESULTS_NEEDED if file == "results.json" else ())
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:  # damaged or edited
+            way_on = ""
+            if file == "results.json":
+                way_on = " Remove the file, and the command that trained the run makes it anew."
+            damage.append(f"{error}{way_on}")
+    curves = _read_curves(folder / "metrics" / "csv")
+    record = RunRecord(
+        name,
+        folder,
+        config,
+        found["environment.json"],
+        found["results.json"],
+        curves,
+        damage=tuple(damage),
+        resolved=found["resolved.json"],
+        mistakes=found["mistakes.json"],
+    )
+    notes = [*damage]
+    if not record.finished and not (folder / "results.json").exists():
+        planned = "" if record.epochs is None else f" of {record.epochs}"
+        notes.insert(0, f"no results yet: {record.epochs_done}{planned} epochs are done; it runs or was interrupted.")
+    if isinstance(wrong := record.results.get("validation_error"), float):
+        notes.append(f"{wrong:.2%} error on its validation images; test images were not looked at.")
+    if not curves:
+        notes.append("no learning curves: metrics/csv/metrics.csv is missing or empty.")
+    noticed = record.resolved.get("notes")
+    notes += [str(note) for note in noticed] if isinstance(noticed, list) else []
+    return replace(record, notes=tuple(notes))
+
+
+def _check_run_folder(folder: Path) -> None:
+    expected = "A run folder is what `steerable train --out` writes, with config.json in it."
+    if not folder.exists():
+        raise FileNotFoundError(f"there is no folder {folder}. {expected}")
+    if (folder / "config.json").is_file():
+        return
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is a file, not a run folder. {expected}")
+    inside = sorted(path.parent for path in folder.glob("*/config.json") if (path.parent / "metrics").is_dir())
+    remedy = f"It contains run folders; give those: {listing(inside)}." if inside else expected
+    raise ValueError(f"{folder} is no run folder: it has no config.json. {remedy}")
+
+
+def _read_curves(folder: Path) -> dict[str, Curve]:
+    """Metrics of training and validation by epoch; epochs that a resumed run repeated count once, as they were last."""
+    curves: dict[str, Curve] = {}
+    for path in sorted(path for path in folder.glob("*.csv") if path.is_file()):
+        heads: list[str] = []
+        # Cells that are no numbers are left out: a run may have been killed in the middle of a line.
+        for line in path.read_text("utf-8", errors="replace").splitlines():
+            row = line.split(",")
+            if "epoch" in row or not heads:  # a resumed run may have written its own header
+                heads = row
+                continue
+            cells = dict(zip(heads, row, strict=False))
+            epoch = _number(cells.get("epoch"))
+            if epoch is None or not 0 <= epoch < MOST_EPOCHS:
+                continue
+            for head, cell in cells.items():
+                value = _number(cell)
+                if value is not None and head.startswith(("train_", "val_")):
+                    curves.setdefault(head, {})[int(epoch) + 1] = value
+    return {head: dict(sorted(curve.items())) for head, curve in sorted(curves.items())}
+
+
+def _number(cell: str | None) -> float | None:
+    try:
+        return float(cell) if cell else None
+    except ValueError:
+        return None
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _known_classes(dataset: str) -> tuple[str, ...] | None:
+    from steerable.data.cifar import CIFAR10, CIFAR100
+
+    return {known.name: known.classes for known in (CIFAR10, CIFAR100)}.get(dataset)
+
+
+def _short_names(paths: Sequence[Path]) -> list[str]:
+    """The shortest ends of different paths that differ."""
+    longest = max(len(path.parts) for path in paths)
+    for length in range(1, longest + 1):
+        names = ["/".join(path.parts[-length:]) for path in paths]
+        if len(set(names)) == len(names):
+            break
+    return names

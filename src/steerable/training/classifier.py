@@ -1,0 +1,155 @@
+"""The Lightning module: one network, one recipe, and an averaged copy of the weights."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torchmetrics.classification import MulticlassAccuracy
+
+from steerable import nn as snn
+from steerable.data.preprocessing import Normalisation
+from steerable.training.compiled_network import CompiledNetwork
+from steerable.training.cuda_graphs import RecordedNetwork
+from steerable.training.optimiser import make_optimiser, set_learning_rate
+from steerable.training.recipes import Recipe
+
+__all__ = ["Classifier"]
+
+Batch = tuple[Tensor, Tensor]
+
+
+class Classifier(pl.LightningModule):
+    """Trains a network on uint8 images by cross-entropy.
+
+    Args:
+        model: (batch, channels, height, width) → (batch, classes).
+        normalisation: uint8 images → what the model takes.
+        recipe: optimiser, schedule, regularisation.
+        num_classes: for the metrics.
+        train_size: the number of training images; the schedule counts in epochs, the optimiser in steps.
+        seed: seeds what is random in the model itself, epoch by epoch, so that a resumed run repeats it.
+        compile_model: run the network through ``torch.compile``; see :class:`CompiledNetwork`.
+        cuda_graphs: record its passes as CUDA graphs; see :class:`RecordedNetwork`.
+        channels_last: keep images and weights in that memory format, which GPUs prefer.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        normalisation: Normalisation,
+        recipe: Recipe,
+        *,
+        num_classes: int,
+        train_size: int,
+        seed: int = 0,
+        compile_model: bool = False,
+        cuda_graphs: bool = False,
+        channels_last: bool = False,
+    ) -> None:
+        super().__init__()
+        self.model, self.normalisation, self.recipe = model, normalisation, recipe
+        self.train_size, self.seed = train_size, seed
+        self.steps_per_epoch = math.ceil(train_size / recipe.batch_size)
+        self.memory_format = torch.channels_last if channels_last else torch.contiguous_format
+        self.model.to(memory_format=self.memory_format)  # type: ignore[call-overload]
+        self.averaged = copy.deepcopy(model).requires_grad_(False) if recipe.ema_decay else None
+        self.accuracy = nn.ModuleDict(
+            {stage: MulticlassAccuracy(num_classes, average="micro") for stage in ("val", "test")}
+        )
+        self.compile_model, self.cuda_graphs = compile_model, cuda_graphs
+        self._averaging: list[tuple[list[Tensor], list[Tensor]]] = []
+        self._backends_chosen = not (compile_model or cuda_graphs)
+
+    @cached_property
+    def network(self) -> Callable[[Tensor], Tensor]:
+        """The model as it is run in training; outside the module tree, so that a checkpoint's keys stay the model's."""
+        run = CompiledNetwork(self.model) if self.compile_model else self.model
+        return RecordedNetwork(self.model, run) if self.cuda_graphs else run
+
+    @property
+    def best_model(self) -> nn.Module:
+        """The network to evaluate: the averaged one where there is one."""
+        return self.model if self.averaged is None else self.averaged
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Class scores of uint8 images, from the averaged weights where there are any."""
+        scores: Tensor = self.best_model(self.prepare(images))
+        return scores
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """Floats in the model's memory format."""
+        floats: Tensor = self.normalisation(images)
+        return floats.contiguous(memory_format=self.memory_format)
+
+    def on_train_epoch_start(self) -> None:
+        torch.manual_seed(hash((self.seed, self.current_epoch, self.global_rank)) % 2**63)
+
+    def training_step(self, batch: Batch, batch_index: int) -> Tensor:
+        images, labels = batch
+        x = self.prepare(images)
+        if not self._backends_chosen:  # a compiled or recorded network can measure nothing
+            snn.choose_backends(self.model, x, cuda_graphs=self.cuda_graphs)
+            self._backends_chosen = True
+        scores = self.network(x)
+        loss = F.cross_entropy(scores.float(), labels, label_smoothing=self.recipe.label_smoothing)
+        if self.trainer.world_size > 1:
+            # Processes average their gradients; the last batch of an epoch may be shared unevenly.
+            whole = min(self.recipe.batch_size, self.train_size - batch_index * self.recipe.batch_size)
+            loss = loss * (len(labels) * self.trainer.world_size / whole)
+        together = self.trainer.world_size > 1
+        self.log("train_loss", loss.detach(), on_step=False, on_epoch=True, batch_size=len(labels), sync_dist=together)
+        return loss
+
+    def on_train_start(self) -> None:
+        """Pair the averaged weights with their own, now that both are where they stay; record anew what has moved."""
+        self.__dict__.pop("network", None)
+        if self.averaged is None:
+            return
+        pairs = list(zip(self.averaged.state_dict().values(), self.model.state_dict().values(), strict=True))
+        floating = [pair for pair in pairs if pair[0].is_floating_point()]
+        counts = [pair for pair in pairs if not pair[0].is_floating_point()]
+        self._averaging = [([kept for kept, _ in part], [now for _, now in part]) for part in (floating, counts)]
+
+    def on_train_batch_start(self, batch: Batch, batch_index: int) -> None:
+        rate = self.recipe.learning_rate_at(self.global_step / self.steps_per_epoch)
+        set_learning_rate(self.optimizers(), rate)  # type: ignore[arg-type]
+
+    @torch.no_grad()
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_index: int) -> None:
+        if self.averaged is None:
+            return
+        # A short memory at first, when the weights still move fast.
+        step = self.global_step
+        keep = min(self.recipe.ema_decay, (1 + step) / (10 + step))
+        # All at once: they are many and small.
+        (kept, now), (kept_counts, counts) = self._averaging
+        torch._foreach_lerp_(kept, now, 1 - keep)
+        if counts:
+            torch._foreach_copy_(kept_counts, counts)
+
+    def validation_step(self, batch: Batch, batch_index: int) -> None:
+        self._score(batch, "val")
+
+    def test_step(self, batch: Batch, batch_index: int) -> None:
+        self._score(batch, "test")
+
+    def _score(self, batch: Batch, stage: str) -> None:
+        images, labels = batch
+        scores = self(images).float()
+        self.accuracy[stage].update(scores, labels)  # type: ignore[operator]
+        self.log(f"{stage}_accuracy", self.accuracy[stage], on_epoch=True, on_step=False)  # type: ignore[arg-type]
+        loss = F.cross_entropy(scores, labels)
+        # Over all processes: they decide together when to stop.
+        together = self.trainer.world_size > 1
+        self.log(f"{stage}_loss", loss, on_epoch=True, on_step=False, batch_size=len(labels), sync_dist=together)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return make_optimiser(self.model, self.recipe)

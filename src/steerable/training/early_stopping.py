@@ -1,0 +1,76 @@
+"""Early stopping: the weights of the epoch with the lowest validation loss, and an end when it no longer falls."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import Callback
+from torch import Tensor
+
+from steerable.training.classifier import Classifier
+
+__all__ = ["KeepBest"]
+
+KEPT = ("loss", "epoch", "epochs_done", "metrics", "weights")
+"""What a checkpoint holds of it."""
+
+
+class KeepBest(Callback):
+    """Remembers the best weights, and stops the run ``patience`` epochs after them.
+
+    All of it is part of the checkpoint, so that a run which is killed and resumed chooses the same epoch and stops at
+    the same one as a run that was left alone.
+
+    Args:
+        patience: epochs without a lower validation loss after which the run stops.
+    """
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
+        self.loss = math.inf
+        self.epoch = self.epochs_done = 0  # counted from 1
+        self.metrics: dict[str, float] = {}
+        self.weights: dict[str, Tensor] = {}
+
+    @property
+    def exhausted(self) -> bool:
+        return self.epochs_done - self.epoch >= self.patience
+
+    def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        if not isinstance(module, Classifier) or trainer.sanity_checking:
+            return
+        self.epochs_done = trainer.current_epoch + 1
+        loss = float(trainer.callback_metrics["val_loss"])
+        if loss < self.loss:
+            self.loss, self.epoch = loss, self.epochs_done
+            found = trainer.callback_metrics.items()
+            self.metrics = {key: float(value) for key, value in found if key.startswith("val_")}
+            self.weights = {key: value.cpu().clone() for key, value in module.best_model.state_dict().items()}
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        trainer.should_stop = trainer.should_stop or self.exhausted
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        # A run that was killed after its last epoch, and before its results were written, has nothing left to train.
+        trainer.should_stop = self.epochs_done > 0 and self.exhausted
+
+    def state_dict(self) -> dict[str, Any]:
+        return {key: getattr(self, key) for key in KEPT}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for key in KEPT:
+            setattr(self, key, state_dict[key])
+
+    def restore(self, module: Classifier) -> None:
+        """Put the best weights back into the network."""
+        if not self.weights:
+            warnings.warn(
+                "the validation loss was never finite, so no epoch was the best one and the last weights are kept. "
+                "Use a lower learning rate.",
+                stacklevel=2,
+            )
+            return
+        module.best_model.load_state_dict(self.weights)

@@ -1,0 +1,234 @@
+"""A trained network from its run folder: evaluate it, predict with it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from steerable.data.assembling import read_labelled, stacked
+from steerable.data.datasets import DATASETS, check_source, load_dataset
+from steerable.data.files import named, source_name
+from steerable.data.folders import labelled_folder
+from steerable.data.images import Progress, image_chunks
+from steerable.data.label_tables import labelled_table
+from steerable.data.labelled_images import LabelledImages
+from steerable.data.preprocessing import Normalisation
+from steerable.errors import did_you_mean, listing
+from steerable.models import MODELS
+from steerable.training.config import RunConfig
+from steerable.training.poses import pose_report
+from steerable.training.run_files import IMAGES, RESOLVED, RESULTS, read_fields, read_object
+
+__all__ = ["Prediction", "TrainedModel"]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What an image was taken for."""
+
+    file: str
+    label: str
+    probability: float
+
+
+class TrainedModel(nn.Module):
+    """Network, normalisation and class names of a finished run; uint8 images → class scores.
+
+    Args:
+        model: (batch, channels, image_size, image_size) → (batch, classes).
+        normalisation: uint8 images → what the model takes.
+        classes: their names.
+        config: of the run; None for an exported network.
+        size: height and width of the images.
+        model_config: the model's name and options.
+        folder: where it was loaded from.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        normalisation: Normalisation,
+        classes: tuple[str, ...],
+        config: RunConfig | None,
+        size: int,
+        model_config: dict[str, Any],
+        folder: Path,
+    ) -> None:
+        super().__init__()
+        self.model, self.normalisation = model, normalisation
+        self.classes, self.config, self.image_size, self.folder = classes, config, size, folder
+        self.model_config = model_config
+
+    @staticmethod
+    def load(run: str | Path) -> TrainedModel:
+        """From a run folder that ``train`` has finished, or a folder that ``export`` wrote; nothing is unpickled."""
+        run = Path(run)
+        exported = (run / "images.json").is_file()
+        if not exported and not (run / "results.json").is_file():
+            raise FileNotFoundError(
+                f"{run} has no results.json: it is no run folder, or its run has not finished. Finish it with the "
+                "command that started it."
+            )
+        try:
+            needed = ("classes", "image_size", "model")
+            if exported:
+                source = run / "images.json"
+                return _load(run, None, read_fields(source, IMAGES, needed), source)
+            source = run / "results.json"
+            images = read_fields(source, RESULTS, needed)
+            images = {**images, "image_size": images["image_size"][0]}
+            return _load(run / "model", RunConfig.load(run / "config.json"), images, source)
+        except (OSError, ValueError, TypeError) as error:
+            raise ValueError(
+                f"the run `{run.name}` cannot be loaded: {error} A file in it was damaged, edited or removed; train or "
+                "export it again."
+            ) from error
+
+    @property
+    def channels(self) -> int:
+        """1 for grey images, 3 for RGB."""
+        return self.normalisation.channels
+
+    def forward(self, images: Tensor) -> Tensor:
+        scores: Tensor = self.model(self.normalisation(images))
+        return scores
+
+    def evaluate(
+        self, dataset: str | None = None, data_dir: str | None = None, progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """Accuracy and drift under every pose of the run's own test images, or of another data set's.
+
+        Another folder or table is tested as a whole, unless it has a test folder; its classes are the network's or
+        some of them. A copy of the run's own folder counts as another one.
+        """
+        name, data = self._test_images(dataset, data_dir, progress)
+        poses = pose_report(self, data)
+        return {
+            "dataset": name,
+            "images": len(data),
+            "model": self.model_config,
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "test_error": 1 - poses.upright,
+            "poses": poses.to_dict(),
+        }
+
+    def _test_images(
+        self, dataset: str | None, data_dir: str | None, progress: Progress | None
+    ) -> tuple[str, LabelledImages]:
+        if dataset is None and self.config is None:
+            raise ValueError("an exported network does not know its data; name a data set or folder with `--dataset`.")
+        asked = dataset if dataset is None or dataset in DATASETS else str(Path(dataset).expanduser().resolve())
+        own = self.config is not None and asked in (None, self.config.dataset)
+        name = self.config.dataset if self.config is not None and own else str(dataset)
+        check_source(name)
+        if name not in DATASETS and not own:
+            return source_name(Path(name)), self._other_images(Path(name).expanduser(), progress)
+        found = self.config.data_dir if self.config is not None and data_dir is None else data_dir
+        splits = load_dataset(name, data_dir=found, image_size=self.image_size, progress=progress)
+        if splits.classes != self.classes:
+            raise ValueError(
+                f"the network knows the classes {listing(self.classes, 8)}, the data have "
+                f"{listing(splits.classes, 8)}; evaluate it on data with the same classes."
+            )
+        if own:
+            self._warn_if_changed(splits.test)
+        return splits.name, splits.test
+
+    def _other_images(self, path: Path, progress: Progress | None) -> LabelledImages:
+        """All labelled images of a folder or table, with the network's size, channels and numbering of classes."""
+        files, skipped, _ = labelled_folder(path, fewest_classes=1) if path.is_dir() else labelled_table(path)
+        if any(file.part == "test" for file in files):
+            files = [file for file in files if file.part == "test"]
+        if unknown := sorted({file.label for file in files} - set(self.classes)):
+            raise ValueError(
+                f"`{path}` has the classes {listing(unknown, 8)}, and the network knows only "
+                f"{listing(self.classes, 8)}; evaluate it on images of these."
+            )
+        read, unreadable = read_labelled(files, self.image_size, progress)
+        data = stacked(read, self.channels, self.classes)
+        if data is None:
+            raise ValueError(f"none of the images in `{path}` can be read: {named([*skipped, *unreadable])}.")
+        if skipped or unreadable:
+            text = f"{len(skipped) + len(unreadable)} files in `{path}` cannot be read and are left out: "
+            warnings.warn(f"{text}{named([*skipped, *unreadable])}.", stacklevel=4)
+        return data
+
+    def _warn_if_changed(self, test: LabelledImages) -> None:
+        try:
+            resolved = read_fields(self.folder / "resolved.json", RESOLVED, ("digests",))
+        except FileNotFoundError:  # a run of an earlier version
+            return
+        if resolved["digests"].get("test") != test.digest:
+            warnings.warn(
+                "the images have changed since the run, and other ones are held out for the test now; some of them "
+                "may have been trained on. Train again for an honest figure.",
+                stacklevel=4,
+            )
+
+    def predict_files(
+        self, path: str | Path, progress: Progress | None = None
+    ) -> tuple[list[Prediction], list[tuple[str, str]]]:
+        """(predictions, [(file, why it was left out)]) for an image or all images of a folder."""
+        predictions: list[Prediction] = []
+        skipped: list[tuple[str, str]] = []
+        for files, images, unreadable in image_chunks(path, self.image_size, self.channels, progress):
+            predictions += self._predictions(files, images)
+            skipped += unreadable
+        return predictions, skipped
+
+    @torch.no_grad()
+    def _predictions(self, files: list[str], images: Tensor) -> Iterator[Prediction]:
+        for name, probabilities in zip(files, _each(self, images), strict=True):
+            best, label = probabilities.max(0)
+            yield Prediction(name, self.classes[int(label)], float(best))
+
+
+def _each(model: TrainedModel, images: Tensor) -> Iterator[Tensor]:
+    """The probabilities of each image, computed in batches that fit into memory."""
+    batch = max(1, min(256, 256 * 64 * 64 // model.image_size**2))
+    with torch.no_grad():
+        for part in images.split(batch) if len(images) else ():
+            yield from model(part).softmax(1)
+
+
+def _load(folder: Path, config: RunConfig | None, images: dict[str, Any], source: Path) -> TrainedModel:
+    """The network in ``folder``; ``source`` is the file that has its name and its classes."""
+    name = images["model"]["name"]
+    if name not in MODELS:
+        raise ValueError(f"`{source}` names the unknown model `{name}`. {did_you_mean(name, MODELS)}")
+    weights, settings = folder / "model.safetensors", folder / "config.json"
+    if not weights.is_file():  # else a name on the hub would be looked for
+        raise FileNotFoundError(f"there is no file `{weights}`.")
+    normalisation = Normalisation.load(folder / "normalisation.safetensors")
+    has = read_object(settings)
+    found = {"num_classes": (len(images["classes"]), source), "in_channels": (normalisation.channels, folder)}
+    for key, (number, where) in found.items():
+        if key in has and has[key] != number:
+            raise ValueError(f"`{settings}` has {has[key]!r} for `{key}`, and `{where}` has {number}.")
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # huggingface_hub prints a line
+            network = MODELS[name].from_pretrained(folder)
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        if isinstance(error.__cause__, RuntimeError):  # torch's list of tensors would fill a page
+            reason = f"the {name} that this config describes has other tensors."
+        raise ValueError(f"`{weights}` does not fit `{settings}`: {reason}") from error
+    except TypeError as error:
+        raise ValueError(f"`{settings}` is not the config of a {name}: {error}") from error
+    return TrainedModel(
+        network,
+        normalisation,
+        tuple(images["classes"]),
+        config,
+        int(images["image_size"]),
+        images["model"],
+        folder.parent if config is not None else folder,
+    ).eval()

@@ -1,0 +1,1 @@
+"""Feature types: capsules, field types and what they cost."""

@@ -1,0 +1,141 @@
+"""The paper's residual networks as tensor-free plans: which convolutions between which types, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from steerable.algebra.capsules import Capsule
+from steerable.algebra.families import dihedral
+from steerable.algebra.groups import FiniteGroup
+from steerable.types.field_types import FieldType, parameter_cost
+
+__all__ = ["DEEPEST", "BlockPlan", "ConvolutionPlan", "ResNetPlan", "activated", "network_nonlinearity", "resnet_plan"]
+
+DEEPEST, MOST_COPIES = 2_000, 5_000  # beyond these no machine holds a network
+PAPER_MIXES = ("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E")
+"""The capsules of D4 between the blocks of the paper's network, and inside them."""
+
+
+@dataclass(frozen=True)
+class ConvolutionPlan:
+    """One convolution of a network."""
+
+    name: str
+    in_type: FieldType
+    out_type: FieldType
+    kernel_size: int
+    stride: int = 1
+
+    @property
+    def parameters(self) -> int:
+        """The number of free parameters of its filter bank."""
+        return parameter_cost(self.in_type, self.out_type, self.kernel_size)
+
+
+def network_nonlinearity(field_type: FieldType) -> Literal["ReLU", "CReLU", "mixed"]:
+    """What a network puts behind a type: ReLU on permutations, CReLU on monomial capsules, else each capsule's own."""
+    kinds = [capsule for capsule, _ in field_type.blocks]
+    if all(capsule.admits("pointwise") for capsule in kinds):
+        return "ReLU"
+    return "CReLU" if all(capsule.admits("scale-free concatenated") for capsule in kinds) else "mixed"
+
+
+def activated(field_type: FieldType) -> FieldType:
+    """The type after that nonlinearity; in a mixed one monomial capsules are doubled, and all others stay."""
+    chosen = network_nonlinearity(field_type)
+    if chosen == "ReLU":
+        return field_type
+    stack: list[tuple[int, Capsule]] = []
+    for capsule, n in field_type.blocks:
+        doubled = capsule.admits("scale-free concatenated") and (chosen == "CReLU" or not capsule.admits("pointwise"))
+        stack += [(n, after) for after in (capsule.after_concatenation() if doubled else (capsule,))]
+    return FieldType(field_type.group, stack)
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """One pre-activation residual block: from ``in_type`` over ``inner`` to ``out_type``."""
+
+    name: str
+    in_type: FieldType
+    inner: FieldType
+    out_type: FieldType
+    stride: int = 1
+
+    @property
+    def convolutions(self) -> tuple[ConvolutionPlan, ...]:
+        """conv1, conv2 and, where the type changes, the shortcut."""
+        start = activated(self.in_type)
+        both = (
+            ConvolutionPlan(f"{self.name}.conv1", start, self.inner, 3, self.stride),
+            ConvolutionPlan(f"{self.name}.conv2", activated(self.inner), self.out_type, 3),
+        )
+        if self.in_type == self.out_type:
+            return both
+        return (*both, ConvolutionPlan(f"{self.name}.shortcut", start, self.out_type, 1, self.stride))
+
+
+@dataclass(frozen=True)
+class ResNetPlan:
+    """A stem and its blocks; iterating gives all convolutions in order."""
+
+    stem: ConvolutionPlan
+    blocks: tuple[BlockPlan, ...]
+
+    @property
+    def convolutions(self) -> tuple[ConvolutionPlan, ...]:
+        return (self.stem, *(conv for block in self.blocks for conv in block.convolutions))
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters of all convolutions."""
+        return sum(conv.parameters for conv in self.convolutions)
+
+
+def resnet_plan(
+    depth: int,
+    copies: int,
+    *,
+    group: FiniteGroup | None = None,
+    image_type: str = "3*A1",
+    stream: str | None = None,
+    inner: str | None = None,
+    stages: Sequence[int] = (1, 2, 4),
+) -> ResNetPlan:
+    """The paper's network: depth = 6·blocks + 2, three stages of 1, 2 and 4 times ``copies`` of the mixes.
+
+    A block is a nonlinearity, a 3×3 convolution from the residual stream to the inner type, a nonlinearity (CReLU for
+    irreps), and a 3×3 convolution back; where the stream's type changes, a 1×1 convolution carries it over. The mixes
+    are the paper's by default for D4, and regular capsules for other groups.
+
+    >>> resnet_plan(depth=14, copies=14).parameters
+    4448374
+    """
+    blocks, rest = divmod(depth - 2, 2 * len(stages))
+    if rest or blocks < 1:
+        raise ValueError(
+            f"a residual network of {len(stages)} stages has a depth of {2 * len(stages)}·blocks + 2, that is "
+            f"{2 * len(stages) + 2}, {4 * len(stages) + 2}, …; got {depth}."
+        )
+    if copies < 1:
+        raise ValueError(f"the number of copies of each capsule is at least 1, got {copies}.")
+    if copies > MOST_COPIES or depth > DEEPEST:
+        raise ValueError(
+            f"no machine holds a residual network with a depth of {depth:,} and {copies:,} copies of each capsule; up "
+            f"to {DEEPEST:,} and {MOST_COPIES:,} are planned."
+        )
+    group = group or dihedral(4)
+    default_stream, default_inner = PAPER_MIXES if group == dihedral(4) else ("regular", "regular")
+    unit_stream = FieldType(group, default_stream if stream is None else stream)
+    unit_inner = FieldType(group, default_inner if inner is None else inner)
+    now = copies * stages[0] * unit_stream
+    stem = ConvolutionPlan("stem", FieldType(group, image_type), now, 3)
+    planned = []
+    for s, factor in enumerate(stages, start=1):
+        for b in range(1, blocks + 1):
+            before, now = now, copies * factor * unit_stream
+            stride = 2 if s > 1 and b == 1 else 1
+            planned.append(BlockPlan(f"stage{s}.block{b}", before, copies * factor * unit_inner, now, stride))
+    return ResNetPlan(stem, tuple(planned))
