@@ -8,42 +8,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from steerable.nn.backends.fourier.block_layout import NEGLIGIBLE, BlockLayout
 from steerable.nn.backends.fourier.irrep_blocks import Direction, IrrepBlock
 from steerable.nn.backends.fourier.spectrum import IsotypicBasis
 
-__all__ = ["BlockLayout", "FibreTable", "IntoBlocksTable", "InverseTable", "SpectrumTable", "indices"]
+__all__ = ["FibreTable", "IntoBlocksTable", "InverseTable", "SpectrumTable", "indices"]
 
 Indices = NDArray[np.uint64]
 FloatArray = NDArray[np.float64]
-NEGLIGIBLE = 1e-14
 
 
 def indices(values: object) -> Indices:
     """Whole numbers as the kernels take them."""
     return np.ascontiguousarray(np.asarray(values, dtype=np.int64)).astype(np.uint64)
-
-
-class BlockLayout:
-    """Where a tile of pixels keeps the spectrum of each block: (d, pixels, m), or (pixels, d, m) off real type.
-
-    So each block is one matrix of rows (component, pixel) for one product, and equal blocks are adjacent.
-
-    Args:
-        blocks: of a direction.
-        columns: the m of each, or the n where the layout is that of the products.
-    """
-
-    def __init__(self, blocks: Sequence[IrrepBlock], columns: Sequence[int]) -> None:
-        self.blocks, self.columns = blocks, columns
-        self._starts = np.cumsum([0, *(block.dim * m for block, m in zip(blocks, columns, strict=True))])
-        self.width = int(self._starts[-1])
-
-    def place(self, number: int, component: int, pixels: int) -> tuple[int, int]:
-        """(begin, step from pixel to pixel) of one component of one block in a tile of so many pixels."""
-        begin, m = pixels * int(self._starts[number]), self.columns[number]
-        if len(self.blocks[number].algebra) == 1:
-            return begin + component * pixels * m, m
-        return begin + component * m, self.blocks[number].dim * m
 
 
 @dataclass

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from steerable.nn.backends.fourier.cpu.run_tables import NEGLIGIBLE, BlockLayout
+from steerable.nn.backends.fourier.block_layout import NEGLIGIBLE, BlockLayout
 from steerable.nn.backends.fourier.irrep_blocks import Direction
 
 __all__ = [
