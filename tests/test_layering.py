@@ -45,6 +45,7 @@ FRONT_DOORS = ("nn.backends",)
 ACCESSORS = {
     ("algebra.groups", "algebra.capsules"),
     ("algebra.groups", "algebra.homomorphisms"),
+    ("algebra.groups", "algebra.induction"),
     ("algebra.groups", "algebra.irreps"),
     ("algebra.groups", "algebra.representations"),
     ("algebra.representations", "algebra.characters"),

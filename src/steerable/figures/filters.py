@@ -10,8 +10,8 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from steerable.algebra.capsules import Capsule
+from steerable.algebra.decomposition import decompose
 from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.irreps import decompose
 from steerable.algebra.representations import Representation
 from steerable.errors import expect
 from steerable.figures.style import CARD, QUIET, caption, house_style, show, show_tiles

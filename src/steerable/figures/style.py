@@ -91,7 +91,7 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 
 def signed() -> Colormap:
-    """Red for positive, blue for negative, white for zero; cells that are no numbers are transparent."""
+    """Red for positive, blue for negative, white for zero; cells that are not numbers are transparent."""
     return matplotlib.colormaps["RdBu_r"].with_extremes(bad=(1.0, 1.0, 1.0, 0.0))
 
 

@@ -15,11 +15,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from steerable.algebra.arrays import IntArray
 from steerable.algebra.characters import inner_product, whole_number
-from steerable.algebra.groups import FiniteGroup, IntArray
+from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.intertwiners import SparseBasis, entry_scales, orthonormalised, solve_dense, solve_monomial
 from steerable.algebra.metrics import is_orthogonal
-from steerable.algebra.representations import Monomial, Representation
+from steerable.algebra.monomials import Monomial
+from steerable.algebra.representations import Representation
 from steerable.errors import expect
 
 __all__ = ["kernel_basis", "patch_size", "pixel_patch", "sparse_kernel_basis", "tap_coordinates"]
