@@ -38,11 +38,9 @@ KNOWN: dict[str, set[str]] = {
     "long": {
         "cli.training.train",
         "conversion.pipeline.convert",
-        "figures.diagrams.filter_bank_figure",
         "training.defaults.configured",
     },
     "one name for two classes": {
-        "BlockPlan: nn.fourier.blocks, types.network_plans",
         "Refusal: checking.calls, explorer.gate",
         "_Tracer: conversion.tracing, nn.plain",
     },

@@ -206,7 +206,7 @@ def test_mistakes_are_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no equivariant 1×1 filter from grey images to `E` of D4"):
         random_bank(group.capsule("E"), 1)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="is a file; figures are written into a folder"):
+    with pytest.raises(ValueError, match="file` is a file; figures are written into a folder"):
         figures.write_figures(tmp_path / "file", group)
 
 
