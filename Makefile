@@ -94,7 +94,6 @@ bench-gpu: $(STAMP)
 	@$(BIN)/python benchmarks/network.py --compile --tf32 --json $(OUT)/benchmarks/network-tf32.json
 	@$(BIN)/python benchmarks/network.py --compile --mode reduce-overhead --json $(OUT)/benchmarks/network-graphs.json
 	@$(BIN)/python benchmarks/network.py --compile --mode reduce-overhead --tf32 --json $(OUT)/benchmarks/network-graphs-tf32.json
-	@$(BIN)/python benchmarks/network.py --depth 20 --copies 8 --record --json $(OUT)/benchmarks/network-recorded.json
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -124,7 +124,7 @@ def updated(text: str) -> str:
         cases = [json.loads((RESULTS / f"{name}.json").read_text()) for name in match[2].split()]
         return "\n".join([f"<!-- {match[1]}{match[2]} -->", *TABLES[match[1]](*cases), "<!-- end -->"])
 
-    mark = rf"<!-- ({'|'.join(TABLES)})((?: [\w-]+)+) -->\n"
+    mark = rf"<!-- ({'|'.join(TABLES)})((?:\s[\w-]+)+) -->\n"
     if len(re.findall(mark, text)) != text.count("<!-- end -->"):
         raise SystemExit("a page has tables that begin and do not end; mend its <!-- end --> marks.")
     return re.sub(mark + r".*?<!-- end -->", fill, text, flags=re.DOTALL)
