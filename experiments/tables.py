@@ -155,8 +155,8 @@ python experiments/sweep.py experiments/{name} --data-dir DATA --runs RUNS
 ```
 
 `DATA` holds {data} as its authors distribute it. `experiment.toml` has every network, recipe and seed, and
-`results.json` has what was measured. [All experiments](../README.md#{name}) says what follows from it. This page is
-written by `experiments/tables.py`.
+`results.json` has what was measured. [All experiments](../README.md#{name}) says what follows from it.
+This page is written by `experiments/tables.py`.
 
 {table(experiment)}
 """
