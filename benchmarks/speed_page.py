@@ -23,9 +23,8 @@ PAGES = (Path(__file__).parents[1] / "docs" / "speed.md", Path(__file__).parent 
 
 def networks_table(*cases: dict[str, Any]) -> list[str]:
     """One row per case: milliseconds of the plain and the steerable network, and how much faster the second is."""
-    heads = ["hardware", "how", "training, ms: plain", "steerable", "speed"]
-    heads += ["evaluation, ms: plain", "steerable", "speed", "`to_plain`"]
-    lines = [_row(heads), "|---|---|" + "---:|" * 7]
+    heads = ["hardware", "how", "training step, ms", "speed", "evaluation, ms", "speed", "`to_plain`"]
+    lines = [_row(heads), "|---|---|" + "---:|" * 5]
     for results in cases:
         networks = results["networks"]
         cells = [results["hardware"].removeprefix("NVIDIA "), how(results)]
@@ -33,7 +32,8 @@ def networks_table(*cases: dict[str, Any]) -> list[str]:
             # On a GPU steps follow each other without waiting, as they do in training.
             column = f"{task}_in_a_row" if f"{task}_in_a_row" in networks["plain"] else task
             plain, steerable = (networks[name][column]["median_ms"] for name in ("plain", "steerable"))
-            cells += [f"{plain:.1f}", f"{steerable:.1f}", f"**{plain / steerable:.2f}**"]
+            digits = 0 if plain > 1000 else 1
+            cells += [f"{plain:.{digits}f} → {steerable:.{digits}f}", f"**{plain / steerable:.2f}**"]
         cells.append(f"{plain / networks['steerable, to_plain'][column]['median_ms']:.2f}")
         lines.append(_row(cells))
     return lines
@@ -46,11 +46,11 @@ def widths_table(results: dict[str, Any]) -> list[str]:
         case, step = row["case"], row["step"]
         if case["name"].startswith("regular-"):
             speed = step["plain"]["median_ms"] / step["auto"]["median_ms"]
-            fields = f"{case['name'].removeprefix('regular-')} ({row['channels'][0]} channels)"
+            fields = f"{case['name'].removeprefix('regular-')} ({row['channels'][0]})"
             speeds.setdefault(fields, {})[_filter(case)] = f"{speed:.2f}"
     columns = list(dict.fromkeys(column for row in speeds.values() for column in row))
     columns.sort(key=lambda text: (int(text.split("×")[0]), -int(text.split()[-1].removesuffix("²"))))
-    lines = [_row(["regular fields", *columns]), "|---|" + "---:|" * len(columns)]
+    lines = [_row(["fields (channels)", *columns]), "|---|" + "---:|" * len(columns)]
     lines += [_row([fields, *(row.get(column, "–") for column in columns)]) for fields, row in speeds.items()]
     return [*lines, "", f"Batch {_batch(results)}, {results['dtype']}; {_machine(results)}."]
 
