@@ -1,7 +1,7 @@
 """What equivariance buys: a steerable and a plain network of equal size learn upright digits and are tested turned.
 
-`make demo` runs this. It uses scikit-learn's digits, takes half a minute on two free CPU cores, and writes a report and
-the picture at the top of README.md, which is a copy of it.
+`make demo` runs this. It uses scikit-learn's digits and takes half a minute on two free CPU cores. It writes a report
+and a picture of one digit in all poses; the picture at the top of README.md is a copy.
 """
 
 from __future__ import annotations
