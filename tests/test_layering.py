@@ -32,6 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("filters",),
     ("types.field_text",),
     ("types.field_types",),
+    ("types.costs",),
     ("types.restriction",),
     ("types.network_plans",),
     ("types",),
