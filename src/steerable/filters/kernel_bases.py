@@ -1,9 +1,9 @@
 """Equivariant kernels over any filter space: bases of Hom_H(V ⊗ ρ_in, ρ_out), solved in coefficients and sampled last.
 
-A filter bank is an array κ of matrices, one per coefficient, with Σ_w ρ_V(h)[v, w] ρ_out(h) κ(w) ρ_in(h)⁻¹ = κ(v). Where H
-permutes the coefficients up to signs, as it does those of a pixel patch, the bank is fixed by its values at one
-coefficient of each orbit, and there it is any intertwiner of that coefficient's stabiliser (Frobenius reciprocity): V ⊗
-ρ_in is never formed. All other spaces go through the intertwiners of V ⊗ ρ_in.
+A filter bank is an array κ of matrices, one per coefficient, with Σ_w ρ_V(h)[v, w] ρ_out(h) κ(w) ρ_in(h)⁻¹ = κ(v).
+Where H permutes the coefficients up to signs, as it does those of a pixel patch, the bank is fixed by its values at one
+coefficient of each orbit, and there it is any intertwiner of that coefficient's stabiliser (Frobenius reciprocity):
+V ⊗ ρ_in is never formed. All other spaces go through the intertwiners of V ⊗ ρ_in.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def _by_orbits(rho_in: Representation, rho_out: Representation, rho_v: Represent
 
 @dataclass(frozen=True)
 class _Orbit:
-    """Coefficients that the group moves into each other: the first of them, its stabiliser, who carries it to the others.
+    """Coefficients that the group moves into each other: the first one's stabiliser, and who carries it to the others.
 
-    ``sign[g]`` is what g multiplies the first one by as it moves it.
+    ``sign[g]`` is the factor by which g multiplies the first one as it moves it.
     """
 
     stabiliser: IntArray

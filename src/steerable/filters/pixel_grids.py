@@ -20,7 +20,7 @@ def grid_size(group: FiniteGroup, size: int | Sequence[int]) -> tuple[int, ...]:
     No extents at all, ``()``, are a single tap that stays where it is, whatever the group is.
     """
     expect(group, FiniteGroup, "a group that moves pixels, such as dihedral(4)")
-    if isinstance(size, Sequence) and not isinstance(size, str) and len(size) == 0:
+    if size == ():
         return ()
     if group.action is None:
         raise ValueError(

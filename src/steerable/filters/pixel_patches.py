@@ -68,8 +68,8 @@ def as_filter_space(group: FiniteGroup, filters: Filters) -> FilterSpace:
         return pixel_space(group, filters)
     if filters.group != group:
         raise TypeError(
-            f"the filter space `{filters}` belongs to {filters.group.name}, but the fields to {group.name}: nothing says "
-            f"how {group.name} turns these filters. Make a filter space of {group.name}."
+            f"the filter space `{filters}` belongs to {filters.group.name}, but the fields to {group.name}: nothing "
+            f"says how {group.name} turns these filters. Make a filter space of {group.name}."
         )
     return filters
 

@@ -1,8 +1,8 @@
 """Filter spaces: a representation of H on the coefficients of a filter, and the taps that the coefficients become.
 
-A filter is a vector c of coefficients. An element h turns it by ρ_V(h), and the sampling matrix S makes taps of it. Where
-the pixel grid carries h, S has to commute with it: sampling a turned filter is turning the sampled one. All else about a
-convolution (bases, parameters, costs, initialisation) follows from ρ_V and S.
+A filter is a vector c of coefficients. An element h turns it by ρ_V(h), and the sampling matrix S makes taps of it.
+Where the pixel grid carries h, S has to commute with it: a turned filter, sampled, is the sampled filter, turned. All
+else about a convolution (bases, parameters, costs, initialisation) follows from ρ_V and S.
 """
 
 from __future__ import annotations
@@ -187,7 +187,9 @@ def _as_sampling(sampling: ArrayLike) -> FloatArray:
     try:
         matrix = np.array(sampling, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"a sampling matrix is an array of numbers, (taps, coefficients); got {shown(sampling)}.") from None
+        raise TypeError(
+            f"a sampling matrix is an array of numbers, (taps, coefficients); got {shown(sampling)}."
+        ) from None
     if matrix.ndim != 2:
         raise ValueError(f"a sampling matrix has two axes, (taps, coefficients); got shape {matrix.shape}.")
     if not np.isfinite(matrix).all():

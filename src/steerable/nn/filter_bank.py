@@ -19,7 +19,7 @@ from steerable.nn.kernels import HAS_TRITON
 from steerable.nn.module import EquivariantModule
 from steerable.types.field_types import FieldType
 
-__all__ = ["FilterBankModule"]
+__all__ = ["FilterBankModule", "filled"]
 
 _LOOKUP_LIMIT = 2**18
 """Up to how many weights a bank is looked up in one go; beyond, products are as quick and need no such table."""
@@ -98,6 +98,11 @@ class FilterBankModule(EquivariantModule):
             f"this layer has no filters from `{in_capsule}` to `{out_capsule}`; it maps `{self.in_type}` to "
             f"`{self.out_type}`."
         )
+
+    def bank_repr(self) -> list[str]:
+        """What a layer's text says of its bank where it is not the usual one."""
+        filters = [] if self.plan.space.is_pixel_patch else [f"filters={self.plan.space}"]
+        return filters + ([] if self.bias is not None else ["bias=False"])
 
     # ---------------------------------------------------------------- expansion
 
@@ -183,3 +188,9 @@ class FilterBankModule(EquivariantModule):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kept": None}
+
+
+def filled(layer: nn.Module, weight: Tensor, bias: Tensor | None) -> nn.Module:
+    """A layer of ``torch.nn`` with these values as its own."""
+    layer.load_state_dict({"weight": weight} if bias is None else {"weight": weight, "bias": bias})
+    return layer

@@ -56,8 +56,8 @@ def orthogonal_(layer: FilterBankModule, gain: float = 1.0) -> None:
     plan = layer.plan
     if not plan.space.exact:
         raise ValueError(
-            f"orthogonal initialisation needs a pixel grid that carries all of {plan.space.group.name}; the filter space "
-            f"`{plan.space}` is approximate, so that its orthogonal banks are not equivariant ones. Use init='he'."
+            f"orthogonal initialisation needs a pixel grid that carries all of {plan.space.group.name}; that of the "
+            f"filter space `{plan.space}` does not, so that an orthogonal bank would not be equivariant. Use init='he'."
         )
     he_(layer, gain=1.0)
     basis = layer.basis.double()

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from steerable.nn.filter_bank import FilterBankModule
+from steerable.nn.filter_bank import FilterBankModule, filled
 from steerable.types.field_types import FieldType
 
 __all__ = ["Linear"]
@@ -33,7 +33,4 @@ class Linear(FilterBankModule):
         linear = nn.Linear(
             self.in_type.channels, self.out_type.channels, bias is not None, device=bank.device, dtype=bank.dtype
         )
-        linear.weight.copy_(bank)
-        if bias is not None:
-            linear.bias.copy_(bias)
-        return linear
+        return filled(linear, bank, bias)

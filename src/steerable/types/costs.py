@@ -37,16 +37,17 @@ def parameter_cost(
 def parameter_utilization(
     in_type: FieldType, out_type: FieldType, kernel_size: Size = None, *, filters: FilterSpace | None = None
 ) -> float:
-    """μ = dim π · dim ρ / dim Hom_H(π, ρ), π = V ⊗ ρ_in: how many weights of a plain filter bank one parameter stands for.
+    """μ = dim π · dim ρ / dim Hom_H(π, ρ): how many weights of a plain filter bank one parameter stands for.
 
-    The plain bank has filters from the same space. The arguments are those of :func:`parameter_cost`.
+    π is V ⊗ ρ_in: the plain bank has filters from the same space. The arguments are those of :func:`parameter_cost`.
     """
     cost = parameter_cost(in_type, out_type, kernel_size, filters=filters)
     space = _space(in_type, out_type, kernel_size, filters)
     if cost == 0:
         raise ValueError(
-            f"there is no equivariant map from `{in_type}` to `{out_type}` with kernel size {kernel_size or space.size}, "
-            "so that the utilization has no value. Choose types that share an irrep, or a larger kernel."
+            f"there is no equivariant map from `{in_type}` to `{out_type}` with kernel size "
+            f"{kernel_size or space.size}, so that the utilization has no value. Choose types that share an irrep, or "
+            "a larger kernel."
         )
     return space.dim * in_type.channels * out_type.channels / cost
 
