@@ -73,20 +73,7 @@ class FilterSpace:
         self.name = name
         if representation.dim == 0:
             raise ValueError("a filter space has at least one coefficient; its representation has dimension 0.")
-        self._sampling = None if sampling is None else _as_sampling(sampling)
-        columns = self.taps if self._sampling is None else self._sampling.shape[1]
-        rows = self.taps if self._sampling is None else self._sampling.shape[0]
-        if (rows, columns) != (self.taps, self.dim):
-            given = "no sampling, so that its coefficients are its taps" if sampling is None else f"({rows}, {columns})"
-            raise ValueError(
-                f"the sampling matrix of a filter space has the shape (taps, coefficients): ({self.taps}, {self.dim}) "
-                f"for {by(self.size)} taps and a representation of dimension {self.dim}; got {given}."
-            )
-        if self._sampling is not None and np.linalg.cond(self._sampling) > _NEARLY_DEPENDENT:
-            raise ValueError(
-                "the columns of the sampling matrix are linearly dependent, so that different coefficients would give "
-                "the same taps. Leave out the filters that the grid cannot tell apart."
-            )
+        self._sampling = self._checked(sampling)  # None where it is the identity, which may be too large to write out
         self._check_commutes()
 
     @property
@@ -134,6 +121,24 @@ class FilterSpace:
         """The filters (…, *size) of coefficients (…, dim V)."""
         taps = coefficients if self._sampling is None else coefficients @ self._sampling.T
         return np.asarray(taps.reshape(*coefficients.shape[:-1], *self.size))
+
+    def _checked(self, sampling: ArrayLike | None) -> FloatArray | None:
+        matrix = None if sampling is None else _as_array(sampling)
+        shape = (self.taps, self.taps) if matrix is None else matrix.shape
+        if shape != (self.taps, self.dim):
+            given = "no sampling, so that its coefficients are its taps" if matrix is None else f"{shape}"
+            raise ValueError(
+                f"the sampling matrix of a filter space has the shape (taps, coefficients): ({self.taps}, {self.dim}) "
+                f"for {by(self.size)} taps and a representation of dimension {self.dim}; got {given}."
+            )
+        if matrix is None or (self.dim == self.taps and np.array_equal(matrix, np.eye(self.taps))):
+            return None
+        if np.linalg.cond(matrix) > _NEARLY_DEPENDENT:
+            raise ValueError(
+                "the columns of the sampling matrix are linearly dependent, so that different coefficients would give "
+                "the same taps. Leave out the filters that the grid cannot tell apart."
+            )
+        return matrix
 
     def _check_commutes(self) -> None:
         """S ρ_V(h) = P(h) S for each element h that the grid carries; P(h) moves the taps."""
@@ -183,7 +188,7 @@ class FilterSpace:
         return f"<FilterSpace {self} of {self.group.name}: {self.dim} coefficients, {by(self.size)} taps>"
 
 
-def _as_sampling(sampling: ArrayLike) -> FloatArray:
+def _as_array(sampling: ArrayLike) -> FloatArray:
     try:
         matrix = np.array(sampling, dtype=np.float64)
     except (TypeError, ValueError):
