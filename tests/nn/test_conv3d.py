@@ -9,8 +9,8 @@ from torch import Tensor, nn
 import steerable as st
 from steerable import FieldType
 from steerable import nn as snn
-from steerable.nn.conv_transpose import TransposedConvolution
 from steerable.nn.convolution import Convolution
+from steerable.nn.transposed_convolution import TransposedConvolution
 
 CUBE, CUBE_WITH_MIRRORS = st.octahedral(), st.octahedral(reflections=True)
 

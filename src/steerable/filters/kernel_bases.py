@@ -28,7 +28,7 @@ from steerable.algebra.intertwiners import (
 )
 from steerable.algebra.metrics import is_orthogonal
 from steerable.algebra.representations import Monomial, Representation
-from steerable.filters.pixel_patches import Filters, as_filter_space
+from steerable.filters.space_arguments import Filters, as_filter_space
 from steerable.filters.spaces import FilterSpace
 
 __all__ = ["kernel_basis", "sparse_kernel_basis"]

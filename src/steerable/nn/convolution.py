@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from steerable.errors import did_you_mean
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.channels import take_channels
-from steerable.nn.filter_bank import FilterBankModule, filled
+from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.fourier.carrier import Backend
 from steerable.nn.geometry import numbers_per_axis, resolved_padding, spanned
 from steerable.nn.sampling import SamplingGuard
 from steerable.types.field_types import FieldType
 
-__all__ = ["ConvOptions", "Convolution", "Numbers", "PaddingMode", "refuse_unknown_options"]
+__all__ = ["BankOptions", "ConvOptions", "Convolution", "Numbers", "PaddingMode", "refuse_unknown_options"]
 
 Numbers = int | Sequence[int]
 """One number for all axes, or one per axis."""
@@ -32,15 +32,20 @@ _CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _PLAIN: dict[int, Callable[..., nn.Module]] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
-class ConvOptions(TypedDict, total=False):
-    """What a convolution takes by keyword alone; ``Conv2d`` says what each of them means."""
+class BankOptions(TypedDict, total=False):
+    """What every convolution takes by keyword alone; ``Conv2d`` says what each of them means."""
 
     bias: bool
-    padding_mode: PaddingMode
     strict: bool
     init: str
-    backend: Backend
     filters: FilterSpace | None
+
+
+class ConvOptions(BankOptions, total=False):
+    """The keywords of a convolution that is not transposed."""
+
+    padding_mode: PaddingMode
+    backend: Backend
 
 
 class Convolution(FilterBankModule):
@@ -126,20 +131,9 @@ class Convolution(FilterBankModule):
         groups = self.groups
         if self.in_order is not None or self.out_order is not None:
             bank, groups = self._dense_bank(bank), 1
-        conv = _PLAIN[self.axes](
-            self.in_type.channels,
-            self.out_type.channels,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            groups,
-            bias is not None,
-            self.padding_mode,
-            device=bank.device,
-            dtype=bank.dtype,
-        )
-        return filled(conv, bank, bias)
+        names = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
+        settings = {name: getattr(self, name) for name in names}
+        return self.plain_layer(_PLAIN[self.axes], bank, bias, groups=groups, **settings)
 
     def _dense_bank(self, bank: Tensor) -> Tensor:
         dense = bank.new_zeros(self.out_type.channels, self.in_type.channels, *self.kernel_size)

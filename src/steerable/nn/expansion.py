@@ -21,7 +21,7 @@ from torch import Tensor
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.intertwiners import hom_basis
 from steerable.filters.kernel_bases import sparse_kernel_basis
-from steerable.filters.pixel_patches import Filters, as_filter_space
+from steerable.filters.space_arguments import Filters, as_filter_space
 from steerable.nn.channels import take
 from steerable.types.field_types import FieldType
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from steerable.filters.pixel_patches import chosen_space
+from steerable.filters.space_arguments import chosen_space
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.bank_tables import bank_tables
 from steerable.nn.channels import is_exported, is_traced, is_transformed, take, without_autocast
@@ -19,7 +19,7 @@ from steerable.nn.kernels import HAS_TRITON
 from steerable.nn.module import EquivariantModule
 from steerable.types.field_types import FieldType
 
-__all__ = ["FilterBankModule", "filled"]
+__all__ = ["FilterBankModule"]
 
 _LOOKUP_LIMIT = 2**18
 """Up to how many weights a bank is looked up in one go; beyond, products are as quick and need no such table."""
@@ -165,6 +165,15 @@ class FilterBankModule(EquivariantModule):
     def _snapshot(self) -> Tensor:
         return torch.cat([p.detach() for p in (self.weight, self.bias) if p is not None])
 
+    def plain_layer(
+        self, make: Callable[..., nn.Module], bank: Tensor, bias: Tensor | None, **settings: object
+    ) -> nn.Module:
+        """A layer of ``torch.nn`` between the same channels, with these filters."""
+        channels, like = (self.in_type.channels, self.out_type.channels), {"device": bank.device, "dtype": bank.dtype}
+        plain = make(*channels, bias=bias is not None, **settings, **like)
+        plain.load_state_dict({"weight": bank} if bias is None else {"weight": bank, "bias": bias})
+        return plain
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
         self._kept, self._table_sizes = None, []
@@ -188,9 +197,3 @@ class FilterBankModule(EquivariantModule):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kept": None}
-
-
-def filled(layer: nn.Module, weight: Tensor, bias: Tensor | None) -> nn.Module:
-    """A layer of ``torch.nn`` with these values as its own."""
-    layer.load_state_dict({"weight": weight} if bias is None else {"weight": weight, "bias": bias})
-    return layer

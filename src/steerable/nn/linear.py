@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from steerable.nn.filter_bank import FilterBankModule, filled
+from steerable.nn.filter_bank import FilterBankModule
 from steerable.types.field_types import FieldType
 
 __all__ = ["Linear"]
@@ -30,7 +30,4 @@ class Linear(FilterBankModule):
     def plain(self) -> nn.Module:
         """A ``torch.nn.Linear`` with the expanded matrix."""
         bank, bias = self.expand()
-        linear = nn.Linear(
-            self.in_type.channels, self.out_type.channels, bias is not None, device=bank.device, dtype=bank.dtype
-        )
-        return filled(linear, bank, bias)
+        return self.plain_layer(nn.Linear, bank, bias)

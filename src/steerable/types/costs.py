@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from steerable.algebra.characters import inner_product, multiplicities, whole_number
 from steerable.errors import expect
-from steerable.filters.pixel_patches import chosen_space
+from steerable.filters.space_arguments import chosen_space
 from steerable.filters.spaces import FilterSpace
 from steerable.types.field_types import FieldType
 
