@@ -112,8 +112,10 @@ def test_spaces_are_values() -> None:
         assert twin.name == same.name
     others = [st.pixel_space(D4, 3), stencils(D4), slanted(D4), cross(st.cyclic(4)), "cross"]
     assert all(same != other for other in others)
-    doubled = st.FilterSpace(same.representation, 3, 2 * same.sampling)
-    assert doubled != same
+    for factor in (2, 1e-20):  # a difference of any size counts, rounding errors do not
+        scaled = st.FilterSpace(same.representation, 3, factor * same.sampling)
+        assert scaled not in (same, st.FilterSpace(same.representation, 3, 2 * scaled.sampling))
+        assert scaled == st.FilterSpace(same.representation, 3, scaled.sampling * (1 + 1e-15))
     for patch in (st.FilterSpace(st.pixel_patch(D4, 3), 3), st.FilterSpace(st.pixel_patch(D4, 3), 3, np.eye(9))):
         assert patch == st.pixel_space(D4, 3)
         assert patch.is_pixel_patch
@@ -164,7 +166,7 @@ RHO = cross(D4).representation
         (
             lambda: st.FilterSpace(2 * E, 3, np.eye(9)[:, [1, 3, 1, 3]]),
             ValueError,
-            "linearly dependent, so that different coefficients would give the same taps. Leave out",
+            "linearly dependent, or nearly so: different coefficients would give the same taps. Leave out",
         ),
         (
             lambda: st.FilterSpace(RHO, 3, np.eye(9)[:, [0, 3, 4, 5, 7]]),

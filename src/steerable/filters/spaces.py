@@ -44,7 +44,6 @@ class FilterSpace:
         representation: ρ_V.
         size: the extents, such as (3, 3).
         taps: the number of taps.
-        exact: whether the grid carries every element, so that layers are equivariant to rounding error.
 
     The cross of five taps, which D4 permutes:
 
@@ -78,6 +77,7 @@ class FilterSpace:
 
     @property
     def group(self) -> FiniteGroup:
+        """The group H that turns the filters."""
         return self.representation.group
 
     @property
@@ -98,6 +98,7 @@ class FilterSpace:
 
     @property
     def exact(self) -> bool:
+        """Whether the grid carries the whole group."""
         return len(self.carried) == self.group.order
 
     @property
@@ -135,8 +136,8 @@ class FilterSpace:
             return None
         if np.linalg.cond(matrix) > _NEARLY_DEPENDENT:
             raise ValueError(
-                "the columns of the sampling matrix are linearly dependent, so that different coefficients would give "
-                "the same taps. Leave out the filters that the grid cannot tell apart."
+                "the columns of the sampling matrix are linearly dependent, or nearly so: different coefficients would "
+                "give the same taps. Leave out the filters that the grid cannot tell apart."
             )
         return matrix
 
@@ -144,9 +145,7 @@ class FilterSpace:
         """S ρ_V(h) = P(h) S for each element h that the grid carries; P(h) moves the taps."""
         image, rho = tap_images(self.group, self.size), self.representation
         if self._sampling is None and rho.is_permutation and rho.monomial is not None:
-            wrong = ((rho.monomial.image != image) & (image >= 0)).any(axis=1)
-            errors = wrong.astype(np.float64)
-            scale = 1.0
+            errors, scale = ((rho.monomial.image != image) & (image >= 0)).any(axis=1).astype(np.float64), 1.0
         else:
             s, matrices = self.sampling, rho.matrices
             errors = np.zeros(len(image))
@@ -171,7 +170,8 @@ class FilterSpace:
         content = hashlib.blake2b(self.representation.digest, digest_size=16)
         content.update(repr(self.size).encode())
         if self._sampling is not None:
-            content.update((np.round(self._sampling, 12) + 0.0).tobytes())
+            largest = np.abs(self._sampling).max()
+            content.update(f"{largest:.12e}".encode() + (np.round(self._sampling / largest, 12) + 0.0).tobytes())
         return content.digest()
 
     def __eq__(self, other: object) -> bool:
