@@ -33,7 +33,7 @@ class _Fitted:
     kernel_size: tuple[int, int]
     stride: tuple[int, int]
     padding: tuple[int, int]
-    grows: tuple[bool, bool]
+    grows: tuple[bool, ...]
     ceil_mode: bool
 
     def fit(self, field_type: FieldType, ceil_mode: bool) -> None:

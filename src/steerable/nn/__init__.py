@@ -19,7 +19,8 @@ from steerable.nn.activations import (
 )
 from steerable.nn.backends import choose_backends
 from steerable.nn.containers import Concat, Parallel, Residual, Sequential
-from steerable.nn.conv import Conv2d, ConvTranspose2d
+from steerable.nn.conv import Conv2d
+from steerable.nn.conv_transpose import ConvTranspose2d
 from steerable.nn.invariants import CosetPool, GroupPool
 from steerable.nn.linear import Linear
 from steerable.nn.module import EquivariantModule

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from steerable.nn.activations import require
 from steerable.nn.channels import widened
+from steerable.nn.geometry import pair
 from steerable.nn.module import EquivariantModule
-from steerable.nn.sampling import SamplingGuard, axes_swapped, pair
+from steerable.nn.sampling import SamplingGuard, axes_swapped
 from steerable.nn.segments import Segments
 from steerable.types.field_types import FieldType
 
@@ -50,9 +51,7 @@ class _WindowPool(EquivariantModule):
         self.padding = pair(padding, "padding", minimum=0)
         if any(2 * p > k for p, k in zip(self.padding, self.kernel_size, strict=True)):
             raise ValueError(f"padding is at most half the kernel {self.kernel_size}, got {self.padding}.")
-        self.guard = SamplingGuard(
-            self, field_type.group, self.kernel_size, self.stride, self.padding, strict=strict, remedy=_REMEDY
-        )
+        self.guard = SamplingGuard(self, self.kernel_size, self.stride, self.padding, strict=strict, remedy=_REMEDY)
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
@@ -146,7 +145,6 @@ class BlurPool2d(EquivariantModule):
         self.register_constant("weights", np.outer(row, row) / row.sum() ** 2)
         self.guard = SamplingGuard(
             self,
-            field_type.group,
             size,
             (self.stride, self.stride),
             (self.padding, self.padding),

@@ -18,7 +18,6 @@ from types import FunctionType
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
 
 ScalarFunction = Callable[[Tensor], Tensor]
 
-FloatArray = NDArray[np.float64]
 
 _TOLERANCES = {torch.float64: (1e-9, 1e-12), torch.float32: (1e-4, 1e-6)}  # relative, absolute
 # Torch's own, of which this is known, so that networks are built quickly; each of them acts on each value alone.
