@@ -1,4 +1,4 @@
-"""Small helpers for error messages: what was given, what was expected, why, what to do."""
+"""Helpers for error messages, which say what was given, what was expected, why, and what to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["did_you_mean", "expect", "listing", "shown"]
 
 
 def expect(value: object, kind: type, what: str) -> None:
-    """TypeError where an argument is of another class than it must be; ``what`` says which one, with an example.
+    """Raise TypeError unless a value is of the expected class; ``what`` describes that class, with an example.
 
     >>> expect(3, str, "the element, such as 'r'")
     Traceback (most recent call last):

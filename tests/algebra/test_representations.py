@@ -20,7 +20,8 @@ D4 = st.dihedral(4)
 E = D4.irrep("E")
 KINDS = ("trivial", "last irrep", "quotient", "mixed", "turned", "skewed")
 everywhere = pytest.mark.parametrize("name", SMALL_GROUPS)
-# ρ(r) = [[0, 2], [1/2, 0]]: monomial, but no signed permutation.
+TURN = st.cyclic(3).irrep("E")  # orthogonal, not monomial
+# ρ(r) = [[0, 2], [1/2, 0]]: monomial, but not a signed permutation.
 SCALED = st.Representation(st.cyclic(2), {"r": [[0, 2], [0.5, 0]]}, name="scaled")
 
 
@@ -78,6 +79,12 @@ def test_change_of_basis_conjugates_and_keeps_the_type(name: str) -> None:
     turned = rho.change_basis(a)
     assert np.allclose(a @ turned.matrices, rho.matrices @ a, atol=1e-12)
     assert turned.type == rho.type
+
+
+@pytest.mark.parametrize("rho", [E, E @ E, TURN, TURN @ TURN, TURN.change_basis([[1, 1], [0, 1]]), TURN.dual()])
+def test_matrices_cannot_be_overwritten(rho: st.Representation) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        rho.matrices[0, 0, 0] = 2.0
 
 
 @everywhere

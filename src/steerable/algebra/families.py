@@ -1,4 +1,4 @@
-"""The groups people meet: cyclic, dihedral and octahedral, with their action on the plane or on space.
+"""Families of groups: cyclic, dihedral and octahedral ones, with their action on the plane or on space.
 
 r turns an image by 360°/n counter-clockwise as one sees it, m mirrors left and right: in coordinates (x to the right,
 y up) the matrices E(r) and E(m) of the paper's table 1. In space, x points to the right along a volume's width, y up

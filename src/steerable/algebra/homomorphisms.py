@@ -33,7 +33,7 @@ class Homomorphism:
     def __post_init__(self) -> None:
         if len(self.images) != self.source.order:
             raise ValueError(
-                f"a map from {self.source.name} names {self.source.order} images, one per element; got "
+                f"a map from {self.source.name} has {self.source.order} images, one per element; got "
                 f"{len(self.images)}."
             )
         failing = _failing_pair(self.source, self.target, self.indices)

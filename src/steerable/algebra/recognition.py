@@ -1,4 +1,4 @@
-"""Which familiar group is this? Subgroups and groups from generators get the names and matrices of C_n, D_n, O, O_h."""
+"""Recognition of C_n, D_n, O and O_h, so that subgroups and groups from generators get their names and matrices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RotationStructure:
 def rotation_structure(group: FiniteGroup) -> RotationStructure | None:
     """The cyclic or dihedral structure of a group, or None.
 
-    Where no two elements move the plane alike, r is the rotation by 360°/n counter-clockwise and m the first
+    Where no two elements move the plane alike, r is the rotation by 360°/n counter-clockwise and m is the first
     reflection; otherwise both are the first elements that fit.
     """
     if group.action is not None and group.action.shape[1] == 2 and group.acts_faithfully:

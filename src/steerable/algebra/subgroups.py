@@ -89,8 +89,9 @@ class SubgroupLattice(MultiplicationTable):
         return self._find_subgroup_classes(limit=None) or ()
 
     def _find_subgroup_classes(self, limit: int | None) -> tuple[tuple[Members, ...], ...] | None:
-        """Conjugacy classes of subgroups; one of each is joined with cyclic groups of prime-power order until no
-        new ones turn up. None where there are more than ``limit`` subgroups.
+        """Conjugacy classes of subgroups, or None where there are more than ``limit`` subgroups.
+
+        One subgroup of each class is joined with cyclic groups of prime-power order until no new ones turn up.
         """
         prime_powers = [g for g in range(self.order) if _is_prime_power(int(self.element_orders[g]))]
         cyclic = {tuple(closure(self.table, [self.identity_index, g])): g for g in prime_powers}

@@ -37,7 +37,7 @@ def restriction(field_type: FieldType, subgroup: Iterable[str] | FiniteGroup) ->
     named: dict[str, Capsule] = {}
     for (capsule, copies), channels in zip(field_type.blocks, field_type.block_slices, strict=True):
         found = list(_parts(capsule, capsule.representation.pullback(into)))
-        parts = [(_under_own_name(part, named), members) for part, members in found]
+        parts = [(_uniquely_named(part, named), members) for part, members in found]
         for copy in range(copies):
             start = channels.start + copy * capsule.dim
             stack.extend((part, start + members) for part, members in parts)
@@ -46,8 +46,8 @@ def restriction(field_type: FieldType, subgroup: Iterable[str] | FiniteGroup) ->
     return restricted, np.concatenate(ordered) if ordered else np.zeros(0, dtype=np.intp)
 
 
-def _under_own_name(part: Capsule, named: dict[str, Capsule]) -> Capsule:
-    """The capsule, numbered where a different one has its name: the orbits of one capsule need not be alike."""
+def _uniquely_named(part: Capsule, named: dict[str, Capsule]) -> Capsule:
+    """The capsule, with a number where a different one has its name: orbits of one capsule need not be alike."""
     name, number = part.name, 1
     while named.setdefault(name, part) != part:
         number += 1
