@@ -38,8 +38,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("",),  # steerable/__init__.py: the mathematics under one roof
     ("transforms",),
     ("nn",),
-    ("testing", "checking"),
-    ("type_checking",),
+    ("checking",),
+    ("testing",),
     ("conversion",),
     ("models",),
     ("figures",),

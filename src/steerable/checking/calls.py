@@ -9,17 +9,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from steerable.types.field_types import FieldType
 
-__all__ = ["Call", "Operation", "Refusal", "Result", "Rule", "bound_call", "is_number", "tensors_in"]
+__all__ = [
+    "OTHER_NAMES",
+    "Call",
+    "Operation",
+    "Refusal",
+    "Result",
+    "Rule",
+    "bound_call",
+    "is_number",
+    "tensors_in",
+]
 
 # The type of the result; one type per tensor of a tuple, None for those that are not fields; None for no field at all.
 Result = FieldType | Sequence[FieldType | None] | None
 
 # torch's functions and methods call one argument by several names.
-_OTHER_NAMES = {"self": "input", "tensor": "input", "axis": "dim", "train": "training", "keepdims": "keepdim"}
+OTHER_NAMES = {"self": "input", "tensor": "input", "axis": "dim", "train": "training", "keepdims": "keepdim"}
 
 
 class Refusal(TypeError):
@@ -75,6 +85,9 @@ class Operation:
         fields: the arguments that may be fields.
         weights: those that may be tensors without a type, such as a linear layer's weight.
         models: those of which only shape, dtype or device counts, so that any tensor will do.
+        becomes: the way in which ``convert`` follows it, such as ``"sum"`` or ``"activation"``; "" where it does not.
+        name: the operation's bare name.
+        layers: the modules of torch that do the same; a call of the function is converted as if it were the first one.
     """
 
     rule: Rule
@@ -82,13 +95,24 @@ class Operation:
     fields: tuple[str, ...]
     weights: tuple[str, ...]
     models: tuple[str, ...]
+    becomes: str = ""
+    name: str = ""
+    layers: tuple[type[nn.Module], ...] = ()
 
     @classmethod
     def described(
-        cls, rule: Rule, parameters: str, *, fields: str = "input", weights: str = "", models: str = ""
+        cls,
+        rule: Rule,
+        parameters: str,
+        *,
+        becomes: str = "",
+        fields: str = "input",
+        weights: str = "",
+        models: str = "",
     ) -> Operation:
         """An operation from text such as ``"input, min=None, *, out=None"``."""
-        return cls(rule, _signature(parameters), *(tuple(names.split()) for names in (fields, weights, models)))
+        in_fields, in_weights, in_models = (tuple(names.split()) for names in (fields, weights, models))
+        return cls(rule, _signature(parameters), in_fields, in_weights, in_models, becomes)
 
 
 def bound_call(
@@ -100,7 +124,7 @@ def bound_call(
 ) -> Call:
     """The call, still without its value; a Refusal where an argument is not known, or is a tensor and may not be."""
     known = operation.signature.parameters
-    named = {key if key in known else _OTHER_NAMES.get(key, key): item for key, item in kwargs.items()}
+    named = {key if key in known else OTHER_NAMES.get(key, key): item for key, item in kwargs.items()}
     try:
         bound = operation.signature.bind(*args, **named)
     except TypeError as error:

@@ -11,7 +11,7 @@ from steerable.nn.channels import merge_order
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 
-__all__ = ["concatenate", "expand", "index", "reduce", "reshape", "softmax", "split"]
+__all__ = ["concatenate", "expand", "index", "permute", "reduce", "reshape", "softmax", "split"]
 
 
 def concatenate(call: Call) -> Result:
@@ -105,6 +105,16 @@ def reshape(call: Call) -> Result:
     raise Refusal(
         f"`{call.name}` to shape {tuple(value.shape)} mixes pixels and channels, which the group moves differently. "
         "Pool first, with `snn.GlobalAvgPool`."
+    )
+
+
+def permute(call: Call) -> Result:
+    """Dimensions in another order; typecheck follows none but the usual one."""
+    if call.value.shape == call.field.shape and call.value.stride() == call.field.stride():
+        return call.field_type
+    raise Refusal(
+        f"`{call.name}` is not known to be equivariant: it puts dimensions into another order, and a field is (batch, "
+        "channels, height, width). Keep that order, and use layers that work in it."
     )
 
 

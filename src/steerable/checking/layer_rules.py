@@ -7,7 +7,7 @@ from steerable.checking.grid_rules import check_windows, pixel_pair
 from steerable.checking.value_rules import is_trivial, nonlinearity
 from steerable.types.field_types import FieldType
 
-__all__ = ["convolve", "dropout", "layer_norm", "linear", "plain_norm"]
+__all__ = ["convolve", "dropout", "layer_norm", "linear", "plain_norm", "transposed_convolve"]
 
 
 def _scalars(field_type: FieldType, channels: int) -> FieldType:
@@ -24,6 +24,16 @@ def convolve(call: Call) -> Result:
         )
     padding = (0, 0) if isinstance(call["padding"], str) else pixel_pair(call["padding"])
     check_windows(call, (1, 1), pixel_pair(call["stride"]), padding)
+    return _scalars(field_type, call.value.shape[1])
+
+
+def transposed_convolve(call: Call) -> Result:
+    field_type = call.field_type
+    if field_type.group.order > 1:
+        raise Refusal(
+            f"a plain transposed convolution of `{field_type}` does not commute with {field_type.group.name}. Use "
+            "`snn.ConvTranspose2d`."
+        )
     return _scalars(field_type, call.value.shape[1])
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from steerable.checking.calls import Refusal, Result, bound_call, tensors_in
 from steerable.checking.commutation import element_that_fails, is_invariant, replaced
-from steerable.checking.operations import known_operation, operation_name
+from steerable.checking.operations import QUESTIONS, known_operation, operation_name
 from steerable.checking.places import EquivarianceError, current_run, place
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
@@ -21,14 +21,6 @@ __all__ = ["TypedTensor", "plain_tensors", "typed", "typed_result"]
 # Attributes that are the field itself; others, such as .mT, move its pixels.
 _SAME_FIELD = tuple(getattr(Tensor, name).__get__ for name in ("data", "grad", "real"))
 _SET_DATA, _SET_FLAG = (getattr(Tensor, name).__set__ for name in ("data", "requires_grad"))
-
-# What may be asked of a field without a look at its values.
-_QUESTIONS = frozenset(
-    (
-        "dim element_size format get_device has_names hash is_complex is_contiguous is_floating_point is_inference "
-        "is_pinned is_same_size is_shared is_signed len ndimension nelement numel repr size storage_offset stride"
-    ).split()
-)
 
 
 def _operator(function: Callable[[Any, Any], Any]) -> Any:
@@ -168,7 +160,7 @@ def _usable_type(value: TypedTensor, plain: Tensor) -> FieldType:
 def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of one call of a torch function, typed; Refusal where it is not known to be equivariant."""
     name = operation_name(func)
-    if name in _QUESTIONS or name == "get":
+    if name in QUESTIONS or name == "get":
         return _answer(func, name, args, kwargs)
     if name == "set":
         return _set_attribute(func, *args)

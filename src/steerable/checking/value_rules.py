@@ -7,7 +7,7 @@ from torch import Tensor
 
 from steerable.algebra.capsules import Nonlinearity
 from steerable.checking.calls import Call, Refusal, Result, Rule, is_number
-from steerable.nn.activations import require
+from steerable.nn.admissibility import require
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 

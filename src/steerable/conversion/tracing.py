@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from steerable.conversion.modes import ModesDiffer, compare_modes
 from steerable.conversion.refusals import (
     ROOT,
     ConversionError,
@@ -21,6 +20,7 @@ from steerable.conversion.refusals import (
     place_of_module,
     refusal,
 )
+from steerable.conversion.training_and_evaluation import ModesDiffer, compare_modes
 from steerable.nn import EquivariantModule
 
 __all__ = ["Trace", "traced_network"]
