@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 import steerable as st
 from steerable.checking import EquivarianceError, operations
-from steerable.checking.calls import Operation
-from steerable.checking.operations import OPERATIONS, ROWS, OperationTable
+from steerable.checking.operation_lookup import OperationTable, row
+from steerable.checking.operations import OPERATIONS, ROWS
 from steerable.checking.value_rules import nonlinearity
 from steerable.conversion import ConversionError
 from steerable.conversion.counterparts import COUNTERPARTS
@@ -38,17 +38,21 @@ class Applied(nn.Module):
 
 def without(*names: str) -> OperationTable:
     """The table without some operations."""
-    kept = [(words, row) for words, row in ROWS if not {word.partition(":")[0] for word in words.split()} & {*names}]
+    kept = [
+        (words, operation)
+        for words, operation in ROWS
+        if not {word.partition(":")[0] for word in words.split()} & {*names}
+    ]
     return OperationTable(kept)
 
 
 def test_the_table_says_what_convert_makes_of_an_operation_and_convert_can_make_it() -> None:
-    words = {row.becomes for row in OPERATIONS.values()} - {""}
+    words = {known.becomes for known in OPERATIONS.values()} - {""}
     assert words == {*FUNCTION_READERS, *LAYER_READERS, *COUNTERPARTS, "new tensor"}
 
 
 def test_a_layer_stands_in_one_row_only() -> None:
-    layers = [layer for row in OPERATIONS.values() for layer in row.layers]
+    layers = [layer for known in OPERATIONS.values() for layer in known.layers]
     assert len(layers) == len(set(layers))
 
 
@@ -81,7 +85,7 @@ def test_convert_knows_an_operation_from_its_row_alone(
 
 ARGUMENTS = {"pow": (3,), "threshold": (0.1, 0.2), "clamp": (-0.5, 0.7), "clip": (-0.5,)}
 ARGUMENTS |= {"clamp_min": (0.1,), "clamp_max": (0.1,)}
-ACTIVATIONS = sorted(name for name, row in OPERATIONS.items() if row.becomes == "activation" and not row.weights)
+ACTIVATIONS = sorted(name for name, known in OPERATIONS.items() if known.becomes == "activation" and not known.weights)
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -102,8 +106,8 @@ def test_a_new_row_is_understood_by_both(monkeypatch: pytest.MonkeyPatch) -> Non
         st.typecheck(torch.erfc, REGULAR)
     with pytest.raises(ConversionError, match=r"`erfc` in .*it is not known to be equivariant"):
         st.convert(model, D4)
-    row = Operation.described(nonlinearity("pointwise"), "input, *, out=None", becomes="activation")
-    monkeypatch.setattr(operations, "_TABLE", OperationTable([*ROWS, ("erfc", row)]))
+    erfc = row("erfc", nonlinearity("pointwise"), "input, *, out=None", becomes="activation")
+    monkeypatch.setattr(operations, "_TABLE", OperationTable([*ROWS, erfc]))
     assert st.typecheck(torch.erfc, REGULAR) == REGULAR
     with pytest.raises(EquivarianceError, match="is not admissible for capsule `E`"):
         st.typecheck(torch.erfc, st.FieldType(D4, "E"))
@@ -116,13 +120,13 @@ def test_a_new_row_is_understood_by_both(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_layer_comes_and_goes_with_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Applied(nn.Hardshrink())
-    without_it = [(words, row) for words, row in ROWS if "hardshrink" not in words]
+    without_it = [(words, operation) for words, operation in ROWS if "hardshrink" not in words]
     monkeypatch.setattr(operations, "_TABLE", OperationTable(without_it))
     with pytest.raises(ConversionError, match=r"no layer of steerable.nn does the same"):
         st.convert(model, D4)
     with pytest.raises(EquivarianceError, match="`hardshrink` is not known to be equivariant"):
         st.typecheck(nn.Hardshrink(), REGULAR)
-    row = Operation.described(nonlinearity("odd"), "input, lambd=0.5, *, out=None", becomes="activation")
-    monkeypatch.setattr(operations, "_TABLE", OperationTable([*without_it, ("hardshrink:Hardshrink", row)]))
+    hardshrink = row("hardshrink:Hardshrink", nonlinearity("odd"), "input, lambd=0.5", becomes="activation")
+    monkeypatch.setattr(operations, "_TABLE", OperationTable([*without_it, hardshrink]))
     st.testing.assert_equivariant(st.convert(model, D4))
     assert st.typecheck(nn.Hardshrink(), REGULAR) == REGULAR

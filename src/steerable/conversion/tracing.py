@@ -91,7 +91,7 @@ def _traced(model: nn.Module, *, training: bool) -> tuple[fx.Graph, nn.Module]:
             place_of_module("", model),
             f"it cannot be copied ({type(error).__name__}: {error}). Convert it freshly built, before it has run.",
         ) from error
-    tracer = _Tracer()
+    tracer = _NetworkTracer()
     try:
         with _followed_factories(tracer):
             return tracer.trace(caller.train(training)), caller
@@ -115,7 +115,7 @@ class _Caller(nn.Module):
         return self.network(x)
 
 
-class _Tracer(fx.Tracer):
+class _NetworkTracer(fx.Tracer):
     """Notes which modules are running, so that one that cannot be followed can be named."""
 
     def __init__(self) -> None:
