@@ -24,8 +24,8 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("__init__",),  # steerable/__init__.py: the mathematics under one roof; it imports the rest late
     ("transforms",),
     ("nn",),
-    ("testing", "checking"),
-    ("type_checking",),
+    ("checking",),
+    ("testing",),
     ("conversion",),
     ("models",),
     ("figures",),
