@@ -64,7 +64,7 @@ class Weight:
 
 @dataclass
 class GraphAnalysis:
-    """What has been found out so far; it is filled while the graph is read.
+    """What has been found out so far; it grows while the graph is read.
 
     Attributes:
         pools_head: whether a map that is flattened into a linear layer may be pooled instead.
@@ -72,7 +72,7 @@ class GraphAnalysis:
         from_sizes: calls that see no values of a field, only sizes, dtypes and devices: numbers, shapes, random
             tensors.
         weights: tensors of the network's own.
-        aliases: calls that only hand on what they got.
+        aliases: calls that only pass on what they got.
         steps: in order.
         taken: paths that are in use.
     """
@@ -121,7 +121,7 @@ class GraphAnalysis:
         return any(node in self.from_sizes for node in found)
 
     def shape(self, node: fx.Node, trial: int, *, blind: bool = False) -> tuple[int, ...]:
-        """A shape that a field might have, with sizes drawn at random; ``blind``: the channels too."""
+        """A shape that a field might have, with random sizes; with ``blind`` the channels are random too."""
         draw, signal = random.Random(f"{trial} {node.name}"), self.signals[node]
         height, width, extra = draw.sample(range(20, 90), 3)
         channels = extra if blind else signal.variable.channels or extra
@@ -136,7 +136,7 @@ class GraphAnalysis:
         return by_form[signal.form]
 
     def measured(self, value: Any, trial: int, *, blind: bool = False) -> Any:
-        """What a value that is computed from sizes comes to, for fields of :meth:`shape`; tensors have no storage."""
+        """A value that is computed from sizes, for fields of :meth:`shape`; its tensors have no storage."""
 
         def measure(node: fx.Node) -> Any:
             if node in self.from_sizes:
@@ -158,7 +158,7 @@ class GraphAnalysis:
         mixes: bool = False,
         rests: bool = False,
     ) -> None:
-        """Note a step and what comes out; calls of one module with weights share their types. See :class:`Step`."""
+        """Record a step and its result; calls of one module with weights share their types. See :class:`Step`."""
         before = tuple(self.signals[node].variable for node in inputs)
         plain, path = call.plain, call.path
         stateful = plain is not None and any(True for _ in (*plain.parameters(), *plain.buffers()))
@@ -172,12 +172,12 @@ class GraphAnalysis:
         self.signals[call.node] = result
 
     def alias(self, node: fx.Node, source: fx.Node, signal: Signal) -> None:
-        """A call that needs no step of its own."""
+        """Record a call that needs no step."""
         self.aliases[node] = self.source(source)
         self.signals[node] = signal
 
     def source(self, node: fx.Node) -> fx.Node:
-        """The call that computes what a call hands on."""
+        """The call that computes what a call passes on."""
         return self.aliases.get(node, node)
 
     def named(self, call: PlainCall, name: str) -> PlainCall:

@@ -1,4 +1,4 @@
-"""Reading sizes and reshapes: a map of one pixel as a vector, and a vector as a map of one pixel."""
+"""Reading reshapes: a map of one pixel as a vector, a vector as a map of one pixel, channels last and back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["read_index", "read_permutation", "read_reshape"]
 
 
 def read_permutation(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Note that a map's channels go last, or come back; NoCounterpart for any other order of dimensions."""
+    """Record that a map's channels go last, or come back; NoCounterpart for any other order of dimensions."""
     signal = analysis.tensor(call.source, "last")
     probe = torch.empty(tuple(range(len(analysis.shape(call.source, 0)))), device="meta")
     moved = called(call.node, lambda _: probe)
@@ -39,7 +39,7 @@ def read_permutation(analysis: GraphAnalysis, call: PlainCall) -> None:
 
 
 def read_reshape(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Note a reshape between (batch, channels, 1, 1) and (batch, channels); NoCounterpart for any other."""
+    """Record a reshape between (batch, channels, 1, 1) and (batch, channels); NoCounterpart for any other."""
     signal, squeeze = analysis.tensor(call.source, "line"), call.name == "squeeze"
     given = _sizes(call)
     sizes = _named(analysis, call.source, given)
@@ -83,7 +83,7 @@ def _sizes(call: PlainCall) -> tuple[Any, ...]:
 
 
 def _read_flat_view(analysis: GraphAnalysis, call: PlainCall, last: int | str) -> None:
-    """Note x.view(batch, last) of a map."""
+    """Record x.view(batch, last) of a map."""
     channels = analysis.signals[call.source].variable.channels
     several = isinstance(last, int) and last != -1
     if several and not (analysis.pools_head and channels and int(last) % channels == 0):
@@ -116,7 +116,7 @@ def _named(analysis: GraphAnalysis, source: fx.Node, sizes: Sequence[Any]) -> li
 
 
 def _read_squeeze(analysis: GraphAnalysis, call: PlainCall, dims: Any, signal: Signal) -> bool:
-    """Note that the sides of a map of one pixel go, both or one at a time; False where it is something else."""
+    """Record that the sides of a map of one pixel go, both or one at a time; False where it is something else."""
     sides = (2, 3) if signal.form == "point" else (2,)
     rank = len(sides) + 2
     if any(not isinstance(d, int) for d in dims):
@@ -133,7 +133,7 @@ def _read_squeeze(analysis: GraphAnalysis, call: PlainCall, dims: Any, signal: S
 
 
 def read_index(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Note x[:, :, None, None] of a vector; NoCounterpart for any other."""
+    """Record x[:, :, None, None] of a vector; NoCounterpart for any other."""
     signal, index = analysis.tensor(call.source), call.node.args[1]
     if index == (slice(None), slice(None), None, None) and signal.form == "vector":
         _read_to_map(analysis, call, signal)

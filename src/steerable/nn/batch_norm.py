@@ -155,5 +155,5 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
 
 
 def _compiled() -> bool:
-    """Whether a compiler is looking on that takes our operators; torch.export is to see torch's own."""
+    """Whether torch.compile is at work, which takes our operators; torch.export must see torch's own only."""
     return torch.compiler.is_compiling() and not is_exported()
