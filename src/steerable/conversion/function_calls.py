@@ -138,19 +138,19 @@ def _read_concatenation(analysis: GraphAnalysis, call: PlainCall) -> None:
 def _read_global_pool(analysis: GraphAnalysis, call: PlainCall) -> None:
     given = call.arguments("dtype")
     source, dims, keep = given["input"], given.get("dim"), given.get("keepdim", False)
-    signal = analysis.tensor(source, "line")
+    signal = analysis.tensor(source, "sequence")
     one_side = dims if isinstance(dims, int) else None
     if one_side in (2, 3, -1, -2) and signal.is_map and not keep:
         analysis.alias(
-            call.node, source, Signal("line", signal.variable, lined_by=call.name)
+            call.node, source, Signal("sequence", signal.variable, made_by=call.name)
         )  # the other side may follow
         return
     # A mean of means is one over all pixels, but a mean of maxima is another after a turn.
     the_rest = (
-        signal.form == "line"
+        signal.form == "sequence"
         and not keep
         and one_side in (2, -1)
-        and signal.lined_by in (call.name, "flatten", "squeeze")
+        and signal.made_by in (call.name, "flatten", "squeeze")
     )
     dims = sorted(d % 4 for d in dims) if isinstance(dims, Sequence) else dims
     if not the_rest and (not signal.is_map or dims != [2, 3]):

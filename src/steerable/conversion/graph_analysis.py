@@ -21,7 +21,7 @@ __all__ = ["BATCH", "TRIALS", "Form", "GraphAnalysis", "Signal", "Weight"]
 # A map of pixels; a map that is known to have one pixel; a map with its channels last, (batch, height, width,
 # channels); a map with one side taken away, (batch, channels, rest); (batch, channels); (batch, all pixels of all
 # channels) as far as is known.
-Form = Literal["map", "point", "last", "line", "vector", "flat"]
+Form = Literal["map", "point", "last", "sequence", "vector", "flat"]
 
 # How often a value that is computed from sizes is tried, on sizes drawn at random.
 TRIALS = range(8)
@@ -36,13 +36,13 @@ class Signal:
         form: what its dimensions are.
         variable: its type; that of the map where a map was flattened.
         flattened_at: the place where a map of unknown size was flattened.
-        lined_by: what made a line of a map, ``mean``, ``amax``, ``flatten``, or ``squeeze`` where it was a point.
+        made_by: what made a sequence of a map, ``mean``, ``amax``, ``flatten``, or ``squeeze`` where it was a point.
     """
 
     form: Form
     variable: TypeVariable
     flattened_at: str = ""
-    lined_by: str = ""
+    made_by: str = ""
 
     @property
     def is_map(self) -> bool:
@@ -88,7 +88,7 @@ class GraphAnalysis:
     _paths: dict[str, str] = field(default_factory=dict)
 
     def tensor(self, value: object, *forms: Form) -> Signal:
-        """The signal of an argument that must be a field; a line or one with channels last only where ``forms`` has it.
+        """The signal of an argument that must be a field; sequences and channels last only where ``forms`` has them.
 
         NoCounterpart where it is something else.
         """
@@ -100,7 +100,7 @@ class GraphAnalysis:
         if not isinstance(value, fx.Node) or value not in self.signals:
             raise NoCounterpart(f"it takes a tensor that comes from the image, got {value!r}.")
         form = self.signals[value].form
-        if form == "line" and form not in forms:
+        if form == "sequence" and form not in forms:
             raise NoCounterpart(
                 "it gets (batch, channels, length), of which only a mean over the length is known to be equivariant. "
                 "Pool over all pixels, with x.mean((2, 3))."
@@ -129,7 +129,7 @@ class GraphAnalysis:
             "map": (BATCH, channels, height, width),
             "point": (BATCH, channels, 1, 1),
             "last": (BATCH, height, width, channels),
-            "line": (BATCH, channels, height),
+            "sequence": (BATCH, channels, height),
             "vector": (BATCH, channels),
             "flat": (BATCH, channels * height * width),
         }

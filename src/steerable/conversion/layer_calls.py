@@ -75,7 +75,7 @@ def read_flatten(
     plain, source = call.plain, call.source if source is None else source
     signal = analysis.tensor(source)
     if isinstance(plain, nn.Flatten) and (plain.start_dim, plain.end_dim) in ((2, -1), (2, 3)) and signal.is_map:
-        analysis.alias(call.node, source, Signal("line", signal.variable, lined_by="flatten"))
+        analysis.alias(call.node, source, Signal("sequence", signal.variable, made_by="flatten"))
         return
     if isinstance(plain, nn.Flatten) and (plain.start_dim != 1 or plain.end_dim not in (-1, 3)):
         raise NoCounterpart(

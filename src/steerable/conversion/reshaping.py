@@ -40,15 +40,15 @@ def read_permutation(analysis: GraphAnalysis, call: PlainCall) -> None:
 
 def read_reshape(analysis: GraphAnalysis, call: PlainCall) -> None:
     """Record a reshape between (batch, channels, 1, 1) and (batch, channels); NoCounterpart for any other."""
-    signal, squeeze = analysis.tensor(call.source, "line"), call.name == "squeeze"
+    signal, squeeze = analysis.tensor(call.source, "sequence"), call.name == "squeeze"
     given = _sizes(call)
     sizes = _named(analysis, call.source, given)
-    if squeeze and (signal.form == "point" or signal.lined_by == "squeeze"):
+    if squeeze and (signal.form == "point" or signal.made_by == "squeeze"):
         if _read_squeeze(analysis, call, given, signal):
             return
     elif signal.is_map and sizes in (["batch", "channels", -1], ["batch", "channels", "pixels"]):
-        line = Signal("line", signal.variable, lined_by="flatten")  # (batch, channels, pixels)
-        analysis.alias(call.node, call.source, line)
+        sequence = Signal("sequence", signal.variable, made_by="flatten")  # (batch, channels, pixels)
+        analysis.alias(call.node, call.source, sequence)
         return
     if signal.is_vector and (squeeze or len(sizes) == 1):
         raise NoCounterpart(
@@ -125,7 +125,7 @@ def _read_squeeze(analysis: GraphAnalysis, call: PlainCall, dims: Any, signal: S
     if not gone <= set(sides):
         return False
     if gone != set(sides):
-        analysis.alias(call.node, call.source, Signal("line", signal.variable, lined_by="squeeze"))
+        analysis.alias(call.node, call.source, Signal("sequence", signal.variable, made_by="squeeze"))
     else:
         flatten, source = _as_flatten(analysis, call), analysis.source(call.source)
         read_flatten(analysis, flatten, source=source, certain=True)
