@@ -652,7 +652,7 @@ def between(*layers: nn.Module) -> nn.Module:
         (between(snn.ReLU(st.FieldType(D4, "2*regular"))), r"`1\.0` \(ReLU\): it is steerable already"),
         (between(Undecided()), r"`1\.0` \(Undecided\): torch.fx cannot follow its forward \(TraceError"),
         (Shifted(), r"`add` in the forward of the network \(Shifted\): it takes `beta`, a tensor of the network's own"),
-        (TwoOutputs(), r"the network \(TwoOutputs\): it returns something else than one tensor"),
+        (TwoOutputs(), r"the network \(TwoOutputs\): it returns something other than one tensor"),
         (
             nn.Sequential(Calls(lambda x: torch.fft.fft2(x).real)),
             r"`fft_fft2` in the forward of `0` \(Calls\): it is not known to be equivariant",

@@ -33,7 +33,7 @@ OTHER_NAMES = {"self": "input", "tensor": "input", "axis": "dim", "train": "trai
 
 
 class Refused(TypeError):
-    """An operation that is not equivariant, or not known to be."""
+    """Raised for an operation that is not equivariant, or is not known to be."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Operation:
         fields: the arguments that may be fields.
         weights: those that may be tensors without a type, such as a linear layer's weight.
         models: those of which only shape, dtype or device counts, so that any tensor will do.
-        becomes: the way in which ``convert`` follows it, such as ``"sum"`` or ``"activation"``; "" where it does not.
+        becomes: how ``convert`` follows it, such as ``"sum"`` or ``"activation"``; "" where it does not.
         name: the operation's bare name.
         layers: the modules of torch that do the same; a call of the function is converted as if it were the first one.
     """
@@ -188,7 +188,7 @@ def tensors_in(value: object) -> Iterator[Tensor]:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is one number, perhaps as a tensor of one element; an answer, yes or no, is not a number."""
+    """Whether a value is a single number, perhaps in a tensor of one element; a bool is not a number."""
     if isinstance(value, Tensor):
         return value.numel() == 1
     return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -68,7 +68,7 @@ def _picks(key: object, size: int) -> bool:
 
 
 def split(call: Call) -> Result:
-    """chunk and split along the channels, at borders between capsules; along the batch anywhere."""
+    """chunk and split may cut the channels between capsules, and the batch anywhere."""
     dim = call["dim"] % call.field.ndim
     if dim == 0:
         return [call.field_type] * len(call.value)
@@ -92,7 +92,7 @@ def _between(field_type: FieldType, start: int, stop: int) -> FieldType:
 
 
 def reshape(call: Call) -> Result:
-    """Views and reshapes: only dimensions of size 1 behind the channels may come and go."""
+    """Views and reshapes may only add or remove dimensions of size 1 after the channels."""
     value, field, field_type = call.value, call.field, call.field_type
     if value.dtype != field.dtype:
         raise Refused(f"`{call.name}` reads the bits of a field as {value.dtype}, which the group knows nothing of.")
@@ -109,7 +109,7 @@ def reshape(call: Call) -> Result:
 
 
 def permute(call: Call) -> Result:
-    """Dimensions in another order; typecheck follows none but the usual one."""
+    """Dimensions must stay in their usual order, the only one that typecheck follows."""
     if call.value.shape == call.field.shape and call.value.stride() == call.field.stride():
         return call.field_type
     raise Refused(
@@ -119,7 +119,7 @@ def permute(call: Call) -> Result:
 
 
 def expand(call: Call) -> Result:
-    """One fibre repeated at every pixel, or one sample for a whole batch."""
+    """expand may repeat one fibre at every pixel, or one sample for a whole batch."""
     value, field = call.value, call.field
     same_channels = value.ndim == field.ndim and value.shape[1] == field.shape[1]
     if same_channels and (value.shape[2:] == field.shape[2:] or _is_fibre(field)):
@@ -128,12 +128,12 @@ def expand(call: Call) -> Result:
 
 
 def _is_fibre(x: Tensor) -> bool:
-    """Whether it is one fibre per sample: (batch, channels), perhaps with dimensions of size 1 behind."""
+    """Whether x has one fibre per sample: (batch, channels), perhaps followed by dimensions of size 1."""
     return x.ndim >= 2 and all(n == 1 for n in x.shape[2:])
 
 
 def reduce(kind: Nonlinearity | None) -> Rule:
-    """Means, sums and maxima over all pixels, or over all channels of permutation capsules."""
+    """The rule for means, sums and maxima, over all pixels or over all channels of permutation capsules."""
 
     def rule(call: Call) -> Result:
         rank, dims = call.field.ndim, call["dim"]

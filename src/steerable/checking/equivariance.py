@@ -1,4 +1,4 @@
-"""How far a network is from equivariance: measured over all of the group, on the whole image."""
+"""How far a network is from equivariance, measured over the whole group and the whole image."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def assert_equivariant(
 
 
 def _worst(errors: dict[str, float]) -> str:
-    """The element with the largest error; one that is not a number is larger than all."""
+    """The element with the largest error; NaN counts as the largest of all."""
     return max(errors, key=lambda g: math.inf if math.isnan(errors[g]) else errors[g])
 
 

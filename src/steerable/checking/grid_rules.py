@@ -41,7 +41,7 @@ def adaptive_pool(kind: Nonlinearity | None) -> Rule:
 
 
 def _with_indices(call: Call) -> Result:
-    """The places of the maxima, where they are given too, are not a field."""
+    """The type of the result; the places of the maxima, where they are returned too, are not a field."""
     return (call.field_type, None) if isinstance(call.value, tuple) else call.field_type
 
 

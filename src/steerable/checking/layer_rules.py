@@ -61,7 +61,7 @@ def plain_norm(call: Call) -> Result:
 
 
 def layer_norm(call: Call) -> Result:
-    """Over the channels of a pooled field; with weights of scalars, without them of any permutation capsules."""
+    """A layer norm over the channels of a pooled field: of scalars, or without weights of any permutation capsules."""
     if call.field.ndim != 2:
         raise Refused(
             f"`{call.name}` normalises the last dimensions, pixels among them, with a weight for each. Use "

@@ -24,7 +24,7 @@ _CALL = nn.Module.__call__  # as torch made it: one check may run inside another
 
 @contextmanager
 def followed_modules(model: object, run: Run) -> Iterator[None]:
-    """While it lasts every module that is called is in evaluation mode, and layers take and give typed tensors.
+    """A context in which every module that is called is in evaluation mode, and layers take and give typed tensors.
 
     All calls of modules are followed, not only those of the model's own: a function may call a layer that it closes
     over, and a list may hold some.
@@ -85,7 +85,7 @@ def _call_layer(run: Run, module: EquivariantModule, args: tuple[Any, ...], kwar
 
 
 def _forget_warnings(module: EquivariantModule) -> None:
-    """Layers warn once of a size that does not fit; here they are to say it again."""
+    """Make the layers warn again of sizes that do not fit, which they otherwise do once."""
     for part in module.modules():
         for owner in (part, *vars(part).values()):
             warned = getattr(owner, "warned", None)
@@ -98,7 +98,7 @@ def _types_taken(module: EquivariantModule) -> tuple[FieldType, ...]:
 
 
 def _check_arguments(module: EquivariantModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Every tensor is a field of the type that the layer takes at its place among ``forward``'s arguments."""
+    """Refuse a tensor that is not a field of the type that the layer takes at that place among its arguments."""
     name, wanted = type(module).__name__, _types_taken(module)
     try:
         given = list(tensors_in(tuple(inspect.signature(module.forward).bind(*args, **kwargs).arguments.values())))

@@ -4,6 +4,9 @@ A row names operations, each with the modules of torch that do the same (``relu:
 follows, all their arguments, which of these may be tensors, and what ``convert`` makes of them. What is not in the
 table is refused by both. Operations are found by the function itself, not by its name alone: other functions of the
 same name are not known.
+
+To add an operation, add a row, and a rule if none fits. What it can become is in ``FUNCTION_READERS``,
+``LAYER_READERS`` and ``COUNTERPARTS`` of :mod:`steerable.conversion`.
 """
 
 from __future__ import annotations
@@ -69,7 +72,7 @@ ROWS: tuple[Row, ...] = (
         "input, *, out=None",
         becomes="activation",
     ),
-    # A pole makes any rounding large, so that nothing could be measured behind it.
+    # Near a pole any rounding becomes large, so that ``convert`` could not measure what follows.
     row("reciprocal rsqrt", nonlinearity("pointwise"), "input, *, out=None"),
     row("tan", nonlinearity("odd"), "input, *, out=None"),
     row(
@@ -256,7 +259,7 @@ ROWS: tuple[Row, ...] = (
     ),
 )
 
-# What may be asked of a field without a look at its values; ``convert`` follows numbers that come from a shape.
+# Methods that do not look at a field's values; ``convert`` follows the numbers that come from a shape.
 SHAPE_QUESTIONS = frozenset("dim ndimension size".split())
 QUESTIONS = SHAPE_QUESTIONS | frozenset(
     (

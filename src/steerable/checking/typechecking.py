@@ -29,7 +29,7 @@ def typecheck(
 ) -> FieldType | Any:
     """The type of a model's output, found by running it once on typed tensors; no data is needed.
 
-    Follows arithmetic, ``torch.cat``, activations, pooling and the like through ``forward`` methods of your own, and
+    It follows arithmetic, ``torch.cat``, activations, pooling and the like through your own ``forward`` methods, and
     the layers of this library by their types. Operations, arguments and ways of calling that are not known to be
     equivariant are refused; those that are known are tried on random fields as well, and so is the model as a whole. It
     is in evaluation mode meanwhile and is not changed.
@@ -91,7 +91,7 @@ def _output_types(model: Callable[[Any], Any], in_type: FieldType, size: int | t
 
 
 def _confirm_as_a_whole(model: Callable[[Any], Any], x: Tensor, in_type: FieldType, types: Any) -> None:
-    """Refuse a model whose values say otherwise than its types, whatever it did where no operation was seen."""
+    """Refuse a model whose values contradict its types, whatever it did where no operation was seen."""
 
     def outputs(field: Tensor) -> list[Tensor]:
         with torch.enable_grad():  # as in training

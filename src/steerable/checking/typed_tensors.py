@@ -36,7 +36,7 @@ class TypedTensor(Tensor):
 
     Attributes:
         field_type: how the tensor transforms; None for what came of a field but is not one, such as the places of
-            maxima. Nothing may be done with that but to ignore it.
+            maxima. It can only be ignored.
         claimed: whether :func:`typed` made it. In a model such a tensor is a constant, which must be invariant.
     """
 
@@ -159,7 +159,7 @@ def _usable_type(value: TypedTensor, plain: Tensor) -> FieldType:
 
 
 def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of one call of a torch function, typed; Refused where it is not known to be equivariant."""
+    """The typed result of one call of a torch function; Refused where it is not known to be equivariant."""
     name = operation_name(func)
     if name in QUESTIONS or name == "get":
         return _answer(func, name, args, kwargs)
@@ -201,7 +201,7 @@ def _answer(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: 
 
 
 def _value(func: Callable[..., Any], name: str, args: Any, kwargs: Any, known: Mapping[int, FieldType]) -> Any:
-    """What the function returns. Other tensors than fields are copied, so that nothing of the model's is changed."""
+    """What the function returns. Tensors that are not fields are copied, so that the model is not changed."""
     copies: list[Tensor] = []
 
     def own(tensor: Tensor) -> Tensor:

@@ -23,17 +23,17 @@ def is_trivial(field_type: FieldType) -> bool:
 
 
 def keep(call: Call) -> Result:
-    """Operations that do the same linear thing to every value: copies, signs, zeros."""
+    """Operations that treat every value in the same linear way keep the type: copies, signs, zeros."""
     return call.field_type
 
 
 def untyped(call: Call) -> Result:
-    """Tensors that have no value in common with the field, such as ``x.new_zeros(3)``."""
+    """Tensors that contain none of the field's values have no type, such as ``x.new_zeros(3)``."""
     return None
 
 
 def nonlinearity(kind: Nonlinearity) -> Rule:
-    """Functions of single values, where every capsule admits this kind."""
+    """The rule for functions of single values: every capsule must admit this kind of nonlinearity."""
 
     def rule(call: Call) -> Result:
         try:
@@ -46,7 +46,7 @@ def nonlinearity(kind: Nonlinearity) -> Rule:
 
 
 def cast(call: Call) -> Result:
-    """Other dtypes, devices and memory formats; ``x.type()`` without one is a word."""
+    """A change of dtype, device or memory format keeps the type; ``x.type()`` without an argument is a string."""
     return call.field_type if isinstance(call.value, Tensor) else None
 
 
@@ -111,7 +111,7 @@ def divide(call: Call) -> Result:
 
 
 def extremum(call: Call) -> Result:
-    """The larger or smaller of two fields, channel by channel."""
+    """The larger or smaller of two fields, channel by channel, needs one type of permutation capsules."""
     types = [call.type_of(call[name]) for name in ("input", "other")]
     if types[0] is None or types[0] != types[1]:
         raise Refused(f"`{call.name}` takes two fields of one type, got `{types[0]}` and `{types[1]}`.")
@@ -157,7 +157,7 @@ def _is_invariant_channel(one: FieldType, other: FieldType) -> bool:
 
 
 def _is_factor(call: Call, other: object, known: FieldType) -> bool:
-    """Whether it is one number, or one for each sample, as stochastic depth has them, or for each scalar channel."""
+    """Whether it is one number, one per sample, as in stochastic depth, or one per scalar channel."""
     if is_number(other):
         return True
     if not isinstance(other, Tensor) or other.dtype == torch.bool or other.ndim > call.value.ndim:

@@ -61,7 +61,7 @@ def _groups(wanted: int, before: FieldType, after: FieldType) -> int:
 def _strided(
     plain: nn.Conv2d, in_type: FieldType, out_type: FieldType, groups: int, downsampling: Downsampling
 ) -> tuple[snn.EquivariantModule, str]:
-    """The convolution of the same kernel, and what is to be said about its stride."""
+    """The convolution with the same kernel, and a note on its stride."""
     kernel, stride, dilation = (pair(v, "size", minimum=1) for v in (plain.kernel_size, plain.stride, plain.dilation))
     extent = (dilation[0] * (kernel[0] - 1) + 1, dilation[1] * (kernel[1] - 1) + 1)
     padding: str | tuple[int, int] = plain.padding if plain.padding == "same" else _numbers(plain.padding)

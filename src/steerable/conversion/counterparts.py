@@ -31,12 +31,12 @@ _NAMED: dict[type[nn.Module], Callable[[FieldType], snn.EquivariantModule]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a layer that keeps its type stands.
+    """The surroundings of a layer that keeps its type.
 
     Attributes:
         field_type: the type that comes in and goes out.
         vector: whether it is a pooled field, (batch, channels).
-        last: whether the plain layer meets a map with its channels last.
+        last: whether the plain layer gets a map with its channels last.
         downsampling: see :func:`steerable.convert`.
     """
 
@@ -52,7 +52,7 @@ class Counterpart:
 
     Attributes:
         make: the layer in place of a plain one, with a note where there is something to say.
-        channels_last: whether the plain layer may meet a map with its channels last.
+        channels_last: whether the plain layer may get a map with its channels last.
         resizes: whether it changes height and width, and so takes maps only.
         rests: whether it does nothing in evaluation.
     """
@@ -64,7 +64,7 @@ class Counterpart:
 
 
 def counterpart(sort: str, plain: nn.Module, setting: Setting) -> Replacement:
-    """The layer in place of a plain one; ``sort`` is what the table of operations says that it becomes."""
+    """The layer that replaces a plain one; ``sort`` is what it becomes by the table of operations."""
     made = COUNTERPARTS[sort].make(plain, setting)
     return made if isinstance(made, tuple) else (made, "")
 
@@ -183,7 +183,7 @@ def _identity(plain: Any, setting: Setting) -> nn.Module:
     return snn.Identity(setting.field_type)
 
 
-# By what the table of operations says that a layer becomes.
+# By what a layer becomes in the table of operations.
 COUNTERPARTS: dict[str, Counterpart] = {
     "activation": Counterpart(_activation, channels_last=True),
     "batch norm": Counterpart(_batch_norm),

@@ -38,7 +38,7 @@ _WHOLE_WINDOW: dict[str, Callable[[int], nn.Module]] = {
 
 
 def read_function(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Note what a function or method does; NoCounterpart where nothing equivariant does the same."""
+    """Record what a function or method does; NoCounterpart where nothing equivariant does the same."""
     if is_about_sizes(analysis, call):
         analysis.from_sizes.add(call.node)
     elif is_weight(analysis, call.source) and call.becomes not in _ARITHMETIC:
@@ -78,7 +78,7 @@ def _out_of_place(call: PlainCall) -> Callable[..., Any]:
 
 
 def _combined(a: Signal, b: Signal, *, product: bool) -> Signal:
-    """What a sum or a product of two fields is."""
+    """The signal of a sum or a product of two fields."""
     form, whole = _common_form(a, b), a.variable
     counts = (a.variable.channels, b.variable.channels)
     if product and 1 in counts and counts[0] != counts[1]:  # an invariant that scales all channels alike
@@ -138,19 +138,19 @@ def _read_concatenation(analysis: GraphAnalysis, call: PlainCall) -> None:
 def _read_global_pool(analysis: GraphAnalysis, call: PlainCall) -> None:
     given = call.arguments("dtype")
     source, dims, keep = given["input"], given.get("dim"), given.get("keepdim", False)
-    signal = analysis.tensor(source, "line")
+    signal = analysis.tensor(source, "sequence")
     one_side = dims if isinstance(dims, int) else None
     if one_side in (2, 3, -1, -2) and signal.is_map and not keep:
         analysis.alias(
-            call.node, source, Signal("line", signal.variable, lined_by=call.name)
+            call.node, source, Signal("sequence", signal.variable, made_by=call.name)
         )  # the other side may follow
         return
     # A mean of means is one over all pixels, but a mean of maxima is another after a turn.
     the_rest = (
-        signal.form == "line"
+        signal.form == "sequence"
         and not keep
         and one_side in (2, -1)
-        and signal.lined_by in (call.name, "flatten", "squeeze")
+        and signal.made_by in (call.name, "flatten", "squeeze")
     )
     dims = sorted(d % 4 for d in dims) if isinstance(dims, Sequence) else dims
     if not the_rest and (not signal.is_map or dims != [2, 3]):
@@ -194,7 +194,7 @@ def _read_as_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
 
 
 def _covers_the_map(analysis: GraphAnalysis, call: PlainCall) -> bool:
-    """Whether a pooling window is as large as the map, by the map's own size, and there is nothing else to it."""
+    """Whether a pooling window is computed to be as large as the map, and all other arguments are the usual ones."""
     given = call.arguments()
     window, stride = given["kernel_size"], given.get("stride")
     usual = given.get("padding", 0) == 0 and given.get("dilation", 1) == 1 and stride in (None, [], ())
@@ -206,11 +206,11 @@ def _covers_the_map(analysis: GraphAnalysis, call: PlainCall) -> bool:
 
 
 def _is_whole(window: Any, sides: Sequence[int]) -> bool:
-    """Whether it is (height, width), or one of them; the plain code then means square images."""
+    """Whether a window is (height, width), or one of the two, as it is in code that expects square images."""
     return window in sides if isinstance(window, int) else tuple(window) == tuple(sides)
 
 
-# By what the table of operations says that a function becomes; all others are read as layers.
+# By what a function becomes in the table of operations; all others are read as layers.
 FUNCTION_READERS: dict[str, Callable[[GraphAnalysis, PlainCall], None]] = {
     **dict.fromkeys(_ARITHMETIC, _read_arithmetic),
     **dict.fromkeys(_GLOBAL_POOLS, _read_global_pool),

@@ -95,7 +95,7 @@ def as_padding(pad: Sequence[int], mode: str = "constant", value: float | None =
 
 
 def _drops(node: fx.Node, training: object) -> bool:
-    """Whether a dropout drops in training, and then only; NoCounterpart for one that also drops in evaluation."""
+    """Whether a dropout drops in training and only then; NoCounterpart for one that also drops in evaluation."""
     if training is False:
         return False
     if "only_in_training" in node.meta or node.meta.get("by_mode"):

@@ -21,7 +21,7 @@ __all__ = ["BATCH", "TRIALS", "Form", "GraphAnalysis", "Signal", "Weight"]
 # A map of pixels; a map that is known to have one pixel; a map with its channels last, (batch, height, width,
 # channels); a map with one side taken away, (batch, channels, rest); (batch, channels); (batch, all pixels of all
 # channels) as far as is known.
-Form = Literal["map", "point", "last", "line", "vector", "flat"]
+Form = Literal["map", "point", "last", "sequence", "vector", "flat"]
 
 # How often a value that is computed from sizes is tried, on sizes drawn at random.
 TRIALS = range(8)
@@ -36,13 +36,13 @@ class Signal:
         form: what its dimensions are.
         variable: its type; that of the map where a map was flattened.
         flattened_at: the place where a map of unknown size was flattened.
-        lined_by: what made a line of a map, ``mean``, ``amax``, ``flatten``, or ``squeeze`` where it was a point.
+        made_by: what made a sequence of a map, ``mean``, ``amax``, ``flatten``, or ``squeeze`` where it was a point.
     """
 
     form: Form
     variable: TypeVariable
     flattened_at: str = ""
-    lined_by: str = ""
+    made_by: str = ""
 
     @property
     def is_map(self) -> bool:
@@ -64,7 +64,7 @@ class Weight:
 
 @dataclass
 class GraphAnalysis:
-    """What has been found out so far; it is filled while the graph is read.
+    """What has been found out so far; it grows while the graph is read.
 
     Attributes:
         pools_head: whether a map that is flattened into a linear layer may be pooled instead.
@@ -72,7 +72,7 @@ class GraphAnalysis:
         from_sizes: calls that see no values of a field, only sizes, dtypes and devices: numbers, shapes, random
             tensors.
         weights: tensors of the network's own.
-        aliases: calls that only hand on what they got.
+        aliases: calls that only pass on what they got.
         steps: in order.
         taken: paths that are in use.
     """
@@ -88,7 +88,7 @@ class GraphAnalysis:
     _paths: dict[str, str] = field(default_factory=dict)
 
     def tensor(self, value: object, *forms: Form) -> Signal:
-        """The signal of an argument that must be a field; a line or one with channels last only where ``forms`` has it.
+        """The signal of an argument that must be a field; sequences and channels last only where ``forms`` has them.
 
         NoCounterpart where it is something else.
         """
@@ -100,7 +100,7 @@ class GraphAnalysis:
         if not isinstance(value, fx.Node) or value not in self.signals:
             raise NoCounterpart(f"it takes a tensor that comes from the image, got {value!r}.")
         form = self.signals[value].form
-        if form == "line" and form not in forms:
+        if form == "sequence" and form not in forms:
             raise NoCounterpart(
                 "it gets (batch, channels, length), of which only a mean over the length is known to be equivariant. "
                 "Pool over all pixels, with x.mean((2, 3))."
@@ -121,7 +121,7 @@ class GraphAnalysis:
         return any(node in self.from_sizes for node in found)
 
     def shape(self, node: fx.Node, trial: int, *, blind: bool = False) -> tuple[int, ...]:
-        """A shape that a field might have, with sizes drawn at random; ``blind``: the channels too."""
+        """A shape that a field might have, with random sizes; with ``blind`` the channels are random too."""
         draw, signal = random.Random(f"{trial} {node.name}"), self.signals[node]
         height, width, extra = draw.sample(range(20, 90), 3)
         channels = extra if blind else signal.variable.channels or extra
@@ -129,14 +129,14 @@ class GraphAnalysis:
             "map": (BATCH, channels, height, width),
             "point": (BATCH, channels, 1, 1),
             "last": (BATCH, height, width, channels),
-            "line": (BATCH, channels, height),
+            "sequence": (BATCH, channels, height),
             "vector": (BATCH, channels),
             "flat": (BATCH, channels * height * width),
         }
         return by_form[signal.form]
 
     def measured(self, value: Any, trial: int, *, blind: bool = False) -> Any:
-        """What a value that is computed from sizes comes to, for fields of :meth:`shape`; tensors have no storage."""
+        """A value that is computed from sizes, for fields of :meth:`shape`; its tensors have no storage."""
 
         def measure(node: fx.Node) -> Any:
             if node in self.from_sizes:
@@ -158,7 +158,7 @@ class GraphAnalysis:
         mixes: bool = False,
         rests: bool = False,
     ) -> None:
-        """Note a step and what comes out; calls of one module with weights share their types. See :class:`Step`."""
+        """Record a step and its result; calls of one module with weights share their types. See :class:`Step`."""
         before = tuple(self.signals[node].variable for node in inputs)
         plain, path = call.plain, call.path
         stateful = plain is not None and any(True for _ in (*plain.parameters(), *plain.buffers()))
@@ -172,12 +172,12 @@ class GraphAnalysis:
         self.signals[call.node] = result
 
     def alias(self, node: fx.Node, source: fx.Node, signal: Signal) -> None:
-        """A call that needs no step of its own."""
+        """Record a call that needs no step."""
         self.aliases[node] = self.source(source)
         self.signals[node] = signal
 
     def source(self, node: fx.Node) -> fx.Node:
-        """The call that computes what a call hands on."""
+        """The call that computes what a call passes on."""
         return self.aliases.get(node, node)
 
     def named(self, call: PlainCall, name: str) -> PlainCall:

@@ -1,4 +1,4 @@
-"""The plain network, read call by call: what is to be replaced, and which tensors share a type."""
+"""The plain network, read call by call: what has to be replaced, and which tensors share a type."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_network(
         try:
             _read(analysis, call, trace.root)
             if _is_change(analysis, call) and node.all_input_nodes:
-                # Whoever asks for the first argument from here on gets the result, which was written into it.
+                # Later calls that take the first argument get the result, which was written into it.
                 node.all_input_nodes[0].replace_all_uses_with(node, delete_user_cb=unread.__contains__)
         except NoCounterpart as reason:
             raise refusal(call.place, reason) from None
@@ -83,7 +83,7 @@ def _is_change(analysis: GraphAnalysis, call: PlainCall) -> bool:
 
 
 def _check_training(analysis: GraphAnalysis, steps: Sequence[Step], claims: Iterable[tuple[fx.Node, fx.Node]]) -> None:
-    """What is done in training only must come to nothing in evaluation, as dropout and factors of samples do."""
+    """Refuse what is done in training only, unless evaluation leaves it out, as it does dropout and random factors."""
     for step in steps:
         if "only_in_training" in step.call.node.meta and not step.rests:
             raise refusal(
@@ -103,7 +103,7 @@ def _check_training(analysis: GraphAnalysis, steps: Sequence[Step], claims: Iter
 
 
 def _needed(analysis: GraphAnalysis, result: fx.Node) -> tuple[Step, ...]:
-    """The steps that the result depends on; what is computed for nothing is left out."""
+    """The steps that the result depends on."""
     wanted, steps = {result}, []
     for step in reversed(analysis.steps):
         if step.call.node in wanted:
@@ -115,7 +115,7 @@ def _needed(analysis: GraphAnalysis, result: fx.Node) -> tuple[Step, ...]:
 def _result(node: fx.Node, analysis: GraphAnalysis, model: nn.Module) -> fx.Node:
     result, place = node.args[0], place_of_module("", model)
     if not isinstance(result, fx.Node) or result not in analysis.signals:
-        raise refusal(place, "it returns something else than one tensor that comes from the image. Return one tensor.")
+        raise refusal(place, "it returns something other than one tensor that comes from the image. Return one tensor.")
     try:
         signal = analysis.tensor(result)
     except NoCounterpart as reason:

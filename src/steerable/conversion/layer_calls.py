@@ -29,13 +29,13 @@ _REASONS: dict[str, str] = {
     "Embedding": "its input is not a field. Convert the part of the network that works on images.",
     "Conv1d": "it works on sequences, not on images. Convert the part of the network that works on images.",
     "Conv3d": "it works on volumes; only layers on images are converted.",
-    "DataParallel": "it hands on to another network. Convert that one, its .module.",
-    "DistributedDataParallel": "it hands on to another network. Convert that one, its .module.",
+    "DataParallel": "it only calls another network. Convert that one, its .module.",
+    "DistributedDataParallel": "it only calls another network. Convert that one, its .module.",
 }
 
 
 def read_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Note the counterpart of one layer, ``call.plain``; NoCounterpart where it has none."""
+    """Record the counterpart of one layer, ``call.plain``; NoCounterpart where it has none."""
     plain: Any = call.plain
     if isinstance(plain, EquivariantModule):
         raise NoCounterpart("it is steerable already. Convert a network of torch's own layers.")
@@ -75,7 +75,7 @@ def read_flatten(
     plain, source = call.plain, call.source if source is None else source
     signal = analysis.tensor(source)
     if isinstance(plain, nn.Flatten) and (plain.start_dim, plain.end_dim) in ((2, -1), (2, 3)) and signal.is_map:
-        analysis.alias(call.node, source, Signal("line", signal.variable, lined_by="flatten"))
+        analysis.alias(call.node, source, Signal("sequence", signal.variable, made_by="flatten"))
         return
     if isinstance(plain, nn.Flatten) and (plain.start_dim != 1 or plain.end_dim not in (-1, 3)):
         raise NoCounterpart(
@@ -129,7 +129,7 @@ def _read_linear(analysis: GraphAnalysis, call: PlainCall) -> None:
 
 
 def _read_with_counterpart(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Note a layer whose output has the type of its input."""
+    """Record a layer whose output has the type of its input."""
     plain: Any = call.plain
     sort, for_maps = COUNTERPARTS[call.becomes], type(plain).__name__.endswith("2d")
     signal = analysis.tensor(call.source, *(("last",) if sort.channels_last and not for_maps else ()))
@@ -154,9 +154,9 @@ def _read_with_counterpart(analysis: GraphAnalysis, call: PlainCall) -> None:
     analysis.add(call, (call.source,), result, build, rests=sort.rests)
 
 
-def _features(plain: Any, channels_behind: bool) -> int:
-    """For how many channels a norm is made; 0 for other layers, and for an instance norm that takes any number."""
-    if isinstance(plain, nn.LayerNorm) and channels_behind:
+def _features(plain: Any, channels_at_the_end: bool) -> int:
+    """The channels that a norm is made for; 0 for other layers, and for an instance norm that takes any number."""
+    if isinstance(plain, nn.LayerNorm) and channels_at_the_end:
         if len(plain.normalized_shape) != 1:
             raise NoCounterpart(
                 f"it normalises {plain.normalized_shape}; only a norm of the channels has a counterpart."
@@ -202,7 +202,7 @@ def _check_channels(signal: Signal, wanted: int) -> None:
         )
 
 
-# By what the table of operations says that a layer becomes; all others have a counterpart that keeps the type.
+# By what a layer becomes in the table of operations; all others have a counterpart that keeps the type.
 LAYER_READERS: dict[str, Callable[[GraphAnalysis, PlainCall], None]] = {
     "flattening": read_flatten,
     "convolution": _read_convolution,

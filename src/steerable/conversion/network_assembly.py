@@ -40,7 +40,7 @@ def assembled(
         call = step.call
         if step.function is not None:
             _check_function(step, before, after)
-            # Keyword arguments other than the operands, such as alpha, go along.
+            # Arguments other than the operands, such as alpha, stay as they are.
             args, kwargs = (fx.map_arg(given, inputs.__getitem__) for given in (call.node.args, call.node.kwargs))
             values[call.node] = graph.call_function(step.function, args, kwargs)  # type: ignore[arg-type]
         else:

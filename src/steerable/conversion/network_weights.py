@@ -23,7 +23,7 @@ def is_weight(analysis: GraphAnalysis, value: object) -> bool:
 
 
 def read_reshaped_weight(analysis: GraphAnalysis, node: fx.Node) -> None:
-    """Note a weight that only gets another shape, such as gamma[:, None, None]; NoCounterpart for anything else."""
+    """Record a weight that only gets another shape, such as gamma[:, None, None]; NoCounterpart for anything else."""
     source, *others = node.all_input_nodes
     weight = analysis.weights[source]
     probes = _probes(weight.values)
@@ -53,7 +53,7 @@ def _is_reshape(found: object, probe: Tensor) -> bool:
 
 
 def read_scale(analysis: GraphAnalysis, call: PlainCall, field: fx.Node, other: fx.Node) -> None:
-    """Note a learned scale per channel, which becomes one per capsule, or a single learned number."""
+    """Record a learned scale per channel, which becomes one per capsule, or a single learned number."""
     signal, weight = analysis.tensor(field, "last"), analysis.weights[other]
     rank, channel = {"last": (4, 3), "vector": (2, 1)}.get(signal.form, (4, 1))
     shape = (*(1,) * (rank - weight.values.ndim), *weight.values.shape)

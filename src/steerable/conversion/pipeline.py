@@ -4,10 +4,10 @@ The plain network is followed with torch.fx, so that a ``forward`` of its own, r
 functions such as ``F.relu`` are fine. Every layer is replaced by that of ``steerable.nn``; the image is made of
 scalars, what is in between of copies of a mix of capsules, and the output of invariant scalars.
 
-What changes beside the types is in the report: channels are rounded to whole copies of the mix; layers of stride 2 that
-are off centre on some sizes are brought into an exact form (a convolution of stride 1 and a mean over 2×2 pixels, which
-costs four times as much there; a pooling window that grows by one where needed); groups of channels become groups of
-capsules; flattening a 1×1 map becomes a mean over pixels.
+What changes besides the types is in the report: channels are rounded to whole copies of the mix; layers of stride 2
+that are off centre on some sizes are brought into an exact form (a convolution of stride 1 and a mean over 2×2 pixels,
+which costs four times as much there; a pooling window that grows by one where needed); groups of channels become groups
+of capsules; flattening a 1×1 map becomes a mean over pixels.
 
 >>> plain = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5))
 >>> print(convert(plain, "D4").report)
@@ -69,8 +69,8 @@ def convert(
 ) -> Converted:
     """The steerable counterpart of an ordinary network of images: same layout, new weights, exactly equivariant.
 
-    ``model`` is not changed. The weights are freshly drawn: the counterpart is to be trained, it does not compute what
-    ``model`` computes. What was replaced is in ``report``.
+    ``model`` is not changed. The weights are freshly drawn: the counterpart has to be trained, since it does not
+    compute what ``model`` computes. What was replaced is in ``report``.
 
     Args:
         model: convolutions, linear layers, norms, pointwise functions, pooling, dropout, upsampling, sums, products,

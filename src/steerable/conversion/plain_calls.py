@@ -43,7 +43,7 @@ class PlainCall:
 
     @property
     def becomes(self) -> str:
-        """The way in which it is followed, as the table of operations says; "" where it is not known."""
+        """How it is followed, by the table of operations; "" where it is not known."""
         return self.operation.becomes if self.operation is not None else ""
 
     @property
@@ -69,8 +69,8 @@ class PlainCall:
     def arguments(self, *refused: str) -> dict[str, Any]:
         """The arguments that are given, by name.
 
-        NoCounterpart for one that the table does not know, for ``out``, for those that are to be refused here, and for
-        one other than ``training`` that follows the mode of the network.
+        NoCounterpart for one that the table does not know, for ``out``, for those named in ``refused``, and for one
+        other than ``training`` that follows the mode of the network.
         """
         if self.operation is None:
             raise NoCounterpart("its arguments are not known here.")

@@ -33,7 +33,7 @@ class Step:
         build: makes the counterpart; None where a function of torch stays.
         function: that function, which gets the plain call's arguments.
         mixes: whether its output has a type of its own, as that of a convolution has.
-        rests: whether it hands on its first input in evaluation, as dropout does.
+        rests: whether it passes on its first input in evaluation, as dropout does.
     """
 
     call: PlainCall
@@ -54,7 +54,7 @@ class ConversionPlan:
         steps: in order.
         image, result: the plain calls that bring the input and the output; ``result`` after aliases.
         in_variable, out_variable: their types.
-        aliases: calls that only hand on what they got.
+        aliases: calls that only pass on what they got.
         taken: paths of the plain network.
         remark: what to say of the network as a whole; "" where there is nothing.
     """
@@ -69,7 +69,7 @@ class ConversionPlan:
     remark: str = ""
 
     def source(self, node: fx.Node) -> fx.Node:
-        """The call that computes what a call hands on."""
+        """The call that computes what a call passes on."""
         return self.aliases.get(node, node)
 
     @property

@@ -1,4 +1,4 @@
-"""Reading sizes and reshapes: a map of one pixel as a vector, and a vector as a map of one pixel."""
+"""Reading reshapes: a map of one pixel as a vector, a vector as a map of one pixel, channels last and back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["read_index", "read_permutation", "read_reshape"]
 
 
 def read_permutation(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Note that a map's channels go last, or come back; NoCounterpart for any other order of dimensions."""
+    """Record that a map's channels go last, or come back; NoCounterpart for any other order of dimensions."""
     signal = analysis.tensor(call.source, "last")
     probe = torch.empty(tuple(range(len(analysis.shape(call.source, 0)))), device="meta")
     moved = called(call.node, lambda _: probe)
@@ -39,16 +39,16 @@ def read_permutation(analysis: GraphAnalysis, call: PlainCall) -> None:
 
 
 def read_reshape(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Note a reshape between (batch, channels, 1, 1) and (batch, channels); NoCounterpart for any other."""
-    signal, squeeze = analysis.tensor(call.source, "line"), call.name == "squeeze"
+    """Record a reshape between (batch, channels, 1, 1) and (batch, channels); NoCounterpart for any other."""
+    signal, squeeze = analysis.tensor(call.source, "sequence"), call.name == "squeeze"
     given = _sizes(call)
     sizes = _named(analysis, call.source, given)
-    if squeeze and (signal.form == "point" or signal.lined_by == "squeeze"):
+    if squeeze and (signal.form == "point" or signal.made_by == "squeeze"):
         if _read_squeeze(analysis, call, given, signal):
             return
     elif signal.is_map and sizes in (["batch", "channels", -1], ["batch", "channels", "pixels"]):
-        line = Signal("line", signal.variable, lined_by="flatten")  # (batch, channels, pixels)
-        analysis.alias(call.node, call.source, line)
+        sequence = Signal("sequence", signal.variable, made_by="flatten")  # (batch, channels, pixels)
+        analysis.alias(call.node, call.source, sequence)
         return
     if signal.is_vector and (squeeze or len(sizes) == 1):
         raise NoCounterpart(
@@ -83,7 +83,7 @@ def _sizes(call: PlainCall) -> tuple[Any, ...]:
 
 
 def _read_flat_view(analysis: GraphAnalysis, call: PlainCall, last: int | str) -> None:
-    """Note x.view(batch, last) of a map."""
+    """Record x.view(batch, last) of a map."""
     channels = analysis.signals[call.source].variable.channels
     several = isinstance(last, int) and last != -1
     if several and not (analysis.pools_head and channels and int(last) % channels == 0):
@@ -116,7 +116,7 @@ def _named(analysis: GraphAnalysis, source: fx.Node, sizes: Sequence[Any]) -> li
 
 
 def _read_squeeze(analysis: GraphAnalysis, call: PlainCall, dims: Any, signal: Signal) -> bool:
-    """Note that the sides of a map of one pixel go, both or one at a time; False where it is something else."""
+    """Record that the sides of a map of one pixel go, both or one at a time; False where it is something else."""
     sides = (2, 3) if signal.form == "point" else (2,)
     rank = len(sides) + 2
     if any(not isinstance(d, int) for d in dims):
@@ -125,7 +125,7 @@ def _read_squeeze(analysis: GraphAnalysis, call: PlainCall, dims: Any, signal: S
     if not gone <= set(sides):
         return False
     if gone != set(sides):
-        analysis.alias(call.node, call.source, Signal("line", signal.variable, lined_by="squeeze"))
+        analysis.alias(call.node, call.source, Signal("sequence", signal.variable, made_by="squeeze"))
     else:
         flatten, source = _as_flatten(analysis, call), analysis.source(call.source)
         read_flatten(analysis, flatten, source=source, certain=True)
@@ -133,7 +133,7 @@ def _read_squeeze(analysis: GraphAnalysis, call: PlainCall, dims: Any, signal: S
 
 
 def read_index(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Note x[:, :, None, None] of a vector; NoCounterpart for any other."""
+    """Record x[:, :, None, None] of a vector; NoCounterpart for any other."""
     signal, index = analysis.tensor(call.source), call.node.args[1]
     if index == (slice(None), slice(None), None, None) and signal.form == "vector":
         _read_to_map(analysis, call, signal)

@@ -50,7 +50,7 @@ def fields_behind(analysis: GraphAnalysis, value: Any) -> list[fx.Node]:
 
 
 def read_pad_to(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Note ``F.pad(x, sides)`` where the sides bring x to the size of another field; NoCounterpart for any others."""
+    """Record ``F.pad(x, sides)`` where the sides bring x to the size of another field; NoCounterpart for any others."""
     given = call.arguments()
     x, sides, mode, value = given["input"], given["pad"], given.get("mode", "constant"), given.get("value") or 0.0
     signal = analysis.tensor(x)
@@ -72,7 +72,7 @@ def read_pad_to(analysis: GraphAnalysis, call: PlainCall) -> None:
 
 
 def _brings_to(analysis: GraphAnalysis, x: fx.Node, like: fx.Node, sides: Any, trial: int) -> bool:
-    """Whether the sides come to those of :class:`PadTo`, for fields of random sizes."""
+    """Whether the sides are those of :class:`PadTo`, for fields of random sizes."""
     ours, theirs = analysis.shape(x, trial)[2:], analysis.shape(like, trial)[2:]
     rows, columns = (m - n for n, m in zip(ours, theirs, strict=True)) if len(ours) == len(theirs) == 2 else (0, 0)
     return list(analysis.measured(sides, trial)) == [columns // 2, columns - columns // 2, rows // 2, rows - rows // 2]

@@ -21,7 +21,7 @@ __all__ = ["read_training_factor"]
 def read_training_factor(
     analysis: GraphAnalysis, call: PlainCall, field: fx.Node, other: Any, *, inverse: bool
 ) -> None:
-    """Note a factor for each sample that is drawn in training only, as stochastic depth does."""
+    """Record a factor for each sample that is drawn in training only, as stochastic depth does."""
     signal = analysis.tensor(field, "last")
     if "only_in_training" not in call.node.meta:
         raise NoCounterpart(

@@ -1,4 +1,4 @@
-"""What follows ``self.training``: the network's graph in training beside its graph in evaluation."""
+"""What depends on ``self.training``: a comparison of the network's graphs in training and in evaluation."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class TypeVariable:
             leaf.scalar = True
 
     def become(self, others: Sequence[TypeVariable]) -> None:
-        """Stand for these from now on, and hand on what is known of it."""
+        """Stand for these from now on, and pass on what is known of it."""
         self._parts = tuple(others)
         for leaf in self.leaves:
             leaf.scalar = leaf.scalar or self.scalar
@@ -67,7 +67,7 @@ def stack(variables: Sequence[TypeVariable]) -> TypeVariable:
 
 
 def unify(a: TypeVariable, b: TypeVariable) -> bool:
-    """Make two variables one, where they have as many channels; False where they cannot be."""
+    """Make two variables one, if they have equally many channels; False where that is not possible."""
     of_a, of_b = a.leaves, b.leaves
     if of_a == of_b:
         return True

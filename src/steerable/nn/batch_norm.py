@@ -16,6 +16,9 @@ from steerable.types.field_types import FieldType
 
 __all__ = ["BatchNorm2d"]
 
+_Two = tuple[Tensor, Tensor]
+_Three = tuple[Tensor, Tensor, Tensor]
+
 
 class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scale for each capsule
     """y = γ (x - μ) / √(σ² + ε) + β, with μ and σ² of each capsule over the batch and all pixels.
@@ -92,11 +95,7 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         return scale.squeeze(0), shift.squeeze(0), centre.squeeze(0), total.squeeze(0)
 
     def _gradients(
-        self,
-        grads: tuple[Tensor, Tensor],
-        moments: tuple[Tensor, Tensor, Tensor],
-        weight: Tensor | None,
-        bias: Tensor | None,
+        self, grads: _Two, moments: _Three, weight: Tensor | None, bias: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         """Those of ``_affine``, written out: of mean, variance, weight and bias from those of scale and shift.
 
@@ -124,11 +123,7 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         return scale, shift, centre, total
 
     def _gradients_by_kernel(
-        self,
-        grads: tuple[Tensor, Tensor],
-        moments: tuple[Tensor, Tensor, Tensor],
-        weight: Tensor | None,
-        bias: Tensor | None,
+        self, grads: _Two, moments: _Three, weight: Tensor | None, bias: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         from steerable.nn.kernels.norm import capsule_affine_gradients
 
@@ -155,5 +150,5 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
 
 
 def _compiled() -> bool:
-    """Whether a compiler is looking on that takes our operators; torch.export is to see torch's own."""
+    """Whether torch.compile is at work, which takes our operators; torch.export must see torch's own only."""
     return torch.compiler.is_compiling() and not is_exported()

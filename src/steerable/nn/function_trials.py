@@ -32,13 +32,13 @@ _TOLERANCES = {torch.float64: (1e-9, 1e-12), torch.float32: (1e-4, 1e-6)}  # rel
 
 
 class FunctionTrial:
-    """A function as it may be one day: in one dtype and mode, with one draw of its parameters."""
+    """A function in one dtype and mode, with its present parameters or with others that training may bring."""
 
     def __init__(self, function: ScalarFunction, dtype: torch.dtype, circumstances: str = "") -> None:
         self.function, self.dtype, self.circumstances = function, dtype, circumstances
 
     def __call__(self, *inputs: FloatArray) -> list[FloatArray]:
-        """What the function makes of each, one after the other; random numbers outside stay as they are."""
+        """The function's values on each input in turn; the global random state is left alone."""
         found = []
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             for values in inputs:
@@ -56,7 +56,7 @@ class FunctionTrial:
         return int(differ.argmax()) if differ.any() else None
 
     def is_steady(self, values: FloatArray) -> bool:
-        """Whether it gives the same again, and is the same after it."""
+        """Whether a second call gives the same values, and neither call changes the function."""
         before = [tensor.clone() for tensor in _tensors(self.function)]
         first, second = self(values, values)
         unchanged = all(torch.equal(a, b) for a, b in zip(before, _tensors(self.function), strict=True))

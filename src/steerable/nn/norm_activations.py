@@ -63,7 +63,7 @@ class NormReLU(NormActivation):
         self.threshold = nn.Parameter(torch.full((len(field_type),), self.initial))
 
     def reset_parameters(self) -> None:
-        """Back to the b of the start."""
+        """Set every b to its initial value."""
         nn.init.constant_(self.threshold, self.initial)
 
     def respond(self, length: Tensor) -> Tensor:

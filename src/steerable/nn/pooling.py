@@ -21,7 +21,7 @@ _REMEDY = "Or use adaptive pooling, whose windows are symmetric for any size."
 
 
 class WindowPool(EquivariantModule):
-    """A window that slides over the field."""
+    """The base of layers with a window that slides over the field."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ Selection = slice | int | str | Sequence[int | str] | NDArray[np.intp] | Tensor
 
 
 class Select(EquivariantModule):
-    """Some of a field's capsules, in the given order, also more than once.
+    """Some of a field's capsules, in the given order; a capsule may be taken more than once.
 
     A field type keeps equal capsules adjacent, so that kinds come in the order in which each is first named, and the
     copies of a kind in the order in which they are named: of ``2*E + A1`` the numbers ``[1, 2, 0]`` give ``2*E + A1``

@@ -68,7 +68,7 @@ class StatisticsNorm(CapsuleNorm):
         self.reset_running_stats()
 
     def reset_running_stats(self) -> None:
-        """Forget what was seen in training."""
+        """Set the running statistics to mean 0 and variance 1."""
         if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
             self.running_mean.zero_()
             self.running_var.fill_(1)
@@ -112,7 +112,7 @@ class StatisticsNorm(CapsuleNorm):
         raise TypeError(f"{type(self).__name__} is a base class; use BatchNorm2d or InstanceNorm2d.")
 
     def values_per_channel(self, x: Tensor, *, over_batch: bool) -> int:
-        """Over how many values a mean is taken, in training; one alone is refused."""
+        """The number of values that a mean is taken over in training; a single one is refused."""
         if not self.training:
             return 0
         count = x.numel() // (x.shape[1] if over_batch else x.shape[0] * x.shape[1])
