@@ -16,7 +16,6 @@ from steerable.nn.activations import (
     Tanh,
 )
 from steerable.nn.adaptive_pooling import AdaptiveAvgPool2d, AdaptiveMaxPool2d, GlobalAvgPool, GlobalMaxPool
-from steerable.nn.backends import choose_backends
 from steerable.nn.basis_change import FromIrreps, ToIrreps
 from steerable.nn.batch_norm import BatchNorm2d
 from steerable.nn.blur_pooling import BlurPool2d
@@ -33,6 +32,7 @@ from steerable.nn.invariants import CosetPool, GroupPool
 from steerable.nn.layer_norm import LayerNorm
 from steerable.nn.linear import Linear
 from steerable.nn.module import EquivariantModule
+from steerable.nn.network_backends import choose_backends, recorded_backends, use_backends
 from steerable.nn.norm_activations import Activation, Gated, NormActivation, NormReLU
 from steerable.nn.plain import to_plain
 from steerable.nn.pooling import AvgPool2d, MaxPool2d, NormMaxPool2d
@@ -96,5 +96,7 @@ __all__ = [
     "choose_backends",
     "convert_sync_batchnorm",
     "init",
+    "recorded_backends",
     "to_plain",
+    "use_backends",
 ]

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from torch import Tensor
-
 from steerable.nn.convolution import Convolution
-from steerable.nn.fourier.carrier import Backend, Carrier
-from steerable.nn.fourier.passes import DENSE
 
 __all__ = ["Conv2d"]
 
@@ -50,27 +44,3 @@ class Conv2d(Convolution):
     stride: tuple[int, int]
     padding: tuple[int, int]
     dilation: tuple[int, int]
-
-    @property
-    def backend(self) -> Backend:
-        """How the convolution is carried out: ``"auto"``, ``"dense"`` or ``"fourier"``."""
-        return self.carrier.backend
-
-    @backend.setter
-    def backend(self, backend: str) -> None:
-        self.carrier = Carrier(backend, self)
-        if backend == "fourier":
-            self.carrier.prepare(self)
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x)
-        self.guard.check(x)
-        passes = self.carrier.passes_for(self, x)
-        return self.dense(x) if passes == DENSE else self.carrier.run(self, x, passes)
-
-    def train(self, mode: bool = True) -> Self:
-        self.carrier.forget()
-        return super().train(mode)
-
-    def bank_repr(self) -> list[str]:
-        return [*([f"backend={self.carrier}"] if self.backend != "auto" else []), *super().bank_repr()]

@@ -8,15 +8,14 @@ from typing import Any, ClassVar, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from steerable.errors import did_you_mean
 from steerable.filters.spaces import FilterSpace
+from steerable.nn.backends import AUTO, ConvolutionProblem, ConvolutionRunner, Window
 from steerable.nn.channels import take_channels
 from steerable.nn.filter_bank import FilterBankModule
-from steerable.nn.fourier.carrier import Backend
 from steerable.nn.geometry import numbers_per_axis, resolved_padding, spanned
 from steerable.nn.sampling import SamplingGuard
 from steerable.types.field_types import FieldType
@@ -28,7 +27,6 @@ Numbers = int | Sequence[int]
 
 PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 
-_CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _PLAIN: dict[int, Callable[..., nn.Module]] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
@@ -45,7 +43,7 @@ class ConvOptions(BankOptions, total=False):
     """The keywords of a convolution that is not transposed."""
 
     padding_mode: PaddingMode
-    backend: Backend
+    backend: str
 
 
 class Convolution(FilterBankModule):
@@ -55,7 +53,6 @@ class Convolution(FilterBankModule):
     """
 
     axes: ClassVar[int]
-    backend: Backend
     in_index: Tensor
     out_index: Tensor
     out_index_back: Tensor
@@ -103,26 +100,30 @@ class Convolution(FilterBankModule):
         if self.out_order is not None:
             self.register_index("out_index", self.out_order)
             self.register_index("out_index_back", np.argsort(self.out_order))
-        self.backend = options.get("backend", "auto")
+        self.backend = options.get("backend", AUTO)
+
+    @property
+    def backend(self) -> str:
+        """How the convolution is carried out: ``"auto"`` or the name of a backend, ``"dense"`` or ``"fourier"``."""
+        return self.runner.backend
+
+    @backend.setter
+    def backend(self, backend: str) -> None:
+        window = Window(self.padding, self.dilation, self.stride, self.groups)
+        self.runner = ConvolutionRunner(ConvolutionProblem(self.plan, window, self.padding_mode), backend)
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x, ranks=(2 + self.axes,))
         self.guard.check(x)
-        return self.dense(x)
-
-    def dense(self, x: Tensor) -> Tensor:
-        """The convolution with the expanded filters."""
-        bank, bias = self.filters()
         if self.in_order is not None:
             x = take_channels(x, self.in_index)
-        if self.out_order is not None and bias is not None:
-            bias = bias[self.out_index]
-        padding = self.padding
-        if self.padding_mode != "zeros" and any(padding):
-            x = F.pad(x, [p for p in reversed(padding) for _ in range(2)], mode=self.padding_mode)
-            padding = (0,) * self.axes
-        y = _CONVOLVE[self.axes](x, bank, bias, self.stride, padding, self.dilation, self.groups)
+        y = self.runner(x, self)
         return y if self.out_order is None else take_channels(y, self.out_index_back)
+
+    def expand_bias(self, bias: Tensor | None) -> Tensor | None:
+        """(out channels,), in the order of the bank, or None where there is no bias."""
+        expanded = super().expand_bias(bias)
+        return expanded if expanded is None or self.out_order is None else expanded[self.out_index]
 
     @torch.no_grad()
     def plain(self) -> nn.Module:
@@ -131,6 +132,7 @@ class Convolution(FilterBankModule):
         groups = self.groups
         if self.in_order is not None or self.out_order is not None:
             bank, groups = self._dense_bank(bank), 1
+            bias = bias if bias is None or self.out_order is None else bias[self.out_index_back]
         names = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
         settings = {name: getattr(self, name) for name in names}
         return self.plain_layer(_PLAIN[self.axes], bank, bias, groups=groups, **settings)
@@ -150,6 +152,7 @@ class Convolution(FilterBankModule):
         defaults = {"stride": ones, "padding": zeros, "dilation": ones, "groups": 1, "padding_mode": "zeros"}
         parts = [super().extra_repr(), f"kernel_size={self.kernel_size}"]
         parts += [f"{k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v]
+        parts += [f"backend={self.runner}"] if self.runner.choice is not None else []
         return ", ".join([*parts, *self.bank_repr()])
 
 
