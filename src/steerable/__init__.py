@@ -17,8 +17,9 @@ from steerable.algebra.induction import induce
 from steerable.algebra.intertwiners import intertwiner_basis
 from steerable.algebra.irreps import Irrep
 from steerable.algebra.representations import Representation, direct_sum
-from steerable.filters.pixel_patches import kernel_basis, pixel_patch
-from steerable.types.field_types import FieldType, parameter_cost, parameter_utilization
+from steerable.filters import FilterSpace, kernel_basis, pixel_patch, pixel_space
+from steerable.types.costs import parameter_cost, parameter_utilization
+from steerable.types.field_types import FieldType
 from steerable.types.restriction import restriction
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ __all__ = [
     "CharacterTable",
     "EquivarianceError",
     "FieldType",
+    "FilterSpace",
     "FiniteGroup",
     "Homomorphism",
     "Irrep",
@@ -87,6 +89,7 @@ __all__ = [
     "parameter_cost",
     "parameter_utilization",
     "pixel_patch",
+    "pixel_space",
     "restriction",
     "testing",
     "transform",

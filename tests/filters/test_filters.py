@@ -9,7 +9,8 @@ from group_zoo import group, is_orthonormal, random_invertible, random_orthogona
 
 import steerable as st
 from steerable.algebra.monomials import Monomial
-from steerable.filters.pixel_patches import sparse_kernel_basis, tap_coordinates
+from steerable.filters import sparse_kernel_basis
+from steerable.filters.pixel_grids import tap_coordinates
 
 D4 = st.dihedral(4)
 PLANAR = ("C1", "C2", "C4", "D1", "D2", "D4")

@@ -88,7 +88,7 @@ def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 def test_the_isotypic_basis_block_diagonalises_patch_times_fibre(group: FiniteGroup, size: int) -> None:
     for capsule in group.capsules.values():
         rho = capsule.representation
-        basis = isotypic_basis(rho, (size, size))
+        basis = isotypic_basis(rho, st.pixel_space(group, size))
         product = rho @ st.pixel_patch(group, size)
         u = basis.transform.reshape(product.dim, product.dim)
         assert basis.multiplicity == product.type

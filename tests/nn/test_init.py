@@ -20,7 +20,7 @@ def second_moments(layer: snn.Conv2d | snn.ConvTranspose2d | snn.Linear, draws: 
     for seed in range(draws):
         torch.manual_seed(seed)
         layer.reset_parameters()
-        rows = layer.expand()[0].detach().square().sum((1, 2, 3))
+        rows = layer.expand()[0].detach().square().flatten(1).sum(1)
         moments.append(torch.stack([rows[channels].mean() for channels in layer.out_type.block_slices]))
     return torch.stack(moments)
 

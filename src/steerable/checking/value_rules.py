@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from steerable.algebra.capsules import Nonlinearity
-from steerable.checking.calls import Call, Refusal, Result, Rule, is_number
-from steerable.nn.activations import require
+from steerable.checking.calls import Call, Refused, Result, Rule, is_number
+from steerable.nn.admissibility import require
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 
@@ -39,7 +39,7 @@ def nonlinearity(kind: Nonlinearity) -> Rule:
         try:
             require(f"`{call.name}`", call.field_type, kind)
         except TypeError as error:
-            raise Refusal(str(error)) from None
+            raise Refused(str(error)) from None
         return call.field_type
 
     return rule
@@ -59,10 +59,10 @@ def add(call: Call) -> Result:
         for one, other in ((type_a, type_b), (type_b, type_a)):
             if _is_invariant_channel(one, other) and all(c.admits("pointwise") for c, _ in other.blocks):
                 return other  # the same number is added to every channel
-        raise Refusal(mismatch(type_a, type_b))
+        raise Refused(mismatch(type_a, type_b))
     known, other = (type_a, b) if type_a is not None else (type_b, a)
     if known is None or not _is_factor(call, other, known):
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` of a field of type `{known}` and an untyped tensor: nothing says how the other one "
             "transforms. Give it a type with typed(x, type), or use a layer of steerable.nn."
         )
@@ -70,7 +70,7 @@ def add(call: Call) -> Result:
         return known
     for capsule, _ in known.blocks:
         if not capsule.admits("pointwise"):
-            raise Refusal(
+            raise Refused(
                 f"a constant was added to capsule `{capsule}`, which has channels that change sign or mix under the "
                 "group. Add it along invariants only, as the bias of `snn.Conv2d` does."
             )
@@ -86,13 +86,13 @@ def multiply(call: Call) -> Result:
                 return other
         if type_a == type_b and all(c.admits("pointwise") for c, _ in type_a.blocks):
             return type_a
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` of fields of types `{type_a}` and `{type_b}` is not equivariant channel by channel. "
             "Multiply by an invariant (one `A1` channel), use `snn.Gated`, or multiply equal permutation capsules."
         )
     known, other = (type_a, b) if type_a is not None else (type_b, a)
     if known is None or not _is_factor(call, other, known):
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` of a field of type `{known}` and an untyped tensor: different factors on the channels of "
             "one capsule break equivariance. Multiply by a number, or use `snn.BatchNorm2d` for learned scales."
         )
@@ -101,7 +101,7 @@ def multiply(call: Call) -> Result:
 
 def divide(call: Call) -> Result:
     if call.type_of(call["input"]) is None or call.type_of(call["other"]) is not None:
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` by a field is not known to be equivariant. Divide by a number, or use `snn.Gated`."
         )
     mode = call["rounding_mode"]
@@ -114,7 +114,7 @@ def extremum(call: Call) -> Result:
     """The larger or smaller of two fields, channel by channel."""
     types = [call.type_of(call[name]) for name in ("input", "other")]
     if types[0] is None or types[0] != types[1]:
-        raise Refusal(f"`{call.name}` takes two fields of one type, got `{types[0]}` and `{types[1]}`.")
+        raise Refused(f"`{call.name}` takes two fields of one type, got `{types[0]}` and `{types[1]}`.")
     return nonlinearity("pointwise")(call)
 
 
@@ -139,7 +139,7 @@ def power(call: Call) -> Result:
 
 def prelu(call: Call) -> Result:
     if call["weight"].numel() > 1 and not is_trivial(call.field_type):
-        raise Refusal(
+        raise Refused(
             f"`prelu` with {call['weight'].numel()} slopes, one per channel, but the group moves channels. Use "
             "nn.PReLU() with a single slope."
         )
@@ -148,7 +148,7 @@ def prelu(call: Call) -> Result:
 
 def rrelu(call: Call) -> Result:
     if call["training"]:
-        raise Refusal("`rrelu` in training draws a slope for every value, which does not commute with the group.")
+        raise Refused("`rrelu` in training draws a slope for every value, which does not commute with the group.")
     return nonlinearity("pointwise")(call)
 
 

@@ -12,8 +12,8 @@ from rich.table import Table
 from steerable.algebra.families import group_named
 from steerable.algebra.groups import FiniteGroup
 from steerable.cli.application import Json, app, console
-from steerable.filters.pixel_patches import pixel_patch
-from steerable.types.field_types import FieldType, parameter_cost
+from steerable.types.costs import dense_weights, parameter_cost
+from steerable.types.field_types import FieldType
 
 __all__ = ["cost", "types"]
 
@@ -128,7 +128,7 @@ def _model_costs(depth: int, copies: int, group: str, size: int, **mixes: Any) -
 
 def _cost_row(name: str, in_type: FieldType, out_type: FieldType, kernel_size: int, size: int) -> dict[str, Any]:
     parameters = parameter_cost(in_type, out_type, kernel_size)
-    weights = pixel_patch(in_type.group, kernel_size).dim * in_type.channels * out_type.channels
+    weights = dense_weights(in_type, out_type, kernel_size)
     return {
         "name": name,
         "in_type": str(in_type),

@@ -12,7 +12,7 @@ from steerable import nn as snn
 from steerable.conversion.fitted_pools import FittedAvgPool2d
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.windows import Downsampling, fitting_sizes, misfits, one_number
-from steerable.nn.sampling import pair
+from steerable.nn.geometry import pair
 from steerable.types.field_types import FieldType
 
 __all__ = ["convolution", "transposed_convolution"]
@@ -77,8 +77,8 @@ def _strided(
         padding,
         dilation,
         groups,
-        plain.bias is not None,
-        plain.padding_mode,
+        bias=plain.bias is not None,
+        padding_mode=plain.padding_mode,
     )
     if not any(apart):
         return conv, "" if isinstance(padding, str) else fitting_sizes(extent, stride, padding)

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from steerable.conversion.modes import ModesDiffer, compare_modes
 from steerable.conversion.refusals import (
     ROOT,
     ConversionError,
@@ -21,6 +20,7 @@ from steerable.conversion.refusals import (
     place_of_module,
     refusal,
 )
+from steerable.conversion.training_and_evaluation import ModesDiffer, compare_modes
 from steerable.nn import EquivariantModule
 
 __all__ = ["Trace", "traced_network"]
@@ -91,7 +91,7 @@ def _traced(model: nn.Module, *, training: bool) -> tuple[fx.Graph, nn.Module]:
             place_of_module("", model),
             f"it cannot be copied ({type(error).__name__}: {error}). Convert it freshly built, before it has run.",
         ) from error
-    tracer = _Tracer()
+    tracer = _NetworkTracer()
     try:
         with _followed_factories(tracer):
             return tracer.trace(caller.train(training)), caller
@@ -115,7 +115,7 @@ class _Caller(nn.Module):
         return self.network(x)
 
 
-class _Tracer(fx.Tracer):
+class _NetworkTracer(fx.Tracer):
     """Notes which modules are running, so that one that cannot be followed can be named."""
 
     def __init__(self) -> None:

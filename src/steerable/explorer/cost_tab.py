@@ -7,9 +7,9 @@ from typing import Any
 
 from steerable.explorer.group_tab import GROUPS, admitted, checked_group
 from steerable.explorer.messages import MISTAKES, error_box, note, whole
-from steerable.filters.pixel_patches import pixel_patch
 from steerable.reporting.markup import Html, count, join, table, tag
-from steerable.types.field_types import FieldType, parameter_cost
+from steerable.types.costs import dense_weights, fourier_products, parameter_cost
+from steerable.types.field_types import FieldType
 
 __all__ = ["Cost", "add_cost_tab", "cost_page", "pair_cost"]
 
@@ -54,23 +54,11 @@ class Cost:
 
 
 def pair_cost(in_type: FieldType, out_type: FieldType, kernel_size: int, image_size: int) -> Cost:
-    """Count weights, parameters and multiplications.
-
-    In the irreps' basis the map patch ⊗ ρ_in → ρ_out is block diagonal. With nᵢ copies of irrep i coming in and mᵢ
-    going out it takes Σ sᵢ dᵢ nᵢ mᵢ multiplications per pixel; for D4 the change of basis is additions only.
-    """
-    group = in_type.group
-    patch = pixel_patch(group, kernel_size)
-    axes = 2 if group.action is None else group.action.shape[1]
-    incoming = [0] * len(group.irreps)
-    for capsule, copies in in_type.blocks:
-        incoming = [n + copies * m for n, m in zip(incoming, (patch @ capsule.representation).type, strict=True)]
-    fourier = sum(
-        irrep.commutant_dim * irrep.dim * n * m
-        for irrep, n, m in zip(group.irreps, incoming, out_type.type, strict=True)
+    """Count weights, parameters and multiplications."""
+    axes = 2 if in_type.group.action is None else in_type.group.action.shape[1]
+    weights, parameters, fourier = (
+        count_of(in_type, out_type, kernel_size) for count_of in (dense_weights, parameter_cost, fourier_products)
     )
-    weights = patch.dim * in_type.channels * out_type.channels
-    parameters = parameter_cost(in_type, out_type, kernel_size)
     return Cost(in_type, out_type, kernel_size, weights, parameters, fourier, image_size**axes)
 
 

@@ -12,7 +12,7 @@ from steerable.explorer.group_tab import PLANAR_GROUPS, checked_group
 from steerable.explorer.inline import figure_image, head_cell
 from steerable.explorer.messages import MISTAKES, error_box, note, or_message, whole
 from steerable.figures.filters import filter_poses_figure, kernel_basis_figure, patch_basis_figure
-from steerable.filters.pixel_patches import pixel_patch, sparse_kernel_basis
+from steerable.filters import pixel_patch, sparse_kernel_basis
 from steerable.reporting.markup import Html, join, table, tag
 
 __all__ = ["LARGEST_KERNEL", "add_filters_tab", "capsule_names", "filter_count", "filters_page", "poses_page"]

@@ -9,12 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from steerable.algebra.arrays import FloatArray
 from steerable.figures.style import ACCENT, house_style, signed
 from steerable.reporting.markup import Html, tag
 
 __all__ = ["figure_image", "head_cell", "picture_image", "signed_image", "tinted"]
-
-FloatArray = NDArray[np.float64]
 
 
 @house_style

@@ -15,7 +15,7 @@ from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation
 from steerable.errors import expect
 from steerable.figures.style import CARD, QUIET, axes_at, caption, house_style, show, show_tiles
-from steerable.filters.pixel_patches import kernel_basis, pixel_patch
+from steerable.filters import kernel_basis, pixel_patch
 
 __all__ = ["check_planar", "filter_poses_figure", "kernel_basis_figure", "moved_filter", "patch_basis_figure"]
 

@@ -12,7 +12,7 @@ from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
-from steerable.filters.pixel_patches import kernel_basis
+from steerable.filters import kernel_basis
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 

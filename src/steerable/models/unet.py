@@ -13,7 +13,8 @@ from steerable.errors import expect
 from steerable.models.image_sizes import check_depth, check_size
 from steerable.models.resnet import nonlinearity
 from steerable.models.saving import SavedModel
-from steerable.types.field_types import FieldType, parameter_cost
+from steerable.types.costs import parameter_cost
+from steerable.types.field_types import FieldType
 from steerable.types.network_plans import activated
 
 __all__ = ["UNet", "unet"]

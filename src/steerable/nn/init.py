@@ -1,8 +1,9 @@
 """Initialisation of intertwiner coefficients.
 
 He's rule asks that an output channel have the variance gain² · (mean square of an input channel). A bank Σ α_k ψ_k
-with orthonormal ψ_k and independent α_k of variance σ² sends a white input to a capsule of total variance σ² · count,
-count being the number of coefficients that feed the capsule; so σ² = gain² · dim / count for a capsule of that dim.
+with independent α_k of variance σ² sends white input to a capsule of total variance σ² · Σ‖ψ_k‖², summed over all the
+sampled filters that feed the capsule; so σ² = gain² · dim / Σ‖ψ_k‖² for a capsule of that dim. Where the filters are
+orthonormal, as on a pixel patch, the sum is their number.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ def he_(layer: WithFilterBank, gain: float = math.sqrt(2.0)) -> None:
     plan = layer.plan
     for start in range(0, len(plan.blocks), plan.in_kinds):
         row = plan.blocks[start : start + plan.in_kinds]
-        count = sum(block.in_copies * block.count for block in row) / layer.upsampling
-        if count:
-            deviation = gain * math.sqrt(row[0].out_capsule.dim / count)
+        energy = sum(block.in_copies * block.energy for block in row) / layer.upsampling
+        if energy:
+            deviation = gain * math.sqrt(row[0].out_capsule.dim / energy)
             for block in row:
                 nn.init.normal_(plan.theta(layer.weight, block), std=deviation)
 
@@ -63,6 +64,11 @@ def orthogonal_(layer: WithFilterBank, gain: float = 1.0) -> None:
     if rough:
         raise ValueError(f"orthogonal initialisation needs orthogonal capsules; `{rough[0]}` is not. Use init='he'.")
     plan = layer.plan
+    if not plan.space.exact:
+        raise ValueError(
+            f"orthogonal initialisation needs a pixel grid that carries all of {plan.space.group.name}; that of the "
+            f"filter space `{plan.space}` does not, so that an orthogonal bank would not be equivariant. Use init='he'."
+        )
     he_(layer, gain=1.0)
     basis = layer.basis.double()
     bank = plan.expand(layer.weight.double(), basis)

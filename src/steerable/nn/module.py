@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steerable.nn.channels import hides_shapes
+from steerable.nn.geometry import axis_names
 from steerable.nn.plain import WithPlainCounterpart
 from steerable.types.field_types import FieldType
 
@@ -51,10 +52,10 @@ class EquivariantModule(WithPlainCounterpart):
         if hides_shapes(x):
             return
         if x.ndim not in ranks:
-            expected = f"(batch, {self.in_type.channels}{', height, width' if 4 in ranks else ''})"
-            remedy = " Add a batch dimension with x.unsqueeze(0)." if x.ndim == 3 and 4 in ranks else ""
+            expected = ", ".join(["batch", str(self.in_type.channels), *axis_names(max(ranks) - 2)])
+            remedy = " Add a batch dimension with x.unsqueeze(0)." if x.ndim == max(ranks) - 1 and x.ndim > 2 else ""
             raise ValueError(
-                f"{type(self).__name__} expected a tensor of shape {expected}, got one of rank {x.ndim} with shape "
+                f"{type(self).__name__} expected a tensor of shape ({expected}), got one of rank {x.ndim} with shape "
                 f"{tuple(x.shape)}.{remedy}"
             )
         if x.shape[1] != self.in_type.channels:

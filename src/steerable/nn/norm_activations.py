@@ -8,8 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steerable.nn.activations import CReLU, ReLU, require
+from steerable.nn.activations import ReLU
+from steerable.nn.admissibility import require
 from steerable.nn.channels import capsule_of_channel, merge_order, shift_channels, take_channels
+from steerable.nn.concatenated import CReLU
 from steerable.nn.module import EquivariantModule
 from steerable.nn.scalar_functions import ScalarFunction, check_pixelwise, function_name
 from steerable.nn.segments import Segments

@@ -51,7 +51,7 @@ def _with_plain_children(module: ModuleT) -> ModuleT:
 def _traced(module: nn.Module) -> fx.GraphModule:
     """The operations of a layer's ``forward`` in evaluation mode, its own children made plain first."""
     clone = _with_plain_children(module).eval()
-    graph = _LayerTracer().trace(clone)
+    graph = _PlainTracer().trace(clone)
     for node in graph.nodes:
         node.type = None  # an annotation, here a string, which the module would be unable to pickle
     result = fx.GraphModule(clone, graph, class_name=f"Plain{type(module).__name__}")
@@ -79,7 +79,7 @@ def plain_batch_norm(
     return fx.GraphModule(held, graph, class_name=name).eval()
 
 
-class _LayerTracer(fx.Tracer):
+class _PlainTracer(fx.Tracer):
     """Follows this library's code down to torch's modules and operations."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from steerable.algebra.families import group_named
 from steerable.reporting.markup import Html, count, decimal, details, table, tag
 from steerable.reporting.run_records import RunRecord
-from steerable.types.field_types import parameter_utilization
+from steerable.types.costs import parameter_utilization
 from steerable.types.network_plans import ConvolutionPlan, resnet_plan
 
 __all__ = ["cost_table"]

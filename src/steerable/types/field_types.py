@@ -1,9 +1,9 @@
-"""Field types: a stack of capsules, written and read as text, and what a convolution between two of them costs."""
+"""Field types: a stack of capsules, written and read as text."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import final, overload
 
@@ -11,14 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steerable.algebra.capsules import Capsule, capsule_by_name
-from steerable.algebra.characters import inner_product, whole_number
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation, direct_sum
-from steerable.errors import expect
-from steerable.filters.pixel_patches import pixel_patch
 from steerable.types.field_text import parse_field_type
 
-__all__ = ["FieldType", "parameter_cost", "parameter_utilization"]
+__all__ = ["FieldType"]
 
 
 @final
@@ -169,41 +166,6 @@ class FieldType:
 
     def __repr__(self) -> str:
         return f"FieldType({self.group.name}, '{self}')"
-
-
-def parameter_cost(in_type: FieldType, out_type: FieldType, kernel_size: int | Sequence[int] = 3) -> int:
-    """The number of parameters of an equivariant filter bank: dim Hom_H(patch ⊗ ρ_in, ρ_out).
-
-    >>> from steerable import dihedral
-    >>> G = dihedral(4)
-    >>> parameter_cost(FieldType(G, "3*A1"), FieldType(G, "regular"), kernel_size=3)
-    27
-    """
-    _check_one_group(in_type, out_type)
-    patch = pixel_patch(in_type.group, kernel_size)
-    return whole_number(inner_product(patch.character * in_type.character, out_type.character))
-
-
-def parameter_utilization(in_type: FieldType, out_type: FieldType, kernel_size: int | Sequence[int] = 3) -> float:
-    """μ = dim π · dim ρ / dim Hom_H(π, ρ): how many weights of a plain filter bank one parameter stands for."""
-    cost = parameter_cost(in_type, out_type, kernel_size)
-    plain = pixel_patch(in_type.group, kernel_size).dim * in_type.channels * out_type.channels
-    if cost == 0:
-        raise ValueError(
-            f"there is no equivariant map from `{in_type}` to `{out_type}` with kernel size {kernel_size}, so that "
-            "the utilization has no value. Choose types that share an irrep, or a larger kernel."
-        )
-    return plain / cost
-
-
-def _check_one_group(in_type: FieldType, out_type: FieldType) -> None:
-    for given in (in_type, out_type):
-        expect(given, FieldType, "field types such as FieldType(dihedral(4), '2*regular')")
-    if in_type.group != out_type.group:
-        raise TypeError(
-            f"a filter bank maps between fields of one group; got `{in_type}` of {in_type.group.name} and "
-            f"`{out_type}` of {out_type.group.name}. Restrict one of them first."
-        )
 
 
 def _own_capsules(group: FiniteGroup, capsules: Iterable[Capsule]) -> dict[str, Capsule]:

@@ -9,7 +9,8 @@ from typing import Literal
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.families import dihedral
 from steerable.algebra.groups import FiniteGroup
-from steerable.types.field_types import FieldType, parameter_cost
+from steerable.types.costs import parameter_cost
+from steerable.types.field_types import FieldType
 
 __all__ = [
     "DEEPEST",

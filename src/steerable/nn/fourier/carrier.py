@@ -37,15 +37,16 @@ class Carrier:
     and takes the faster. Where nothing can or may be measured it takes the dense one: under torch.compile and
     torch.func, in exported graphs, in narrow layers and on small inputs, without numba or Triton, in half precision on
     a GPU unless :func:`steerable.nn.choose_backends` asks. Under ``torch.use_deterministic_algorithms`` it goes by a
-    fixed rule, on a GPU the dense one. ``"dense"`` and ``"fourier"`` are for good; a stride or groups are always
-    carried out densely.
+    fixed rule, on a GPU the dense one. ``"dense"`` and ``"fourier"`` are for good; a stride, groups and filters other
+    than those of a pixel patch are always carried out densely.
     """
 
     def __init__(self, backend: str, layer: Conv2d) -> None:
         self.backend = checked_backend(backend)
         self.passes = FOURIER if backend == "fourier" else DENSE  # of a backend that is settled
         self.without_gradients: Forward | None = None  # another way for a forward pass alone
-        self.possible = layer.stride == (1, 1) and layer.groups == 1 and layer.plan.parameters > 0
+        alone = layer.stride == (1, 1) and layer.groups == 1 and layer.plan.space.is_pixel_patch
+        self.possible = alone and layer.plan.parameters > 0
         order = layer.in_type.group.order
         self.copies = min(layer.in_type.channels, layer.out_type.channels) / order if order > 1 else 0.0
         self.per_pixel = layer.in_type.channels * layer.out_type.channels * layer.plan.taps  # multiplications

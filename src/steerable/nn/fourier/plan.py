@@ -52,7 +52,7 @@ class FourierPlan:
         return self  # a constant
 
     def __reduce__(self) -> tuple[Callable[..., FourierPlan], tuple[FieldType, FieldType, tuple[int, int]]]:
-        return fourier_plan, (self.bank.in_type, self.bank.out_type, self.bank.kernel_size)
+        return fourier_plan, (self.bank.in_type, self.bank.out_type, self.forward.direction.kernel_size)
 
 
 _ALIVE: WeakValueDictionary[str, FourierPlan] = WeakValueDictionary()  # a plan lives as long as a layer that uses it

@@ -1,29 +1,27 @@
-"""What is known of each tensor of the plain network, and the steps that the converted one will take."""
+"""What is known of each tensor of the plain network, while its graph is read call by call."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, fx
 
-from steerable.conversion.binding import called
-from steerable.conversion.fibres import Fibre, unify
-from steerable.conversion.keeping import Replacement
+from steerable.conversion.plain_calls import PlainCall, called
+from steerable.conversion.plan import Builder, Step
 from steerable.conversion.refusals import NoCounterpart, path_below_root
-from steerable.conversion.windows import Downsampling
-from steerable.types.field_types import FieldType
+from steerable.conversion.type_variables import TypeVariable, unify
 
-__all__ = ["BATCH", "TRIALS", "Builder", "Form", "Ledger", "Signal", "Step", "Weight"]
+__all__ = ["BATCH", "TRIALS", "Form", "GraphAnalysis", "Signal", "Weight"]
 
 # A map of pixels; a map that is known to have one pixel; a map with its channels last, (batch, height, width,
 # channels); a map with one side taken away, (batch, channels, rest); (batch, channels); (batch, all pixels of all
 # channels) as far as is known.
 Form = Literal["map", "point", "last", "line", "vector", "flat"]
-Builder = Callable[[Sequence[FieldType], FieldType, Downsampling], Replacement]
 
 # How often a value that is computed from sizes is tried, on sizes drawn at random.
 TRIALS = range(8)
@@ -36,15 +34,23 @@ class Signal:
 
     Attributes:
         form: what its dimensions are.
-        fibre: its channels; those of the map where a map was flattened.
+        variable: its type; that of the map where a map was flattened.
         flattened_at: the place where a map of unknown size was flattened.
         lined_by: what made a line of a map, ``mean``, ``amax``, ``flatten``, or ``squeeze`` where it was a point.
     """
 
     form: Form
-    fibre: Fibre
+    variable: TypeVariable
     flattened_at: str = ""
     lined_by: str = ""
+
+    @property
+    def is_map(self) -> bool:
+        return self.form in ("map", "point")
+
+    @property
+    def is_vector(self) -> bool:
+        return self.form in ("vector", "flat")
 
 
 @dataclass(frozen=True)
@@ -56,42 +62,15 @@ class Weight:
     values: Tensor
 
 
-@dataclass(frozen=True)
-class Step:
-    """One call of the converted network.
-
-    Attributes:
-        node: the plain call whose result it computes.
-        place: what that is called in messages.
-        inputs: the plain calls whose results it takes.
-        before, after: the fibres that go in and come out.
-        path, plain: the plain module, or the one that does what a function does.
-        build: makes the counterpart; None where torch's own operation stays, ``operation``, with the node's arguments.
-        mixes: whether it opens a new fibre.
-        rests: whether it hands on its first input in evaluation, as dropout does.
-    """
-
-    node: fx.Node
-    place: str
-    inputs: tuple[fx.Node, ...]
-    before: tuple[Fibre, ...]
-    after: Fibre
-    path: str = ""
-    plain: nn.Module | None = None
-    build: Builder | None = None
-    operation: Callable[..., Any] | None = None
-    mixes: bool = False
-    rests: bool = False
-
-
 @dataclass
-class Ledger:
-    """Filled while the graph is read, call by call.
+class GraphAnalysis:
+    """What has been found out so far; it is filled while the graph is read.
 
     Attributes:
         pools_head: whether a map that is flattened into a linear layer may be pooled instead.
         signals: the fields, by the call that gives them.
-        free: calls that see no values of a field, only sizes, dtypes and devices: numbers, shapes, random tensors.
+        from_sizes: calls that see no values of a field, only sizes, dtypes and devices: numbers, shapes, random
+            tensors.
         weights: tensors of the network's own.
         aliases: calls that only hand on what they got.
         steps: in order.
@@ -100,12 +79,12 @@ class Ledger:
 
     pools_head: bool = False
     signals: dict[fx.Node, Signal] = field(default_factory=dict)
-    free: set[fx.Node] = field(default_factory=set)
+    from_sizes: set[fx.Node] = field(default_factory=set)
     weights: dict[fx.Node, Weight] = field(default_factory=dict)
     aliases: dict[fx.Node, fx.Node] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
-    _shared: dict[str, tuple[Fibre, Fibre]] = field(default_factory=dict)
+    _shared: dict[str, tuple[TypeVariable, TypeVariable]] = field(default_factory=dict)
     _paths: dict[str, str] = field(default_factory=dict)
 
     def tensor(self, value: object, *forms: Form) -> Signal:
@@ -135,17 +114,17 @@ class Ledger:
 
     # ---------------------------------------------------------------- sizes
 
-    def is_free(self, value: Any) -> bool:
+    def depends_on_sizes(self, value: Any) -> bool:
         """Whether something in it was computed from sizes."""
         found: list[fx.Node] = []
         fx.map_arg(value, found.append)
-        return any(node in self.free for node in found)
+        return any(node in self.from_sizes for node in found)
 
     def shape(self, node: fx.Node, trial: int, *, blind: bool = False) -> tuple[int, ...]:
         """A shape that a field might have, with sizes drawn at random; ``blind``: the channels too."""
         draw, signal = random.Random(f"{trial} {node.name}"), self.signals[node]
         height, width, extra = draw.sample(range(20, 90), 3)
-        channels = extra if blind else signal.fibre.channels or extra
+        channels = extra if blind else signal.variable.channels or extra
         by_form: dict[Form, tuple[int, ...]] = {
             "map": (BATCH, channels, height, width),
             "point": (BATCH, channels, 1, 1),
@@ -160,7 +139,7 @@ class Ledger:
         """What a value that is computed from sizes comes to, for fields of :meth:`shape`; tensors have no storage."""
 
         def measure(node: fx.Node) -> Any:
-            if node in self.free:
+            if node in self.from_sizes:
                 return called(node, measure)
             return torch.empty(self.shape(node, trial, blind=blind), device="meta")
 
@@ -168,29 +147,51 @@ class Ledger:
 
     # ---------------------------------------------------------------- filling
 
-    def add(self, step: Step, signal: Signal) -> None:
-        """Note a step and what comes out; calls of one module with weights share their fibres."""
-        stateful = step.plain is not None and any(True for _ in (*step.plain.parameters(), *step.plain.buffers()))
-        if stateful and step.path in self._shared:
-            before, after = self._shared[step.path]
-            if not (unify(before, step.before[0]) and unify(after, step.after)):
+    def add(
+        self,
+        call: PlainCall,
+        inputs: tuple[fx.Node, ...],
+        result: Signal,
+        build: Builder | None = None,
+        *,
+        function: Callable[..., Any] | None = None,
+        mixes: bool = False,
+        rests: bool = False,
+    ) -> None:
+        """Note a step and what comes out; calls of one module with weights share their types. See :class:`Step`."""
+        before = tuple(self.signals[node].variable for node in inputs)
+        plain, path = call.plain, call.path
+        stateful = plain is not None and any(True for _ in (*plain.parameters(), *plain.buffers()))
+        if stateful and path in self._shared:
+            shared = self._shared[path]
+            if not (unify(shared[0], before[0]) and unify(shared[1], result.variable)):
                 raise NoCounterpart("it is used in two places with different numbers of channels.")
         elif stateful:
-            self._shared[step.path] = (step.before[0], step.after)
-        self.steps.append(step)
-        self.signals[step.node] = signal
+            self._shared[path] = (before[0], result.variable)
+        self.steps.append(Step(call, inputs, before, result.variable, build, function, mixes, rests))
+        self.signals[call.node] = result
 
     def alias(self, node: fx.Node, source: fx.Node, signal: Signal) -> None:
         """A call that needs no step of its own."""
-        self.aliases[node] = self.aliases.get(source, source)
+        self.aliases[node] = self.source(source)
         self.signals[node] = signal
 
     def source(self, node: fx.Node) -> fx.Node:
         """The call that computes what a call hands on."""
         return self.aliases.get(node, node)
 
-    def free_path(self, scope: str, name: str) -> str:
-        """A path in a module for something that was a function there."""
+    def named(self, call: PlainCall, name: str) -> PlainCall:
+        """The call of a function with a path for its counterpart, in the module whose ``forward`` calls it."""
+        return dataclasses.replace(call, path=self._free_path(call.scope, name))
+
+    def named_by_weight(self, call: PlainCall, weight: Weight, name: str = "") -> PlainCall:
+        """The call with the path of what is made for a weight, which is the same for all calls that take the weight."""
+        if weight.path not in self._paths:
+            scope, _, last = path_below_root(weight.path).rpartition(".")
+            self._paths[weight.path] = self._free_path(scope, name or last)
+        return dataclasses.replace(call, path=self._paths[weight.path])
+
+    def _free_path(self, scope: str, name: str) -> str:
         stem = f"{scope}.{name}" if scope else name
         path, count = stem, 0
         while path in self.taken:
@@ -198,10 +199,3 @@ class Ledger:
             path = f"{stem}_{count}"
         self.taken.add(path)
         return path
-
-    def weight_path(self, weight: Weight, name: str) -> str:
-        """The path of what is made for a weight; the same for all calls that take it."""
-        if weight.path not in self._paths:
-            scope, _, last = path_below_root(weight.path).rpartition(".")
-            self._paths[weight.path] = self.free_path(scope, name or last)
-        return self._paths[weight.path]

@@ -1,7 +1,7 @@
-"""Which tensors of a plain network must get the same field type: fibres whose type is chosen later.
+"""Which tensors of a plain network must get the same field type: type variables, whose values are chosen later.
 
-A convolution opens a new fibre; a norm or an activation keeps the one it gets; an addition makes two of them one; a
-concatenation stacks them. The image is made of scalars, and so is what the network returns.
+The output of a convolution gets a new variable; a norm or an activation keeps the one it gets; an addition makes two of
+them one; a concatenation stacks them. The image is made of scalars, and so is what the network returns.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from steerable.types.field_types import FieldType
 
-__all__ = ["Fibre", "stack", "unify"]
+__all__ = ["TypeVariable", "stack", "unify"]
 
 
-class Fibre:
-    """The channels of a tensor of the plain network: a number of them, or several fibres one after the other.
+class TypeVariable:
+    """The type of a tensor of the plain network, still to be chosen: one variable, or several one after the other.
 
     Attributes:
         scalar: its channels are invariant.
@@ -23,13 +23,13 @@ class Fibre:
 
     def __init__(self, channels: int | None, *, scalar: bool = False) -> None:
         self._channels = channels
-        self._parts: tuple[Fibre, ...] | None = None
+        self._parts: tuple[TypeVariable, ...] | None = None
         self.scalar = scalar
         self.given: FieldType | None = None
 
     @property
-    def leaves(self) -> tuple[Fibre, ...]:
-        """The fibres that it is made of, none of them divided any further."""
+    def leaves(self) -> tuple[TypeVariable, ...]:
+        """The variables that it is made of, none of them divided any further."""
         if self._parts is None:
             return (self,)
         self._parts = tuple(leaf for part in self._parts for leaf in part.leaves)
@@ -43,7 +43,7 @@ class Fibre:
         return sum(known) if len(known) == len(counts) else None
 
     def has_channels(self, count: int) -> bool:
-        """Whether it has that many; a fibre of unknown size learns it."""
+        """Whether it has that many; a variable of unknown size learns it."""
         if self.channels is None and len(self.leaves) == 1:
             self.leaves[0]._channels = count
         return self.channels == count
@@ -52,22 +52,22 @@ class Fibre:
         for leaf in self.leaves:
             leaf.scalar = True
 
-    def become(self, others: Sequence[Fibre]) -> None:
+    def become(self, others: Sequence[TypeVariable]) -> None:
         """Stand for these from now on, and hand on what is known of it."""
         self._parts = tuple(others)
         for leaf in self.leaves:
             leaf.scalar = leaf.scalar or self.scalar
 
 
-def stack(fibres: Sequence[Fibre]) -> Fibre:
-    """Several fibres one after the other, as ``torch.cat`` puts them."""
-    whole = Fibre(None)
-    whole.become(fibres)
+def stack(variables: Sequence[TypeVariable]) -> TypeVariable:
+    """Several variables one after the other, as ``torch.cat`` puts them."""
+    whole = TypeVariable(None)
+    whole.become(variables)
     return whole
 
 
-def unify(a: Fibre, b: Fibre) -> bool:
-    """Make two fibres one, where they have as many channels; False where they cannot be."""
+def unify(a: TypeVariable, b: TypeVariable) -> bool:
+    """Make two variables one, where they have as many channels; False where they cannot be."""
     of_a, of_b = a.leaves, b.leaves
     if of_a == of_b:
         return True

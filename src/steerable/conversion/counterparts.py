@@ -1,4 +1,4 @@
-"""Layers of steerable.nn in place of plain ones that keep their channels: norms, activations, pooling and the like."""
+"""The layers of steerable.nn that replace torch's own and keep the type: norms, activations, pooling and others."""
 
 from __future__ import annotations
 
@@ -7,27 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from steerable import nn as snn
+from steerable.conversion.functions_as_layers import FunctionLayer
+from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.windows import Downsampling, window_pool
-from steerable.nn.activations import require
-from steerable.nn.norms import CapsuleNorm
+from steerable.nn.admissibility import require
 from steerable.nn.sampling import pads_alike
 from steerable.types.field_types import FieldType
 
-__all__ = ["ACTIVATIONS", "KEEPING", "Replacement", "Setting", "keeping"]
-
-# A layer, and a note on what differs from the plain one; "" where nothing does.
-Replacement = tuple[nn.Module, str]
-
-ACTIVATIONS: tuple[type[nn.Module], ...] = (
-    nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish,
-    nn.Hardsigmoid, nn.Hardtanh, nn.Hardshrink, nn.Softshrink, nn.Tanhshrink, nn.Sigmoid, nn.LogSigmoid, nn.Tanh,
-    nn.Softplus, nn.Softsign, nn.Threshold,
-)  # fmt: skip
+__all__ = ["COUNTERPARTS", "Counterpart", "Setting", "counterpart"]
 
 _NAMED: dict[type[nn.Module], Callable[[FieldType], snn.EquivariantModule]] = {
     nn.ReLU: snn.ReLU,
@@ -40,7 +31,7 @@ _NAMED: dict[type[nn.Module], Callable[[FieldType], snn.EquivariantModule]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """What a layer that keeps its fibre meets.
+    """Where a layer that keeps its type stands.
 
     Attributes:
         field_type: the type that comes in and goes out.
@@ -55,9 +46,26 @@ class Setting:
     downsampling: Downsampling
 
 
-def keeping(plain: nn.Module, setting: Setting) -> Replacement:
-    """The counterpart of a layer that leaves the channels' meaning alone."""
-    made = KEEPING[type(plain)](plain, setting)
+@dataclass(frozen=True)
+class Counterpart:
+    """How layers of one sort are replaced.
+
+    Attributes:
+        make: the layer in place of a plain one, with a note where there is something to say.
+        channels_last: whether the plain layer may meet a map with its channels last.
+        resizes: whether it changes height and width, and so takes maps only.
+        rests: whether it does nothing in evaluation.
+    """
+
+    make: Callable[[Any, Setting], nn.Module | Replacement]
+    channels_last: bool = False
+    resizes: bool = False
+    rests: bool = False
+
+
+def counterpart(sort: str, plain: nn.Module, setting: Setting) -> Replacement:
+    """The layer in place of a plain one; ``sort`` is what the table of operations says that it becomes."""
+    made = COUNTERPARTS[sort].make(plain, setting)
     return made if isinstance(made, tuple) else (made, "")
 
 
@@ -70,7 +78,7 @@ def _activation(plain: Any, setting: Setting) -> nn.Module:
         return snn.ELU(setting.field_type, plain.alpha)
     if isinstance(plain, nn.PReLU) and plain.num_parameters > 1:
         raise NoCounterpart("one slope per channel would tear capsules apart. Use nn.PReLU() with a single slope.")
-    function = copy.deepcopy(plain)
+    function = plain.function if isinstance(plain, FunctionLayer) else copy.deepcopy(plain)
     if hasattr(function, "inplace"):
         function.inplace = False
     if isinstance(function, nn.PReLU):
@@ -87,22 +95,16 @@ def _activation(plain: Any, setting: Setting) -> nn.Module:
 def _batch_norm(plain: Any, setting: Setting) -> nn.Module:
     sync = isinstance(plain, nn.SyncBatchNorm)
     options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
-    return _without_bias(plain, snn.BatchNorm2d(setting.field_type, *options, sync=sync))
+    return snn.BatchNorm2d(setting.field_type, *options, bias=_has_bias(plain), sync=sync)
 
 
 def _instance_norm(plain: Any, setting: Setting) -> nn.Module:
     options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
-    return _without_bias(plain, snn.InstanceNorm2d(setting.field_type, *options))
+    return snn.InstanceNorm2d(setting.field_type, *options, bias=_has_bias(plain))
 
 
-def _without_bias(plain: Any, norm: CapsuleNorm) -> nn.Module:
-    """The norm without a bias where the plain one has none, as with affine=True and bias=False."""
-    if plain.bias is None and norm.bias is not None:
-        norm.bias = None
-        if isinstance(norm, snn.BatchNorm2d):  # its tables say which capsules have one
-            norm.register_index("bias_index", np.full(len(norm.in_type), -1))
-            norm.register_index("biased_capsules", np.zeros(0, dtype=np.intp))
-    return norm
+def _has_bias(plain: Any) -> bool:
+    return plain.bias is not None
 
 
 def _group_norm(plain: Any, setting: Setting) -> Replacement:
@@ -111,7 +113,7 @@ def _group_norm(plain: Any, setting: Setting) -> Replacement:
     capsules = len(setting.field_type)
     groups = max(d for d in range(1, min(plain.num_groups, capsules) + 1) if capsules % d == 0)
     note = "" if groups == plain.num_groups else f"{plain.num_groups} groups became {groups}, of whole capsules"
-    return _without_bias(plain, snn.GroupNorm(groups, setting.field_type, plain.eps, plain.affine)), note
+    return snn.GroupNorm(groups, setting.field_type, plain.eps, plain.affine, bias=_has_bias(plain)), note
 
 
 def _layer_norm(plain: Any, setting: Setting) -> nn.Module:
@@ -120,7 +122,7 @@ def _layer_norm(plain: Any, setting: Setting) -> nn.Module:
             "on a map it normalises pixels, with a weight for each, and the group moves them. Use nn.GroupNorm(1, "
             "channels), nn.BatchNorm2d, or x.permute(0, 2, 3, 1) before it and x.permute(0, 3, 1, 2) behind it."
         )
-    return _without_bias(plain, snn.LayerNorm(setting.field_type, plain.eps, plain.elementwise_affine))
+    return snn.LayerNorm(setting.field_type, plain.eps, plain.elementwise_affine, bias=_has_bias(plain))
 
 
 def _max_pool(plain: Any, setting: Setting) -> Replacement:
@@ -181,21 +183,19 @@ def _identity(plain: Any, setting: Setting) -> nn.Module:
     return snn.Identity(setting.field_type)
 
 
-_FAMILIES: tuple[tuple[Callable[[Any, Setting], nn.Module | Replacement], tuple[type[nn.Module], ...]], ...] = (
-    (_activation, ACTIVATIONS),
-    (_batch_norm, (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm)),
-    (_instance_norm, (nn.InstanceNorm2d,)),
-    (_group_norm, (nn.GroupNorm,)),
-    (_layer_norm, (nn.LayerNorm,)),
-    (_max_pool, (nn.MaxPool2d,)),
-    (_avg_pool, (nn.AvgPool2d,)),
-    (_adaptive_pool, (nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)),
-    (_dropout, (nn.Dropout, nn.Dropout2d)),
-    (_upsample, (nn.Upsample, nn.UpsamplingNearest2d, nn.UpsamplingBilinear2d)),
-    (_pad, (nn.ZeroPad2d, nn.ConstantPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d, nn.CircularPad2d)),
-    (_softmax, (nn.Softmax, nn.LogSoftmax)),
-    (_identity, (nn.Identity,)),
-)
-KEEPING: dict[type[nn.Module], Callable[[Any, Setting], nn.Module | Replacement]] = {
-    kind: rule for rule, kinds in _FAMILIES for kind in kinds
+# By what the table of operations says that a layer becomes.
+COUNTERPARTS: dict[str, Counterpart] = {
+    "activation": Counterpart(_activation, channels_last=True),
+    "batch norm": Counterpart(_batch_norm),
+    "instance norm": Counterpart(_instance_norm),
+    "group norm": Counterpart(_group_norm),
+    "layer norm": Counterpart(_layer_norm, channels_last=True),
+    "maximum pooling": Counterpart(_max_pool, resizes=True),
+    "average pooling": Counterpart(_avg_pool, resizes=True),
+    "adaptive pooling": Counterpart(_adaptive_pool, resizes=True),
+    "dropout": Counterpart(_dropout, channels_last=True, rests=True),
+    "upsampling": Counterpart(_upsample, resizes=True),
+    "padding": Counterpart(_pad, resizes=True),
+    "softmax": Counterpart(_softmax, channels_last=True),
+    "same": Counterpart(_identity, channels_last=True, rests=True),
 }

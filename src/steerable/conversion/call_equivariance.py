@@ -24,7 +24,8 @@ def first_breach(net: fx.GraphModule, in_type: FieldType, size: int) -> tuple[st
     evaluation. Dropout and the like rest.
 
     Args:
-        net: a network as :func:`steerable.conversion.building.build` makes it; its parameters and statistics change.
+        net: a network as :func:`steerable.conversion.network_assembly.assembled` makes it; its parameters and
+            statistics change.
         in_type: the type of its input.
         size: height and width of the input.
 
