@@ -60,7 +60,7 @@ def orthogonal_(layer: WithFilterBank, gain: float = 1.0) -> None:
     The orthogonal polar factor of a random intertwiner between orthogonal representations is an intertwiner again.
     """
     types = (layer.in_type, layer.out_type)
-    rough = [str(c) for t in types for c, _ in t.blocks if not c.representation.is_orthogonal]
+    rough = [str(c) for t in types for c, _ in t.terms if not c.representation.is_orthogonal]
     if rough:
         raise ValueError(f"orthogonal initialisation needs orthogonal capsules; `{rough[0]}` is not. Use init='he'.")
     plan = layer.plan

@@ -72,7 +72,7 @@ def plan_key(in_type: FieldType, out_type: FieldType, kernel_size: tuple[int, in
     content = hashlib.blake2b(repr(kernel_size).encode(), digest_size=16)
     for field_type in (in_type, out_type):
         content.update(b"|")
-        for capsule, copies in field_type.blocks:
+        for capsule, copies in field_type.terms:
             content.update(capsule.representation.digest + b"%d," % copies)
     return content.hexdigest()
 
