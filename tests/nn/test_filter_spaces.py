@@ -107,7 +107,7 @@ def test_he_is_right_for_the_sampled_filters(make, scale: float) -> None:
         torch.manual_seed(seed)
         layer.reset_parameters()
         rows = layer.expand()[0].detach().square().flatten(1).sum(1)
-        moments.append(torch.stack([rows[channels].mean() for channels in out_type.block_slices]))
+        moments.append(torch.stack([rows[channels].mean() for channels in out_type.term_slices]))
     samples = torch.stack(moments)
     error = samples.std(0) / math.sqrt(len(samples))
     assert (error < 0.1).all(), f"too few samples to tell: {error}"

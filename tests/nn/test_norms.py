@@ -276,7 +276,7 @@ def test_group_and_layer_norm_do_not_see_how_channels_are_divided_into_capsules(
     """μ is the mean over all invariant directions of a capsule, as if each orbit were a capsule of its own."""
     whole, parts = types
     copies, dim = len(whole), whole.capsules[0].dim
-    starts = [0, *itertools.accumulate(capsule.dim for capsule, _ in parts.blocks)]
+    starts = [0, *itertools.accumulate(capsule.dim for capsule, _ in parts.terms)]
     order = torch.tensor(
         [copy * dim + c for a, b in itertools.pairwise(starts) for copy in range(copies) for c in range(a, b)]
     )

@@ -19,7 +19,7 @@ __all__ = [
 
 def is_trivial(field_type: FieldType) -> bool:
     """Whether the group leaves every channel alone."""
-    return all(capsule.representation.is_trivial for capsule, _ in field_type.blocks)
+    return all(capsule.representation.is_trivial for capsule, _ in field_type.terms)
 
 
 def keep(call: Call) -> Result:
@@ -57,7 +57,7 @@ def add(call: Call) -> Result:
         if type_a == type_b:
             return type_a
         for one, other in ((type_a, type_b), (type_b, type_a)):
-            if _is_invariant_channel(one, other) and all(c.admits("pointwise") for c, _ in other.blocks):
+            if _is_invariant_channel(one, other) and all(c.admits("pointwise") for c, _ in other.terms):
                 return other  # the same number is added to every channel
         raise Refused(mismatch(type_a, type_b))
     known, other = (type_a, b) if type_a is not None else (type_b, a)
@@ -68,7 +68,7 @@ def add(call: Call) -> Result:
         )
     if isinstance(other, int | float) and other == 0:  # as in sum([x, y]), which begins with 0 + x
         return known
-    for capsule, _ in known.blocks:
+    for capsule, _ in known.terms:
         if not capsule.admits("pointwise"):
             raise Refused(
                 f"a constant was added to capsule `{capsule}`, which has channels that change sign or mix under the "
@@ -84,7 +84,7 @@ def multiply(call: Call) -> Result:
         for one, other in ((type_a, type_b), (type_b, type_a)):
             if _is_invariant_channel(one, other):
                 return other
-        if type_a == type_b and all(c.admits("pointwise") for c, _ in type_a.blocks):
+        if type_a == type_b and all(c.admits("pointwise") for c, _ in type_a.terms):
             return type_a
         raise Refused(
             f"`{call.name}` of fields of types `{type_a}` and `{type_b}` is not equivariant channel by channel. "

@@ -54,7 +54,7 @@ def transposed_convolution(plain: nn.ConvTranspose2d, before: FieldType, after: 
 
 def _groups(wanted: int, before: FieldType, after: FieldType) -> int:
     """The largest number of groups, at most the plain one, that divides every kind of capsule into equal shares."""
-    common = math.gcd(*(copies for field_type in (before, after) for _, copies in field_type.blocks))
+    common = math.gcd(*(copies for field_type in (before, after) for _, copies in field_type.terms))
     return max(d for d in range(1, min(wanted, common) + 1) if common % d == 0)
 
 

@@ -83,7 +83,7 @@ def _activation(plain: Any, setting: Setting) -> nn.Module:
         function.inplace = False
     if isinstance(function, nn.PReLU):
         function.reset_parameters()
-    others = [capsule for capsule, _ in setting.field_type.blocks if not capsule.admits("pointwise")]
+    others = [capsule for capsule, _ in setting.field_type.terms if not capsule.admits("pointwise")]
     if others and isinstance(plain, nn.PReLU):
         raise NoCounterpart(
             f"capsule `{others[0]}` takes odd functions only, and nn.PReLU() is odd at slope 1 alone, where it does "

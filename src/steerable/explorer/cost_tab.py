@@ -143,7 +143,7 @@ def _capsule_table(*types: tuple[str, FieldType]) -> Html:
     rows = [
         [role, copies, tag("b", str(capsule)), capsule.dim, str(capsule.type), admitted(capsule)]
         for role, field_type in types
-        for capsule, copies in field_type.blocks
+        for capsule, copies in field_type.terms
     ]
     group = types[0][1].group
     heads = ("", "copies", "capsule", "channels", f"type ({', '.join(map(str, group.irreps))})", "admits")

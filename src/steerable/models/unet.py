@@ -190,7 +190,7 @@ def _text(field_type: FieldType | str, role: str) -> str:
 
 
 def _check_reachable(last: FieldType, out_type: FieldType) -> None:
-    for capsule, _ in out_type.blocks:
+    for capsule, _ in out_type.terms:
         if parameter_cost(last, FieldType(out_type.group, capsule), 3) == 0:
             raise ValueError(
                 f"UNet: out_type has the capsule `{capsule}`, but there is no equivariant 3×3 filter to it from the "

@@ -72,7 +72,7 @@ class Odd(Pointwise):
 
     def __init__(self, field_type: FieldType, function: ScalarFunction) -> None:
         super().__init__(field_type, function)
-        permuted = all(capsule.admits("pointwise") for capsule, _ in field_type.blocks)
+        permuted = all(capsule.admits("pointwise") for capsule, _ in field_type.terms)
         remedy = (
             "These capsules are permutations, which need no odd function: use `Pointwise`."
             if permuted

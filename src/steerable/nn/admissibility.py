@@ -36,7 +36,7 @@ def require(
         kind: what each of its capsules must admit.
         remedy: a sentence for a capsule that does not; by default it names nonlinearities that the capsule admits.
     """
-    for capsule, _ in field_type.blocks:
+    for capsule, _ in field_type.terms:
         if not capsule.admits(kind):
             raise TypeError(
                 f"{layer} is not admissible for capsule `{capsule}`: its matrices are {_PLURALS[capsule.kind]}. "
@@ -57,7 +57,7 @@ def _remedy(capsule: Capsule, kind: Nonlinearity) -> str:
 
 def require_permutations(layer: str, field_type: FieldType, instead: str) -> None:
     """TypeError when a maximum over pixels, channel by channel, does not commute with some capsule of the type."""
-    for capsule, _ in field_type.blocks:
+    for capsule, _ in field_type.terms:
         if not capsule.admits("pointwise"):
             ready = capsule.admits("norm") or instead != "NormMaxPool2d"
             first = "" if ready else "Change to an orthogonal basis first, for instance with `ToIrreps`. "

@@ -27,7 +27,7 @@ class _BasisChange(EquivariantModule):
         self, in_type: FieldType, out_type: FieldType, matrices: Sequence[np.ndarray], capsules: FieldType
     ) -> None:
         super().__init__(in_type, out_type)
-        self.shapes = [(copies, capsule.dim) for capsule, copies in capsules.blocks]
+        self.shapes = [(copies, capsule.dim) for capsule, copies in capsules.terms]
         self.register_constant("matrices", np.concatenate([m.ravel() for m in matrices] or [np.zeros(0)]))
 
     def change(self, x: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ def _irrep_stack(field_type: FieldType) -> tuple[list[Capsule], list[np.ndarray]
     irreps = [Capsule(irrep) for irrep in group.irreps]
     stack: list[Capsule] = []
     matrices = []
-    for capsule, copies in field_type.blocks:
+    for capsule, copies in field_type.terms:
         kind, basis = decompose(capsule.representation)
         matrices.append(basis)
         stack += copies * [irrep for irrep, m in zip(irreps, kind, strict=True) for _ in range(m)]

@@ -179,7 +179,7 @@ def merge_order(stack: Sequence[Capsule], merged: FieldType) -> NDArray[np.intp]
     ``stacked[:, merge_order(...)]`` is a field of type ``merged``.
     """
     starts = list(itertools.accumulate((capsule.dim for capsule in stack), initial=0))
-    parts: dict[Capsule, list[NDArray[np.intp]]] = {kind: [] for kind, _ in merged.blocks}
+    parts: dict[Capsule, list[NDArray[np.intp]]] = {kind: [] for kind, _ in merged.terms}
     for capsule, start in zip(stack, starts, strict=False):
         parts[capsule].append(np.arange(start, start + capsule.dim))
     return np.concatenate([channels for kind in parts.values() for channels in kind] or [np.zeros(0, dtype=np.intp)])

@@ -178,7 +178,7 @@ def _group_major(field_type: FieldType, groups: int) -> NDArray[np.intp] | None:
     """The channels in the order group by group, and within a group kind by kind; None where that is their order."""
     parts = []
     for g in range(groups):
-        for (capsule, copies), channels in zip(field_type.blocks, field_type.block_slices, strict=True):
+        for (capsule, copies), channels in zip(field_type.terms, field_type.term_slices, strict=True):
             share = copies // groups * capsule.dim
             parts.append(np.arange(channels.start + g * share, channels.start + (g + 1) * share))
     order = np.concatenate(parts)

@@ -124,7 +124,7 @@ class BankPlan:
     @cached_property
     def one_parameter_per_weight(self) -> bool:
         """Whether each weight of the bank is one parameter times a factor, as it is where all capsules are signed."""
-        capsules = [capsule for t in (self.in_type, self.out_type) for capsule, _ in t.blocks]
+        capsules = [capsule for t in (self.in_type, self.out_type) for capsule, _ in t.terms]
         return self.space.has_one_coefficient_per_tap and all(
             capsule.representation.is_signed_permutation for capsule in capsules
         )
@@ -173,7 +173,7 @@ class InvariantPlan:
     def __init__(self, field_type: FieldType) -> None:
         trivial = field_type.group.trivial
         self.kinds: list[tuple[int, NDArray[np.float64]]] = []
-        for capsule, copies in field_type.blocks:
+        for capsule, copies in field_type.terms:
             directions = hom_basis(trivial, capsule.representation).dense()[:, :, 0]
             support = np.count_nonzero(directions, axis=1, keepdims=True)
             self.kinds.append((copies, directions * np.sqrt(support)))
@@ -203,10 +203,10 @@ def _share(field_type: FieldType, groups: int, role: str) -> Sequence[tuple[Caps
     """Each kind with its number of copies in one of ``groups`` equal shares."""
     if groups < 1:
         raise ValueError(f"groups is a whole number ≥ 1, got {groups}.")
-    for capsule, copies in field_type.blocks:
+    for capsule, copies in field_type.terms:
         if copies % groups:
             raise ValueError(
                 f"groups={groups} divides a type into equal shares, but {role} `{field_type}` has {copies} copies of "
                 f"`{capsule}`, which {groups} does not divide. Change the number of copies or of groups."
             )
-    return [(capsule, copies // groups) for capsule, copies in field_type.blocks]
+    return [(capsule, copies // groups) for capsule, copies in field_type.terms]

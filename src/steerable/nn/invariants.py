@@ -95,13 +95,11 @@ class CosetPool(EquivariantModule):
         target = Capsule(quotient(group, members), name)
         super().__init__(field_type, FieldType(group, [(len(field_type), target)]))
         self.mode = mode
-        tables = [_coset_channels(capsule, members) for capsule, _ in field_type.blocks]
-        self.widths = [(copies, *table.shape) for (_, copies), table in zip(field_type.blocks, tables, strict=True)]
+        tables = [_coset_channels(capsule, members) for capsule, _ in field_type.terms]
+        self.widths = [(copies, *table.shape) for (_, copies), table in zip(field_type.terms, tables, strict=True)]
         index = [
             channels.start + copy * capsule.dim + table.ravel()
-            for (capsule, copies), channels, table in zip(
-                field_type.blocks, field_type.block_slices, tables, strict=True
-            )
+            for (capsule, copies), channels, table in zip(field_type.terms, field_type.term_slices, tables, strict=True)
             for copy in range(copies)
         ]
         self.register_index("members", np.concatenate(index))
@@ -128,7 +126,7 @@ def _mean_direction(field_type: FieldType) -> np.ndarray:
     """
     parts = []
     trivial = field_type.group.trivial
-    for (capsule, copies), (_, directions) in zip(field_type.blocks, InvariantPlan(field_type).kinds, strict=True):
+    for (capsule, copies), (_, directions) in zip(field_type.terms, InvariantPlan(field_type).kinds, strict=True):
         if len(directions) == 0:
             raise TypeError(
                 f"GroupPool(mode='mean') is not admissible for capsule `{capsule}`: it has no invariant direction, so "

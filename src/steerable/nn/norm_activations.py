@@ -105,7 +105,7 @@ class Activation(EquivariantModule):
 
     def __init__(self, field_type: FieldType) -> None:
         layers: list[EquivariantModule] = []
-        for capsule, copies in field_type.blocks:
+        for capsule, copies in field_type.terms:
             part = FieldType(field_type.group, [(copies, capsule)])
             if capsule.admits("pointwise"):
                 layers.append(ReLU(part))

@@ -136,7 +136,7 @@ def has_no_values(x: Tensor) -> bool:
 
 def _require_orthogonal(layer: str, field_type: FieldType) -> None:
     """TypeError where a capsule's length is not the same in all poses."""
-    for capsule, _ in field_type.blocks:
+    for capsule, _ in field_type.terms:
         if not capsule.admits("norm"):
             raise TypeError(
                 f"{layer} is not admissible for capsule `{capsule}`: its matrices are not orthogonal, so that a "

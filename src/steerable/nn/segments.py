@@ -23,7 +23,7 @@ class Segments(nn.Module):
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__()
-        self.shapes = [(copies, capsule.dim) for capsule, copies in field_type.blocks]
+        self.shapes = [(copies, capsule.dim) for capsule, copies in field_type.terms]
         self.single = all(dim == 1 for _, dim in self.shapes)
         widest = max(dim for _, dim in self.shapes)
         # The channels of each capsule; shorter capsules are filled up with a channel after the last one, a zero.

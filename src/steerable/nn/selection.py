@@ -76,7 +76,7 @@ def _numbers(field_type: FieldType, item: int | str) -> list[int]:
     if isinstance(item, str):
         found = [i for i, capsule in enumerate(field_type.capsules) if str(capsule) == item]
         if not found:
-            present = ", ".join(str(capsule) for capsule, _ in field_type.blocks)
+            present = ", ".join(str(capsule) for capsule, _ in field_type.terms)
             raise ValueError(f"Select: `{field_type}` has no capsule `{item}`; it has {present}.")
         return found
     if isinstance(item, bool) or not isinstance(item, SupportsIndex):

@@ -42,7 +42,7 @@ class StatisticsNorm(CapsuleNorm):
         self.momentum, self.track_running_stats = momentum, track_running_stats
         projections = [
             directions.T @ np.linalg.pinv(directions.T) if len(directions) else np.zeros((capsule.dim, capsule.dim))
-            for (_, directions), (capsule, _) in zip(self.invariants.kinds, field_type.blocks, strict=True)
+            for (_, directions), (capsule, _) in zip(self.invariants.kinds, field_type.terms, strict=True)
         ]
         self.register_constant("projections", np.concatenate([p.ravel() for p in projections]))
         self.one_direction = all(len(directions) <= 1 for _, directions in self.invariants.kinds)
@@ -52,7 +52,7 @@ class StatisticsNorm(CapsuleNorm):
         self.register_constant("inverse_square", np.array([1 / q if q else 0.0 for q in squares]))
         counted = [
             (capsule.dim, len(d))
-            for (capsule, n), (_, d) in zip(field_type.blocks, self.invariants.kinds, strict=True)
+            for (capsule, n), (_, d) in zip(field_type.terms, self.invariants.kinds, strict=True)
             for _ in range(n)
         ]
         self.register_constant("capsule_dims", np.array([float(dim) for dim, _ in counted]))

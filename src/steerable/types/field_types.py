@@ -31,7 +31,7 @@ class FieldType:
         capsules: capsules of your own that the text may name beside the group's catalogue.
 
     Attributes:
-        blocks: each kind of capsule with its number of copies, in the order of their channels.
+        terms: each kind of capsule with its number of copies, in the order of their channels.
         channels: how many channels a field of this type has.
 
     >>> from steerable import dihedral
@@ -63,15 +63,15 @@ class FieldType:
                 counts[capsule] = counts.get(capsule, 0) + copies
         _own_capsules(group, counts)  # two different capsules of one name could not be told apart in text
         self.group = group
-        self.blocks: tuple[tuple[Capsule, int], ...] = tuple(counts.items())
-        self.channels: int = sum(capsule.dim * copies for capsule, copies in self.blocks)
+        self.terms: tuple[tuple[Capsule, int], ...] = tuple(counts.items())
+        self.channels: int = sum(capsule.dim * copies for capsule, copies in self.terms)
 
     # ---------------------------------------------------------------- what it is made of
 
     @property
     def capsules(self) -> tuple[Capsule, ...]:
         """Every capsule, copies written out, in the order of their channels."""
-        return tuple(itertools.chain.from_iterable([capsule] * copies for capsule, copies in self.blocks))
+        return tuple(itertools.chain.from_iterable([capsule] * copies for capsule, copies in self.terms))
 
     @property
     def slices(self) -> tuple[slice, ...]:
@@ -80,16 +80,16 @@ class FieldType:
         return tuple(slice(low, high) for low, high in itertools.pairwise(ends))
 
     @property
-    def block_slices(self) -> tuple[slice, ...]:
-        """The channels of each block of equal capsules."""
-        ends = list(itertools.accumulate((capsule.dim * n for capsule, n in self.blocks), initial=0))
+    def term_slices(self) -> tuple[slice, ...]:
+        """The channels of each term."""
+        ends = list(itertools.accumulate((capsule.dim * n for capsule, n in self.terms), initial=0))
         return tuple(slice(low, high) for low, high in itertools.pairwise(ends))
 
     @cached_property
     def type(self) -> tuple[int, ...]:
         """How often each irrep of the group occurs in the fibre."""
         total = [0] * len(self.group.irreps)
-        for capsule, copies in self.blocks:
+        for capsule, copies in self.terms:
             total = [t + copies * m for t, m in zip(total, capsule.type, strict=True)]
         return tuple(total)
 
@@ -97,7 +97,7 @@ class FieldType:
     def character(self) -> NDArray[np.float64]:
         """(order,): the character of the fibre."""
         total = np.zeros(self.group.order)
-        for capsule, copies in self.blocks:
+        for capsule, copies in self.terms:
             total += copies * capsule.representation.character
         return total
 
@@ -120,14 +120,14 @@ class FieldType:
                 f"cannot add a field type of {self.group.name} and one of {other.group.name}: different groups act on "
                 "them. Restrict one of them first."
             )
-        return FieldType(self.group, [(n, c) for c, n in (*self.blocks, *other.blocks)])
+        return FieldType(self.group, [(n, c) for c, n in (*self.terms, *other.terms)])
 
     def __mul__(self, copies: int) -> FieldType:
         if isinstance(copies, bool) or not isinstance(copies, int | np.integer):
             return NotImplemented
         if copies < 0:
             raise ValueError(f"a field type is repeated 0 or more times; got {copies} times `{self}`.")
-        return FieldType(self.group, [(int(copies) * n, c) for c, n in self.blocks])
+        return FieldType(self.group, [(int(copies) * n, c) for c, n in self.terms])
 
     __rmul__ = __mul__
 
@@ -136,11 +136,11 @@ class FieldType:
 
         Capsules that become equal are adjacent, so that their order may differ from that of (ν(x), ν(-x)).
         """
-        return FieldType(self.group, [(n, after) for c, n in self.blocks for after in c.after_concatenation()])
+        return FieldType(self.group, [(n, after) for c, n in self.terms for after in c.after_concatenation()])
 
     def __len__(self) -> int:
         """The number of capsules."""
-        return sum(copies for _, copies in self.blocks)
+        return sum(copies for _, copies in self.terms)
 
     def __iter__(self) -> Iterator[Capsule]:
         return iter(self.capsules)
@@ -156,13 +156,13 @@ class FieldType:
         return self.capsules[index]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FieldType) and self.group == other.group and self.blocks == other.blocks
+        return isinstance(other, FieldType) and self.group == other.group and self.terms == other.terms
 
     def __hash__(self) -> int:
-        return hash((self.group, self.blocks))
+        return hash((self.group, self.terms))
 
     def __str__(self) -> str:
-        return " + ".join(str(c) if n == 1 else f"{n}*{c}" for c, n in self.blocks) or "0"
+        return " + ".join(str(c) if n == 1 else f"{n}*{c}" for c, n in self.terms) or "0"
 
     def __repr__(self) -> str:
         return f"FieldType({self.group.name}, '{self}')"
@@ -187,7 +187,7 @@ def _counted(group: FiniteGroup, spec: object, own: Mapping[str, Capsule]) -> It
     if isinstance(spec, str):
         yield from parse_field_type(group, spec, lookup)
     elif isinstance(spec, FieldType):
-        yield from ((copies, capsule) for capsule, copies in spec.blocks)
+        yield from ((copies, capsule) for capsule, copies in spec.terms)
     elif isinstance(spec, Capsule | Representation):
         yield 1, _as_capsule(spec, lookup)
     elif isinstance(spec, Iterable):

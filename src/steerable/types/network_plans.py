@@ -45,7 +45,7 @@ class ConvolutionPlan:
 
 def network_nonlinearity(field_type: FieldType) -> Literal["ReLU", "CReLU", "mixed"]:
     """The nonlinearity after a type: ReLU for permutations, CReLU for monomial capsules, else one for each capsule."""
-    kinds = [capsule for capsule, _ in field_type.blocks]
+    kinds = [capsule for capsule, _ in field_type.terms]
     if all(capsule.admits("pointwise") for capsule in kinds):
         return "ReLU"
     return "CReLU" if all(capsule.admits("scale-free concatenated") for capsule in kinds) else "mixed"
@@ -57,7 +57,7 @@ def activated(field_type: FieldType) -> FieldType:
     if chosen == "ReLU":
         return field_type
     stack: list[tuple[int, Capsule]] = []
-    for capsule, n in field_type.blocks:
+    for capsule, n in field_type.terms:
         doubled = capsule.admits("scale-free concatenated") and (chosen == "CReLU" or not capsule.admits("pointwise"))
         stack += [(n, after) for after in (capsule.after_concatenation() if doubled else (capsule,))]
     return FieldType(field_type.group, stack)

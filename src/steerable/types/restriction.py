@@ -35,14 +35,14 @@ def restriction(field_type: FieldType, subgroup: Iterable[str] | FiniteGroup) ->
     into = inclusion(smaller, field_type.group)
     stack: list[tuple[Capsule, NDArray[np.intp]]] = []
     named: dict[str, Capsule] = {}
-    for (capsule, copies), channels in zip(field_type.blocks, field_type.block_slices, strict=True):
+    for (capsule, copies), channels in zip(field_type.terms, field_type.term_slices, strict=True):
         found = list(_parts(capsule, capsule.representation.pullback(into)))
         parts = [(_uniquely_named(part, named), members) for part, members in found]
         for copy in range(copies):
             start = channels.start + copy * capsule.dim
             stack.extend((part, start + members) for part, members in parts)
     restricted = FieldType(smaller, [part for part, _ in stack])
-    ordered = [members for kind, _ in restricted.blocks for part, members in stack if part == kind]
+    ordered = [members for kind, _ in restricted.terms for part, members in stack if part == kind]
     return restricted, np.concatenate(ordered) if ordered else np.zeros(0, dtype=np.intp)
 
 

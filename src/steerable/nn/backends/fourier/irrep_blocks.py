@@ -165,8 +165,8 @@ class IrrepBlockPlan:
 
     def __init__(self, bank: BankPlan, *, adjoint: bool) -> None:
         self.adjoint, self.parameters = adjoint, bank.parameters
-        in_kinds = [(c.representation, n) for c, n in bank.in_type.blocks]
-        out_kinds = [(c.representation, n) for c, n in bank.out_type.blocks]
+        in_kinds = [(c.representation, n) for c, n in bank.in_type.terms]
+        out_kinds = [(c.representation, n) for c, n in bank.out_type.terms]
         if adjoint:
             in_kinds, out_kinds = ([(rho.dual(), n) for rho, n in kinds] for kinds in (out_kinds, in_kinds))
         self.direction = Direction(in_kinds, out_kinds, bank.space)
