@@ -8,9 +8,10 @@ from torch import Tensor
 from steerable import FieldType
 from steerable.nn.backends import ConvolutionProblem, Window
 from steerable.nn.backends.fourier.backend import Fourier
+from steerable.nn.backends.fourier.gpu.coupling_tables import CouplingTables
 from steerable.nn.backends.fourier.gpu.device_tables import Arrays
 from steerable.nn.backends.fourier.gpu.irrep_block_tables import IrrepBlockTables
-from steerable.nn.backends.fourier.gpu.row_tables import CouplingTables, RowTables
+from steerable.nn.backends.fourier.gpu.row_tables import RowTables
 from steerable.nn.backends.fourier.gpu.scales import Scale
 from steerable.nn.backends.fourier.plan import FourierPlan
 from steerable.nn.expansion import BankPlan

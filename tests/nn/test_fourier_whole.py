@@ -20,14 +20,9 @@ import steerable as st
 from steerable.nn.backends.fourier import execution
 from steerable.nn.backends.fourier.gpu import scales
 from steerable.nn.backends.fourier.gpu.batch_convolution import BatchConvolution
+from steerable.nn.backends.fourier.gpu.coupling_tables import _widest_slice, coupling_tables
 from steerable.nn.backends.fourier.gpu.irrep_block_tables import irrep_block_tables
-from steerable.nn.backends.fourier.gpu.row_tables import (
-    _widest_slice,
-    coupling_tables,
-    irrep_rows,
-    product_rows,
-    single_tap_rows,
-)
+from steerable.nn.backends.fourier.gpu.row_tables import irrep_rows, product_rows, single_tap_rows
 from steerable.nn.backends.fourier.irrep_blocks import IrrepBlockPlan
 from steerable.nn.expansion import BankPlan
 

@@ -66,7 +66,7 @@ class PaddedChannels(_Variant):
     differentiates, changes_operands = False, True
 
     def may_gain(self, problem: ConvolutionProblem, x: Tensor, *, ahead: bool) -> bool:
-        return x.shape[1] % CHANNEL_MULTIPLE != 0 and super().may_gain(problem, x, ahead=ahead)
+        return super().may_gain(problem, x, ahead=ahead) and x.shape[1] % CHANNEL_MULTIPLE != 0
 
     def changed(self, operands: Operands) -> Operands:
         missing = -operands.x.shape[1] % CHANNEL_MULTIPLE

@@ -25,7 +25,7 @@ from steerable.nn.backends.passes import DENSE, Choice, Passes
 from steerable.nn.backends.precision import tf32_allowed
 from steerable.nn.backends.problem import ConvolutionProblem
 from steerable.nn.backends.store import choice_store, store_key
-from steerable.nn.channels import is_exported, is_traced, is_transformed
+from steerable.nn.channels import hides_shapes, is_exported, is_transformed
 
 __all__ = ["ConvolutionRunner"]
 
@@ -51,6 +51,7 @@ class ConvolutionRunner:
         self.problem, self.backend = problem, checked_name(backend)
         self.choice: Choice | None = None
         self._supporting = tuple(n for n, b in BACKENDS.items() if b.why_not(problem) is None)
+        self._whole = tuple(name for name in self._supporting if BACKENDS[name].is_whole and name != DENSE.forward)
         self._prepared: dict[str, object] = {}
         self._remembered: dict[tuple[object, ...], str] = {}
         if backend != AUTO:
@@ -96,7 +97,7 @@ class ConvolutionRunner:
 
     def passes_for(self, x: Tensor, filters: FilterSource) -> Passes:
         """How the passes of this input are carried out."""
-        if is_traced(x) or x.device.type == "meta":
+        if hides_shapes(x) or x.device.type == "meta":
             return DENSE
         if self.choice is None:
             return DENSE if torch.compiler.is_compiling() else Passes.all_by(self.faster(x, filters))
@@ -105,7 +106,7 @@ class ConvolutionRunner:
 
     def faster(self, x: Tensor, filters: FilterSource) -> str:
         """The fastest backend for inputs like x, where that can be told."""
-        names = [name for name in self._worth_measuring(x, ahead=False) if BACKENDS[name].is_whole]
+        names = self._worth_measuring(x, ahead=False)
         if not names or not self._computes(x, filters):
             return DENSE.forward
         if torch.are_deterministic_algorithms_enabled():
@@ -139,7 +140,9 @@ class ConvolutionRunner:
         return passes_from_text(found) or DENSE
 
     def _worth_measuring(self, x: Tensor, *, ahead: bool) -> list[str]:
-        return [name for name in self._supporting if BACKENDS[name].may_gain(self.problem, x, ahead=ahead)]
+        """The backends that may gain; only whole ones where passes are not compared one by one."""
+        names = self._supporting if ahead else self._whole
+        return [name for name in names if BACKENDS[name].may_gain(self.problem, x, ahead=ahead)]
 
     def _measured(
         self, x: Tensor, filters: FilterSource, names: Sequence[str], question: str, measure: Callable[[], str]

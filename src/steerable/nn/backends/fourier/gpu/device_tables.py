@@ -11,15 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from steerable.nn.backends.fourier.gpu.coupling_tables import CouplingTables, coupling_tables
 from steerable.nn.backends.fourier.gpu.irrep_block_tables import IrrepBlockTables, irrep_block_tables
-from steerable.nn.backends.fourier.gpu.row_tables import (
-    CouplingTables,
-    RowTables,
-    coupling_tables,
-    irrep_rows,
-    product_rows,
-    single_tap_rows,
-)
+from steerable.nn.backends.fourier.gpu.row_tables import RowTables, irrep_rows, product_rows, single_tap_rows
 from steerable.nn.backends.fourier.irrep_blocks import Direction, IrrepBlockPlan
 
 __all__ = ["Arrays", "DeviceTables"]

@@ -3,7 +3,7 @@
     row[r, p, i] = Σ_q coupling[r, q] · x̂[p + tap_q, i]
 
 for pixels p and copies i: symmetric stencils and Clebsch–Gordan coefficients in one.
-:mod:`steerable.nn.backends.fourier.gpu.row_tables` has the tables.
+gpu/coupling_tables.py has the tables.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from steerable.nn.backends.fourier.gpu.row_tables import VECTORS_PER_PROGRAM, CouplingTables
+from steerable.nn.backends.fourier.gpu.coupling_tables import VECTORS_PER_PROGRAM, CouplingTables
 
 __all__ = ["couple"]
 
