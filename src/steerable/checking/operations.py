@@ -26,6 +26,10 @@ from steerable.checking.value_rules import nonlinearity
 
 __all__ = ["OPERATIONS", "QUESTIONS", "ROWS", "SHAPE_QUESTIONS", "known_layer", "known_operation"]
 
+_POINTWISE, _ODD = nonlinearity("pointwise"), nonlinearity("odd")
+_MAX_POOL = "input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False"
+_MEAN = "input, dim=None, keepdim=False, *, dtype=None, out=None"
+
 ROWS: tuple[Row, ...] = (
     # copies
     row("clone:Identity contiguous", values.keep, "input, memory_format=None", becomes="same"),
@@ -62,51 +66,31 @@ ROWS: tuple[Row, ...] = (
     row(
         "relu:ReLU relu6:ReLU6 selu:SELU silu:SiLU mish:Mish sigmoid:Sigmoid logsigmoid:LogSigmoid hardswish:Hardswish "
         "hardsigmoid:Hardsigmoid",
-        nonlinearity("pointwise"),
+        _POINTWISE,
         "input, inplace=False, *, out=None",
         becomes="activation",
     ),
-    row(
-        "exp expm1 log log1p sqrt square abs cos cosh",
-        nonlinearity("pointwise"),
-        "input, *, out=None",
-        becomes="activation",
-    ),
+    row("exp expm1 log log1p sqrt square abs cos cosh", _POINTWISE, "input, *, out=None", becomes="activation"),
     # Near a pole any rounding becomes large, so that ``convert`` could not measure what follows.
-    row("reciprocal rsqrt", nonlinearity("pointwise"), "input, *, out=None"),
-    row("tan", nonlinearity("odd"), "input, *, out=None"),
-    row(
-        "leaky_relu:LeakyReLU",
-        nonlinearity("pointwise"),
-        "input, negative_slope=0.01, inplace=False",
-        becomes="activation",
-    ),
-    row("elu:ELU celu:CELU", nonlinearity("pointwise"), "input, alpha=1.0, inplace=False", becomes="activation"),
-    row("gelu:GELU", nonlinearity("pointwise"), "input, *, approximate='none'", becomes="activation"),
-    row("softplus:Softplus", nonlinearity("pointwise"), "input, beta=1, threshold=20", becomes="activation"),
-    row(
-        "threshold:Threshold",
-        nonlinearity("pointwise"),
-        "input, threshold, value, inplace=False",
-        becomes="activation",
-    ),
-    row("clamp_min", nonlinearity("pointwise"), "input, min, *, out=None", becomes="activation"),
-    row("clamp_max", nonlinearity("pointwise"), "input, max, *, out=None", becomes="activation"),
+    row("reciprocal rsqrt", _POINTWISE, "input, *, out=None"),
+    row("tan", _ODD, "input, *, out=None"),
+    row("leaky_relu:LeakyReLU", _POINTWISE, "input, negative_slope=0.01, inplace=False", becomes="activation"),
+    row("elu:ELU celu:CELU", _POINTWISE, "input, alpha=1.0, inplace=False", becomes="activation"),
+    row("gelu:GELU", _POINTWISE, "input, *, approximate='none'", becomes="activation"),
+    row("softplus:Softplus", _POINTWISE, "input, beta=1, threshold=20", becomes="activation"),
+    row("threshold:Threshold", _POINTWISE, "input, threshold, value, inplace=False", becomes="activation"),
+    row("clamp_min", _POINTWISE, "input, min, *, out=None", becomes="activation"),
+    row("clamp_max", _POINTWISE, "input, max, *, out=None", becomes="activation"),
     row("clamp clip", values.clamp, "input, min=None, max=None, *, out=None", becomes="activation"),
     row("prelu:PReLU", values.prelu, "input, weight", weights="weight", becomes="activation"),
     row("rrelu", values.rrelu, "input, lower=0.125, upper=0.3333333333333333, training=False, inplace=False"),
     row(
         "tanh:Tanh softsign:Softsign tanhshrink:Tanhshrink sin sinh asinh atan erf sign",
-        nonlinearity("odd"),
+        _ODD,
         "input, *, out=None",
         becomes="activation",
     ),
-    row(
-        "hardshrink:Hardshrink softshrink:Softshrink",
-        nonlinearity("odd"),
-        "input, lambd=0.5, *, out=None",
-        becomes="activation",
-    ),
+    row("hardshrink:Hardshrink softshrink:Softshrink", _ODD, "input, lambd=0.5, *, out=None", becomes="activation"),
     row("hardtanh:Hardtanh", values.hardtanh, "input, min_val=-1.0, max_val=1.0, inplace=False", becomes="activation"),
     # pixels
     row(
@@ -115,17 +99,8 @@ ROWS: tuple[Row, ...] = (
         "input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None",
         becomes="average pooling",
     ),
-    row(
-        "max_pool2d:MaxPool2d",
-        grid.window_pool("pointwise"),
-        "input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False",
-        becomes="maximum pooling",
-    ),
-    row(
-        "max_pool2d_with_indices",
-        grid.window_pool("pointwise"),
-        "input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False",
-    ),
+    row("max_pool2d:MaxPool2d", grid.window_pool("pointwise"), _MAX_POOL, becomes="maximum pooling"),
+    row("max_pool2d_with_indices", grid.window_pool("pointwise"), _MAX_POOL),
     row(
         "adaptive_avg_pool2d:AdaptiveAvgPool2d",
         grid.adaptive_pool(None),
@@ -139,9 +114,7 @@ ROWS: tuple[Row, ...] = (
         becomes="adaptive pooling",
     ),
     row(
-        "adaptive_max_pool2d_with_indices",
-        grid.adaptive_pool("pointwise"),
-        "input, output_size, return_indices=False",
+        "adaptive_max_pool2d_with_indices", grid.adaptive_pool("pointwise"), "input, output_size, return_indices=False"
     ),
     row(
         "interpolate:Upsample,UpsamplingNearest2d,UpsamplingBilinear2d upsample",
@@ -180,18 +153,10 @@ ROWS: tuple[Row, ...] = (
     row("movedim moveaxis", channels.permute, "input, source, destination", becomes="permutation"),
     row("expand broadcast_to", channels.expand, "input, *sizes, **options"),
     row("expand_as", channels.expand, "input, other", models="other"),
+    row("mean", channels.reduce(None), _MEAN, becomes="mean over pixels"),
+    row("sum", channels.reduce(None), _MEAN),
     row(
-        "mean",
-        channels.reduce(None),
-        "input, dim=None, keepdim=False, *, dtype=None, out=None",
-        becomes="mean over pixels",
-    ),
-    row("sum", channels.reduce(None), "input, dim=None, keepdim=False, *, dtype=None, out=None"),
-    row(
-        "amax",
-        channels.reduce("pointwise"),
-        "input, dim=(), keepdim=False, *, out=None",
-        becomes="maximum over pixels",
+        "amax", channels.reduce("pointwise"), "input, dim=(), keepdim=False, *, out=None", becomes="maximum over pixels"
     ),
     row("amin", channels.reduce("pointwise"), "input, dim=(), keepdim=False, *, out=None"),
     row(
@@ -267,7 +232,6 @@ QUESTIONS = SHAPE_QUESTIONS | frozenset(
         "is_pinned is_same_size is_shared is_signed len nelement numel repr storage_offset stride"
     ).split()
 )
-
 
 _TABLE = OperationTable(ROWS)
 OPERATIONS = _TABLE.by_name

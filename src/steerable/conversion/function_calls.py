@@ -141,9 +141,8 @@ def _read_global_pool(analysis: GraphAnalysis, call: PlainCall) -> None:
     signal = analysis.tensor(source, "sequence")
     one_side = dims if isinstance(dims, int) else None
     if one_side in (2, 3, -1, -2) and signal.is_map and not keep:
-        analysis.alias(
-            call.node, source, Signal("sequence", signal.variable, made_by=call.name)
-        )  # the other side may follow
+        # The other side may follow.
+        analysis.alias(call.node, source, Signal("sequence", signal.variable, made_by=call.name))
         return
     # A mean of means is one over all pixels, but a mean of maxima is another after a turn.
     the_rest = (

@@ -47,7 +47,7 @@ def as_layer(call: PlainCall) -> nn.Module:
             "a function that is handed its weights hides whose they are. Use the module "
             f"nn.{operation.layers[0].__name__}."
         )
-    if operation is None or not operation.becomes:
+    if operation is None or not (operation.layers or operation.becomes == "activation"):
         raise NoCounterpart(_NOT_KNOWN)
     defaults = {key: p.default for key, p in operation.signature.parameters.items() if p.default is not p.empty}
     options = {**defaults, **call.arguments()}
