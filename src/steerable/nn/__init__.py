@@ -17,7 +17,7 @@ from steerable.nn.activations import (
     Softsign,
     Tanh,
 )
-from steerable.nn.backends import choose_backends
+from steerable.nn.backends import choose_backends, recorded_backends, use_backends
 from steerable.nn.containers import Concat, Parallel, Residual, Sequential
 from steerable.nn.conv import Conv2d, ConvTranspose2d
 from steerable.nn.invariants import CosetPool, GroupPool
@@ -96,5 +96,7 @@ __all__ = [
     "choose_backends",
     "convert_sync_batchnorm",
     "init",
+    "recorded_backends",
     "to_plain",
+    "use_backends",
 ]

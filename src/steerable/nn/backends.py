@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from steerable.errors import did_you_mean
 from steerable.nn.conv import Conv2d
 from steerable.nn.fourier.passes import DENSE, Forward, Passes
 
-__all__ = ["choose_backends"]
+__all__ = ["choose_backends", "recorded_backends", "use_backends"]
 
 Way = TypeVar("Way", bound=str)
 
@@ -44,7 +45,7 @@ def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False,
     >>> choose_backends(nn.Sequential(layer), torch.zeros(1, 8, 5, 5)), layer.backend
     ({'0': 'dense'}, 'dense')
     """
-    waiting = {name: m for name, m in network.named_modules() if isinstance(m, Conv2d) and m.backend == "auto"}
+    waiting = {name: layer for name, layer in _convolutions(network).items() if layer.backend == "auto"}
     if not waiting:
         return {}
     found: dict[Conv2d, list[tuple[Passes, Forward]]] = {layer: [] for layer in waiting.values()}
@@ -76,6 +77,59 @@ def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False,
             passes = Passes(_common(forward), _common(for_input), _common(for_weight))
             layer.carrier.settle(layer, passes, _common([alone for _, alone in ways]))
     return {name: layer.backend for name, layer in waiting.items()}
+
+
+def recorded_backends(network: nn.Module) -> dict[str, str]:
+    """How each ``Conv2d`` of a network is carried out, by the layer's name, as text that :func:`use_backends` reads.
+
+    A text names the ways of the forward pass, of the input gradient, of the weight gradient and of a forward pass
+    without gradients, such as ``"fourier[numba]/fourier[numba]/fourier[numba]/dense"``. It is ``"auto"`` for a layer
+    that still measures. Call this when the network is on its device, since the text names what runs there.
+
+    >>> from steerable import FieldType, dihedral
+    >>> layer = Conv2d(FieldType(dihedral(4), "regular"), FieldType(dihedral(4), "regular"), 3, backend="dense")
+    >>> recorded_backends(nn.Sequential(layer))
+    {'0': 'dense/dense/dense/dense'}
+    """
+    return {name: layer.carrier.record(layer) for name, layer in _convolutions(network).items()}
+
+
+def use_backends(network: nn.Module, recorded: Mapping[str, str]) -> None:
+    """Carry out every ``Conv2d`` of a network in the recorded way, so that a run can be repeated bit for bit.
+
+    Call this when the network is on its device.
+
+    Args:
+        network: a network with the same layers as the one that was recorded.
+        recorded: what :func:`recorded_backends` returned.
+
+    Raises:
+        ValueError: when the layers' names do not agree, a text cannot be read, or this machine cannot do what a text
+            says; another way to compute the same function would round differently. The network is unchanged then.
+    """
+    layers = _convolutions(network)
+    for name in recorded:
+        if name not in layers:
+            raise ValueError(
+                f"the recorded backends name a layer `{name}`, which is not a convolution of this network. "
+                f"{did_you_mean(name, list(layers))}"
+            )
+    missing = [name for name in layers if name not in recorded]
+    if missing:
+        raise ValueError(
+            f"the recorded backends say nothing about {', '.join(f'`{name}`' for name in missing)}; expected one text "
+            "for each convolution of the network. Take the record of the same network, or choose backends anew."
+        )
+    read = {name: layers[name].carrier.read(name, layers[name], text) for name, text in recorded.items()}
+    for name, choice in read.items():
+        if choice is None:
+            layers[name].backend = "auto"
+        else:
+            layers[name].carrier.settle(layers[name], *choice)
+
+
+def _convolutions(network: nn.Module) -> dict[str, Conv2d]:
+    return {name: m for name, m in network.named_modules() if isinstance(m, Conv2d)}
 
 
 def _fastest(layer: Conv2d, x: Tensor, cuda_graphs: bool) -> tuple[Passes, Forward]:

@@ -79,6 +79,36 @@ class Carrier:
         if "fourier" in (*passes, forward_alone):
             self.prepare(layer)
 
+    def record(self, layer: Conv2d) -> str:
+        """The exact choice as text; ``read`` is the inverse."""
+        if self.backend == "auto":
+            return "auto"
+        passes = self.passes if self.possible else DENSE
+        alone = (self.without_gradients or passes.forward) if self.possible else "dense"
+        library = _library(layer.weight.device.type)
+        return "/".join(f"fourier[{library}]" if way == "fourier" else way for way in (*passes, alone))
+
+    def read(self, name: str, layer: Conv2d, text: str) -> tuple[Passes, Forward] | None:
+        """What ``record`` wrote, or None for ``"auto"``; refuses what this layer cannot do here."""
+        if text == "auto":
+            return None
+        library = _library(layer.weight.device.type)
+        ways = str(text).replace(f"fourier[{library}]", "fourier").split("/")
+        wanted = f"layer `{name}` was recorded with the backend {text!r}"
+        if "fourier[" in str(text).replace(f"fourier[{library}]", ""):
+            raise ValueError(
+                f"{wanted}, but here the Fourier backend runs on {layer.weight.device.type} with {library}. The "
+                "results would differ in their rounding. Install what the text names, or choose backends anew."
+            )
+        passes, alone = passes_from_text("/".join(ways[:3])), ways[3:]
+        if passes is None or len(alone) != 1 or alone[0] not in get_args(Forward):
+            raise ValueError(
+                f"{wanted}, which cannot be read; expected 'auto' or four ways, such as 'dense/dense/dense/dense'."
+            )
+        if not self.possible and {*ways} != {"dense"}:
+            raise ValueError(f"{wanted}, but a convolution with a stride or groups is always carried out densely.")
+        return passes, alone[0]  # type: ignore[return-value]
+
     # ---------------------------------------------------------------- the choice
 
     def passes_for(self, layer: Conv2d, x: Tensor) -> Passes:
@@ -254,6 +284,11 @@ def _padded(layer: Conv2d, x: Tensor) -> tuple[Tensor, tuple[int, int]]:
 
 def _has_kernels(device: str) -> bool:
     return tiles_available() if device == "cpu" else device == "cuda" and HAS_TRITON
+
+
+def _library(device: str) -> str:
+    """What runs the Fourier form there."""
+    return {"cpu": "numba", "cuda": "triton"}[device] if _has_kernels(device) else "torch"
 
 
 def _dtype_in_use(x: Tensor) -> torch.dtype:
