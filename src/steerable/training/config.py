@@ -5,18 +5,20 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from steerable.atomic import write_json
 from steerable.training.limits import Choice, Flag, Range, Text
 from steerable.training.recipes import Recipe
 from steerable.training.run_files import read_object
-from steerable.training.settings import check_names, check_settings, documented, setting, settings_of
+from steerable.training.settings import Setting, check_names, check_settings, documented, setting, settings_of
 
 __all__ = ["RunConfig"]
 
-Fit = Literal["stretch", "shorten", "shrink"]
-Evaluation = Literal["test", "validation"]
+SOURCES = (
+    "A folder with one sub-folder of images per class; a .csv file with the columns file and label; or digits, "
+    "cifar10, cifar100."
+)
 BOUNDLESS = 10**9
 WIDTHS = ("copies", "width")
 # What a run computes, and where and how it does so.
@@ -35,12 +37,7 @@ class RunConfig:
     train`` has an option for are options by being so marked.
     """
 
-    dataset: str = setting(
-        dataclasses.MISSING,
-        Text(),
-        "A folder with one sub-folder of images per class; a .csv file with the columns file and label; or digits, "
-        "cifar10, cifar100.",
-    )
+    dataset: str = field(metadata={"setting": Setting(SOURCES, Text())})
     model: dict[str, Any] = field()
     recipe: Recipe = field(default_factory=Recipe)
     # More parameters or pixels fit no machine.
@@ -91,15 +88,15 @@ class RunConfig:
     data_dir: str | None = setting(
         None, Text(optional=True), "Where the data set's files are, or are downloaded to.", option=True, free=True
     )
-    fit: Fit = setting(
+    fit: str = setting(
         "stretch",
-        Choice(get_args(Fit)),
+        Choice(("stretch", "shorten", "shrink")),
         "What fitting to a time may change: the number of epochs, up or down (stretch) or only down (shorten); or "
         "down, and where few epochs would be left the network's parameters too (shrink).",
     )
-    evaluate: Evaluation = setting(
+    evaluate: str = setting(
         "test",
-        Choice(get_args(Evaluation)),
+        Choice(("test", "validation")),
         "Which images the results are about. `validation` is for choosing settings: test images are not looked at, "
         "and the results have a `validation_error` in place of a `test_error`.",
     )
@@ -182,7 +179,9 @@ class RunConfig:
             raise ValueError(f"cuda_graphs are for one device; got {self.devices} devices on {self.nodes} nodes.")
         for name in ("compile", "cuda_graphs"):
             if self.eager and getattr(self, name):
-                raise ValueError(f"eager means that the network is run as it is, and {name} is on. Give one of the two.")
+                raise ValueError(
+                    f"eager means that the network is run as it is, and {name} is on. Give one of the two."
+                )
         if self.recipe.batch_size < self.devices * self.nodes:
             raise ValueError(
                 f"the batch of {self.recipe.batch_size} images is shared by {self.devices * self.nodes} processes; "
@@ -219,12 +218,14 @@ class RunConfig:
     @property
     def left_open(self) -> list[str]:
         """The settings that a plan has to decide."""
-        planned = (name for name, known in settings_of(RunConfig).items() if known.planned)
+        planned = (name for name, about in settings_of(RunConfig).items() if about.planned)
         return [name for name in planned if getattr(self, name) in (None, "auto")]
 
     def elsewhere(self, other: RunConfig) -> RunConfig:
         """This run, carried out where the other one would be."""
-        where: dict[str, Any] = {key: getattr(other, key) for key, known in settings_of(RunConfig).items() if known.free}
+        where: dict[str, Any] = {
+            key: getattr(other, key) for key, about in settings_of(RunConfig).items() if about.free
+        }
         return dataclasses.replace(self, **where)
 
     def as_settled_in(self, settled: RunConfig) -> RunConfig:
@@ -242,5 +243,5 @@ class RunConfig:
     def differences(self, other: RunConfig) -> list[str]:
         """The settings in which two runs would give different results."""
         mine, theirs = self.to_dict(), other.to_dict()
-        free = {name for name, known in settings_of(RunConfig).items() if known.free}
+        free = {name for name, about in settings_of(RunConfig).items() if about.free}
         return [key for key in mine if key not in free and mine[key] != theirs[key]]

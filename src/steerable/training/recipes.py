@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from steerable.errors import did_you_mean, shown
 from steerable.training.limits import MOST_EPOCHS, Choice, Flag, Range
@@ -19,8 +19,6 @@ from steerable.training.settings import check_names, check_settings, documented,
 
 __all__ = ["Recipe", "load_recipe", "recipe_names"]
 
-Schedule = Literal["steps", "cosine"]
-Statistics = Literal["channels", "zca"]
 MILESTONE = Range(0, 10**9, whole=True)
 MOST_MILESTONES = 1000
 LARGEST_FILE, LONGEST_LINE = 100_000, 1_000
@@ -49,9 +47,9 @@ class Recipe:
     epochs: int = setting(
         300, Range(1, MOST_EPOCHS, whole=True), "How many epochs the recipe's schedule is stretched to.", **OPTION
     )
-    schedule: Schedule = setting(
+    schedule: str = setting(
         "steps",
-        Choice(get_args(Schedule)),
+        Choice(("steps", "cosine")),
         "Whether the learning rate falls in steps, or along a half cosine to zero after a linear warm-up.",
     )
     milestones: Sequence[int] = (50, 100, 150)
@@ -65,8 +63,8 @@ class Recipe:
     )
     augment: bool = setting(False, Flag(), "Shifts and mirror images, the '+' of the paper.", **OPTION)
     shift: float = setting(4, Range(0, 4096), "The largest shift in pixels; below 1 a share of the image's side.")
-    normalisation: Statistics = setting(
-        "channels", Choice(get_args(Statistics)), "Whether images are normalised by channel, or whitened (zca)."
+    normalisation: str = setting(
+        "channels", Choice(("channels", "zca")), "Whether images are normalised by channel, or whitened (zca)."
     )
     statistics_of_all: bool = setting(
         False, Flag(), "Take the statistics from all training images, also from those whose labels are not used."

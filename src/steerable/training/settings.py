@@ -25,7 +25,7 @@ class Setting:
         option: whether ``steerable train`` has an option for it.
         flags: the option's names, where these are not the field's name.
         panel: the heading under which ``--help`` shows the option; "" for the first one.
-        free: whether it may change when a run is resumed, since it says where a run is carried out, not what it computes.
+        free: whether it may change when a run is resumed: it says where a run is carried out, not what is computed.
         planned: whether the plan of a run decides it where the field keeps its default.
     """
 
