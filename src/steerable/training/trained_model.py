@@ -74,7 +74,7 @@ class TrainedModel(nn.Module):
         exported = (run / "images.json").is_file()
         if not exported and not (run / "results.json").is_file():
             raise FileNotFoundError(
-                f"{run} has no results.json: it is no run folder, or its run has not finished. Finish it with the "
+                f"{run} has no results.json: it is not a run folder, or its run has not finished. Finish it with the "
                 "command that started it."
             )
         try:
