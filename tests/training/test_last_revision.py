@@ -1,8 +1,8 @@
 """Run folders of the last revision, which wrote no plans: they load, and go on bit for bit as they would have there.
 
-``last_revision`` was written by revision 53456b1 on one thread. ``finished`` is a run that ended, ``killed`` was stopped
-by kill -9 after some of the epochs that had been fitted to its minutes, and ``ended`` is what that revision made of it
-when it resumed it. Checkpoints and drawings that no test needs were removed.
+``last_revision`` was written by revision 53456b1 on one thread. ``finished`` is a run that ended, ``killed`` was
+stopped by kill -9 after some of the epochs that had been fitted to its minutes, and ``ended`` is what that revision
+made of it when it resumed it. Checkpoints and drawings that no test needs were removed.
 """
 
 from __future__ import annotations

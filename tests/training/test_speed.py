@@ -60,11 +60,12 @@ def test_one_line_says_what_is_on() -> None:
     fast = RunConfig("digits", {"name": "resnet"}, **ON)
     ways = ["dense/dense/dense/dense", "fourier[numba]/dense/dense/dense"]
     assert announce_speed(fast, ways) == (
-        "1 of 2 convolutions run through the group's Fourier transform; bfloat16, channels_last, CUDA graphs are on. "
-        "`--precision 32-true` and `--eager` switch that off."
+        "1 of 2 convolutions run through the group's Fourier transform, the others densely; bfloat16, channels_last, "
+        "CUDA graphs are on. `--precision 32-true` and `--eager` switch that off."
     )
     slow = RunConfig("digits", {"name": "resnet"}, **OFF)
-    assert announce_speed(slow, ways) == "1 of 2 convolutions run through the group's Fourier transform."
+    assert announce_speed(slow, ways[:1]) == "All 1 convolutions run densely."
+    assert announce_speed(slow, ways[1:]) == "All 1 convolutions run through the group's Fourier transform."
     assert announce_speed(slow, []) == "Float32, eager."
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import torch
 
+from steerable import nn as snn
 from steerable.training.config import RunConfig
 from steerable.training.fitting import fitted_to_minutes, settle_backends, with_sized_model
 from steerable.training.plan import Plan
@@ -62,7 +63,7 @@ def _backends(settings: RunConfig, data: TrainingData, machine: Machine) -> dict
     """Measured on a batch of the run; dense where that does not pay, or where processes would choose differently."""
     worthwhile = machine.device != "mps" and settings.nodes == 1 and _steps(settings, data) >= MEASURED_FROM
     if settings.backend == "auto" and not worthwhile:
-        settings = replace(settings, backend="dense")
+        return snn.recorded_backends(make_classifier(replace(settings, backend="dense"), data).model)
     module = make_classifier(settings, data).to(torch.device(machine.device))
     images, _ = training_batches(settings, data, machine.device).batch(0)
     return settle_backends(module, images[: math.ceil(len(images) / settings.devices)])  # what one process gets

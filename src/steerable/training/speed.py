@@ -85,7 +85,11 @@ def announce_speed(config: RunConfig, backends: Iterable[str]) -> str:
         "torch.compile": config.compile,
     }
     on = [name for name, is_on in names.items() if is_on]
-    parts = [f"{fourier} of {len(ways)} convolutions run through the group's Fourier transform"] if ways else []
+    way = "through the group's Fourier transform"
+    how = f"{fourier} of {len(ways)} convolutions run {way}, the others densely"
+    if fourier in (0, len(ways)):
+        how = f"all {len(ways)} convolutions run {way if fourier else 'densely'}"
+    parts = [how] if ways else []
     parts += [f"{', '.join(on)} {'is' if len(on) == 1 else 'are'} on"] if on else []
     switches = " `--precision 32-true` and `--eager` switch that off." if on else ""
     text = "; ".join(parts) or "float32, eager"
