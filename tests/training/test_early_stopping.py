@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 from steerable.reporting.run_records import read_runs
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
-from steerable.training.plan import Plan
 from steerable.training.early_stopping import KeepBest
 from steerable.training.fitting import fitted_to_minutes, with_sized_model
+from steerable.training.plan import Plan
 from steerable.training.preparing import make_classifier, prepare_data
 from steerable.training.recipes import load_recipe
 from steerable.training.run import train
