@@ -67,7 +67,8 @@ browser:
 
 # Triton's kernels have no doctests, and cannot be imported where torch has no CUDA.
 doctests: $(STAMP)
-	$(BIN)/pytest --doctest-modules --doctest-glob='*.md' --ignore=src/steerable/nn/kernels src/steerable README.md docs
+	$(BIN)/pytest --doctest-modules --doctest-glob='*.md' --ignore=src/steerable/nn/triton \
+		--ignore=src/steerable/nn/backends/fourier/gpu/kernels src/steerable README.md docs
 
 docs: $(STAMP)
 	$(BIN)/mkdocs build --strict --site-dir $(abspath $(OUT))/site

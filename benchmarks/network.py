@@ -155,7 +155,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "precision": "bfloat16" if in_half(device, arguments) else "float32 (TF32)" if arguments.tf32 else "float32",
         "choose_backends_s": chosen_s,
         "build_s": {"cold": builds[0], "warm": builds[1]},
-        "backends": {name: str(layer.carrier) for name, layer in convolutions.items()},
+        "backends": {name: str(layer.convolution) for name, layer in convolutions.items()},
         "networks": {},
     }
     for name, contestant in contestants.items():

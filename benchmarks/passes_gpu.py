@@ -21,8 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from steerable import __version__
-from steerable.nn.fourier.by_passes import Operands, conv_by_passes, gradients_by_passes
-from steerable.nn.fourier.passes import Passes
+from steerable.nn.backends import Passes, Window
+from steerable.nn.backends.combined import combined_convolution, combined_gradients
+from steerable.nn.backends.problem import Operands
 from steerable.types.network_plans import resnet_plan
 
 COLUMNS: dict[str, tuple[Passes, tuple[bool, bool] | None]] = {  # and which gradients are wanted
@@ -66,16 +67,17 @@ def measure(inputs: int, outputs: int, size: int, batch: int) -> dict[str, Any]:
         return values.contiguous(memory_format=torch.channels_last)
 
     bank, gradient = random(outputs, inputs, 3, 3), random(batch, outputs, size, size)
-    operands = Operands(random(batch, inputs, size, size), torch.empty(0, device="cuda"), bank, "", (1, 1), (1, 1))
+    window = Window((1, 1), (1, 1), (1, 1), 1)
+    operands = Operands(random(batch, inputs, size, size), torch.empty(0, device="cuda"), bank, "", window)
     times: dict[str, float] = {}
     for name, (passes, wanted) in COLUMNS.items():
         if passes.forward == "padded" and inputs % 8 == 0:
             continue
         run: Callable[[], object]
         if wanted is None:
-            run = partial(conv_by_passes, operands, None, passes)
+            run = partial(combined_convolution, operands, None, passes)
         else:
-            run = partial(gradients_by_passes, gradient, operands, passes, wanted)
+            run = partial(combined_gradients, gradient, operands, passes, wanted)
         with torch.no_grad():
             times[name] = microseconds(run)
     return {"case": f"{inputs} → {outputs}, {size}²", "us": times}

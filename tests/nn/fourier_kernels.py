@@ -1,16 +1,28 @@
-"""The equations of the Fourier kernels in steerable.nn.kernels, written out in torch: what they must compute."""
+"""The equations of the GPU's Fourier kernels, written out in torch: what they must compute."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from steerable.nn.fourier.block_tables import BlockTables
-from steerable.nn.fourier.device_tables import Arrays
-from steerable.nn.fourier.pass_tables import CouplingTables, RowTables
-from steerable.nn.fourier.scales import Scale
+from steerable import FieldType
+from steerable.nn.backends import ConvolutionProblem, Window
+from steerable.nn.backends.fourier.backend import Fourier
+from steerable.nn.backends.fourier.gpu.coupling_tables import CouplingTables
+from steerable.nn.backends.fourier.gpu.device_tables import Arrays
+from steerable.nn.backends.fourier.gpu.irrep_block_tables import IrrepBlockTables
+from steerable.nn.backends.fourier.gpu.row_tables import RowTables
+from steerable.nn.backends.fourier.gpu.scales import Scale
+from steerable.nn.backends.fourier.plan import FourierPlan
+from steerable.nn.expansion import BankPlan
 
-__all__ = ["collect", "couple", "expand", "from_rows", "largest", "to_rows"]
+__all__ = ["collect", "couple", "expand", "fourier_plan", "from_rows", "largest", "to_rows"]
+
+
+def fourier_plan(in_type: FieldType, out_type: FieldType, kernel_size: tuple[int, int]) -> FourierPlan:
+    """The plan of a convolution with zeros around it."""
+    window = Window((0, 0), (1, 1), (1, 1), 1)
+    return Fourier().prepare(ConvolutionProblem(BankPlan(in_type, out_type, kernel_size), window, "zeros"))
 
 
 def largest(x: Tensor) -> Tensor:
@@ -86,14 +98,14 @@ def couple(
             out[to + p * step + i] = total.to(out.dtype)
 
 
-def expand(weight: Tensor, tables: BlockTables, arrays: Arrays, dtype: torch.dtype, scale: Scale | None) -> Tensor:
+def expand(weight: Tensor, tables: IrrepBlockTables, arrays: Arrays, dtype: torch.dtype, scale: Scale | None) -> Tensor:
     blocks = torch.full((weight.numel(),), torch.nan)
     for theta, matrix, at in _pairs(weight, arrays):
         blocks[at] = matrix @ theta.T
     return (blocks if scale is None else blocks / unit_of(scale)).to(dtype)
 
 
-def collect(blocks: Tensor, tables: BlockTables, arrays: Arrays, scales: tuple[Scale, Scale] | None) -> Tensor:
+def collect(blocks: Tensor, tables: IrrepBlockTables, arrays: Arrays, scales: tuple[Scale, Scale] | None) -> Tensor:
     weight = torch.full_like(blocks, torch.nan)
     for theta, matrix, at in _pairs(weight, arrays):
         theta.copy_(blocks[at].T @ matrix)

@@ -13,8 +13,8 @@ from test_conformance import assert_commutes, relative_error
 
 import steerable as st
 from steerable import nn as snn
-from steerable.nn.fourier import timing
-from steerable.nn.fourier.passes import Passes
+from steerable.nn.backends import DENSE, Choice, Passes, measuring
+from steerable.nn.backends.combined import carry_out
 
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
@@ -230,7 +230,7 @@ def measurements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[s
         return {name: 1.0 + ("fourier" not in name) for name in runs}
 
     monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(timing, "medians", medians)
+    monkeypatch.setattr(measuring, "medians", medians)
     return made
 
 
@@ -243,7 +243,7 @@ def test_in_float32_the_faster_backend_is_found_without_being_asked_for(measurem
     for _ in range(2):
         y = conv(x)
     assert measurements == [["dense", "fourier"]]
-    expected = conv.dense(x)
+    expected = carry_out(conv.convolution.problem, DENSE, x, conv)
     assert (y - expected).abs().max() < 1e-2 * expected.abs().max()  # TF32
 
 
@@ -300,7 +300,7 @@ def test_exported_networks_hold_operators_of_torch_only(training: bool):
 
 def test_blocks_are_multiplied_by_tensor_cores_where_they_are_rounded_anyway(monkeypatch: pytest.MonkeyPatch):
     device = torch.device("cuda")
-    precision = pytest.importorskip("steerable.nn.kernels.blocks")._precision.__wrapped__
+    precision = pytest.importorskip("steerable.nn.backends.fourier.gpu.kernels.irrep_blocks")._precision.__wrapped__
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     assert [precision(device, scaled=scaled) for scaled in (False, True)] == ["ieee", "tf32x3"]
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
@@ -343,7 +343,7 @@ def test_passes_in_any_way_are_the_dense_ones(passes: Passes, half: bool, monkey
     exact = snn.Conv2d(*types, 3, padding=1, backend="dense").cuda().double()
     layer = snn.Conv2d(*types, 3, padding=1, backend="dense").cuda().to(memory_format=torch.channels_last)
     layer.load_state_dict(exact.state_dict())
-    layer.carrier.settle(layer, passes, passes.forward)
+    layer.convolution.use(Choice(passes, passes.forward))
     x = torch.randn(4, types[0].channels, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
     found = []
     for conv, field in ((exact, x.double()), (layer, x.clone(memory_format=torch.channels_last))):
@@ -370,7 +370,7 @@ def test_a_network_of_settled_passes_compiles(half: bool, monkeypatch: pytest.Mo
         (other[0], Passes("padded", "dense", "turned")),
         (other[3], Passes("dense", "turned", "turned")),
     ):
-        layer.carrier.settle(layer, passes, passes.forward)
+        layer.convolution.use(Choice(passes, passes.forward))
     torch.compiler.reset()
     x = torch.randn(4, 3, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
     found = []

@@ -11,21 +11,25 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from fourier_kernels import fourier_plan
 from torch import Tensor
 
 import steerable as st
 from steerable import FieldType, FiniteGroup
 from steerable import nn as snn
+from steerable.nn.backends import DENSE, Passes
+from steerable.nn.backends.fourier import execution
+from steerable.nn.backends.fourier import operator as operations
+from steerable.nn.backends.fourier.cpu import threads as workers
+from steerable.nn.backends.fourier.cpu.tiled_convolution import TiledConvolution
+from steerable.nn.backends.fourier.irrep_blocks import IrrepBlockPlan
+from steerable.nn.backends.fourier.reference import block_gradient_reference, fourier_conv_reference
+from steerable.nn.backends.fourier.spectrum import commutant, isotypic_basis
 from steerable.nn.expansion import BankPlan
-from steerable.nn.fourier import execution, fourier_conv, fourier_plan, workers
-from steerable.nn.fourier import function as operations
-from steerable.nn.fourier.blocks import BlockPlan
-from steerable.nn.fourier.passes import DENSE, FOURIER
-from steerable.nn.fourier.reference import block_gradient_reference, fourier_conv_reference
-from steerable.nn.fourier.spectrum import commutant, isotypic_basis
-from steerable.nn.fourier.tiles import TiledConvolution
 
 pytest.importorskip("numba")
+
+FOURIER = Passes.all_by("fourier")
 
 D4, C4, C1 = st.dihedral(4), st.cyclic(4), st.trivial()
 GROUPS = {"C1": C1, "C2": st.cyclic(2), "C4": C4, "D1": st.dihedral(1), "D2": st.dihedral(2), "D4": D4}
@@ -67,7 +71,7 @@ def outcome(layer: snn.Conv2d, x: Tensor) -> list[Tensor]:
 
 
 def assert_same(fourier: snn.Conv2d, dense: snn.Conv2d, x: Tensor, tolerance: float = 1e-12) -> None:
-    assert fourier.carrier.passes_for(fourier, x) == FOURIER
+    assert fourier.convolution.passes_for(x, fourier) == FOURIER
     for a, b in zip(outcome(fourier, x), outcome(dense, x), strict=True):
         assert relative(a, b) <= tolerance
 
@@ -76,7 +80,7 @@ def assert_same(fourier: snn.Conv2d, dense: snn.Conv2d, x: Tensor, tolerance: fl
 def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Tiles, or the plain torch operations that they fall back on."""
     if request.param == "reference":
-        monkeypatch.setattr(execution, "tiles_available", lambda: False)
+        monkeypatch.setattr(execution, "numba_available", lambda: False)
     return request.param
 
 
@@ -127,7 +131,7 @@ def test_the_products_cost_what_the_design_says() -> None:
 @pytest.mark.parametrize("adjoint", [False, True])
 def test_blocks_are_an_invertible_function_of_the_parameters(group: FiniteGroup, adjoint: bool) -> None:
     bank = BankPlan(every_capsule(group), every_capsule(group, 1), (3, 3))
-    plan = BlockPlan(bank, adjoint=adjoint)
+    plan = IrrepBlockPlan(bank, adjoint=adjoint)
     weight = torch.randn(2, bank.parameters, dtype=torch.float64)
     assert sum(block.size for block in plan.direction.blocks) == bank.parameters
     blocks = plan.expand(weight[0])
@@ -200,7 +204,7 @@ def test_irreps_that_no_patch_contains_stay_zero() -> None:
 def test_strides_and_groups_are_carried_out_densely(options: dict[str, object]) -> None:
     fourier, dense = pair_of_layers(FieldType(D4, "2*regular + 2*E"), FieldType(D4, "2*qm"), **options)
     x = field(fourier, (7, 7))
-    assert fourier.carrier.passes_for(fourier, x) == DENSE
+    assert fourier.convolution.passes_for(x, fourier) == DENSE
     assert torch.equal(fourier(x), dense(x))
 
 
@@ -209,8 +213,8 @@ def test_strides_and_groups_are_carried_out_densely(options: dict[str, object]) 
 def test_tiles_agree_with_the_reference_whatever_their_number(
     threads: int, last: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steerable.nn.fourier.tiles.TILE_PIXELS", 7)
-    monkeypatch.setattr("steerable.nn.fourier.tiles.TILE_BYTES", 1)
+    monkeypatch.setattr("steerable.nn.backends.fourier.cpu.tiled_convolution.TILE_PIXELS", 7)
+    monkeypatch.setattr("steerable.nn.backends.fourier.cpu.tiled_convolution.TILE_BYTES", 1)
     before = torch.get_num_threads()
     plan = fourier_plan(every_capsule(C4), every_capsule(C4, 1), (3, 3))
     torch.manual_seed(0)
@@ -221,8 +225,8 @@ def test_tiles_agree_with_the_reference_whatever_their_number(
     outer = torch.randn_like(expected)
     try:
         torch.set_num_threads(threads)
-        y = plan.tiled.forward(x, blocks, None, (1, 1), (1, 1))
-        gradient = plan.tiled.block_gradient(x, outer, (1, 1), (1, 1))
+        y = plan.on_cpu.forward(x, blocks, None, (1, 1), (1, 1))
+        gradient = plan.on_cpu.block_gradient(x, outer, (1, 1), (1, 1))
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
@@ -261,7 +265,7 @@ def test_every_part_runs_once_without_gradients_on_one_core(two_threads: str) ->
         grad.append(torch.is_grad_enabled())
 
     for _ in range(3):
-        workers.in_parallel(part)
+        workers.on_all_threads(part)
     other = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
     other.start()
     other.join()
@@ -276,7 +280,7 @@ def test_python_threads_use_one_core_each(two_threads: str) -> None:
     if two_threads != "python":
         pytest.skip("inside OpenMP's own threads torch does not start others")
     seen: list[int] = []
-    workers.in_parallel(lambda k, n: seen.append(torch.get_num_threads()))
+    workers.on_all_threads(lambda k, n: seen.append(torch.get_num_threads()))
     assert seen == [1, 1]
 
 
@@ -285,7 +289,7 @@ def test_an_error_in_a_worker_is_raised(two_threads: str) -> None:
         raise ArithmeticError(f"worker {k}")
 
     with pytest.raises(ArithmeticError, match="worker"):
-        workers.in_parallel(fails)
+        workers.on_all_threads(fails)
 
 
 def test_several_threads_may_use_a_layer_at_once(two_threads: str) -> None:
@@ -348,7 +352,7 @@ def test_the_operations_pass_torchs_own_checks() -> None:
     for wanted in ([True, True], [True, False], [False, True]):
         arguments = (gradient, x.detach(), weight.detach(), plan.key, [1, 1], [1, 1], wanted)
         torch.library.opcheck(operations._gradients, arguments)
-    y = fourier_conv(x, weight, None, plan, (1, 1), (1, 1))
+    y = operations.fourier_conv(x, weight, None, None, plan.key, (1, 1), (1, 1))
     torch.testing.assert_close(y, F.conv2d(x, plan.bank.expand(weight, torch.tensor(plan.bank.basis)), padding=1))
 
 
@@ -386,7 +390,7 @@ def test_copies_and_pickles_share_the_plan_and_to_plain_is_dense() -> None:
     x = field(fourier)
     for twin in (copy.deepcopy(fourier), pickle.loads(pickle.dumps(fourier))):
         assert twin.backend == "fourier"
-        assert twin.carrier.plan is fourier.carrier.plan
+        assert twin.convolution._prepared["fourier"] is fourier.convolution._prepared["fourier"]
         assert torch.equal(twin(x), fourier(x))
     plain = snn.to_plain(fourier)
     assert type(plain) is torch.nn.Conv2d
@@ -427,7 +431,7 @@ def test_layers_alive_at_once_have_plans_of_their_own() -> None:
     arguments += [(types[0], types[0], kernel) for kernel in (2, 4)]
     arguments += [(FieldType(C4, f"{n}*regular"), FieldType(C4, "4*regular"), 3) for n in (1, 2, 4)]
     layers = [pair_of_layers(*given) for given in arguments]
-    assert len({fourier.carrier.plan.key for fourier, _ in layers}) == len(layers)  # type: ignore[union-attr]
+    assert len({fourier.convolution.problem.key for fourier, _ in layers}) == len(layers)
     for fourier, dense in layers:
         x = field(fourier, (5, 4))
         assert fourier(x).shape == dense(x).shape
@@ -437,14 +441,14 @@ def test_layers_alive_at_once_have_plans_of_their_own() -> None:
 def test_tiles_of_all_directions_have_the_rows_of_their_blocks() -> None:
     for adjoint, kernel in itertools.product((False, True), (1, 2, 3)):
         bank = BankPlan(every_capsule(D4), every_capsule(D4, 1), (kernel, kernel))
-        tiled = TiledConvolution(BlockPlan(bank, adjoint=adjoint))
+        tiled = TiledConvolution(IrrepBlockPlan(bank, adjoint=adjoint))
         direction = tiled.direction
         assert tiled.spectrum.layout.width == sum(b.dim * b.m for b in direction.blocks)
         assert tiled.inverse.layout.width == sum(b.dim * b.n for b in direction.blocks)
 
 
 def test_kernels_compile_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    from steerable.nn.fourier import kernels
+    from steerable.nn.backends.fourier.cpu import numba_kernels as kernels
 
     whole = kernels.numba.njit
 

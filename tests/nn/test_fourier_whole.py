@@ -13,22 +13,18 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from fourier_kernels import fourier_plan
 from torch import Tensor
 
 import steerable as st
+from steerable.nn.backends.fourier import execution
+from steerable.nn.backends.fourier.gpu import scales
+from steerable.nn.backends.fourier.gpu.batch_convolution import BatchConvolution
+from steerable.nn.backends.fourier.gpu.coupling_tables import _widest_slice, coupling_tables
+from steerable.nn.backends.fourier.gpu.irrep_block_tables import irrep_block_tables
+from steerable.nn.backends.fourier.gpu.row_tables import irrep_rows, product_rows, single_tap_rows
+from steerable.nn.backends.fourier.irrep_blocks import IrrepBlockPlan
 from steerable.nn.expansion import BankPlan
-from steerable.nn.fourier import execution, scales
-from steerable.nn.fourier.block_tables import block_tables
-from steerable.nn.fourier.blocks import BlockPlan
-from steerable.nn.fourier.pass_tables import (
-    _widest_slice,
-    coupling_tables,
-    irrep_rows,
-    product_rows,
-    single_tap_rows,
-)
-from steerable.nn.fourier.plan import fourier_plan
-from steerable.nn.fourier.whole import WholeConvolution
 
 CASES = [
     ("D4", "2*regular + qm", "3*A1 + 2*E", (3, 3), (1, 1), (1, 1)),
@@ -52,8 +48,8 @@ TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-3, t
 
 @pytest.fixture(autouse=True)
 def _kernels_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in () if INTERPRETED else ("rows", "coupling", "scales", "blocks"):
-        monkeypatch.setitem(sys.modules, f"steerable.nn.kernels.{name}", fourier_kernels)
+    for name in () if INTERPRETED else ("rows", "coupling", "scales", "irrep_blocks"):
+        monkeypatch.setitem(sys.modules, f"steerable.nn.backends.fourier.gpu.kernels.{name}", fourier_kernels)
     monkeypatch.setattr(execution, "_on_gpu", lambda x: True)
 
 
@@ -222,12 +218,12 @@ def test_every_row_has_a_place_of_its_own(in_text: str, out_text: str, vector: i
     """The kernels write without locks: no two programs may write one number, and none may be left out."""
     g = st.group_named(group)
     types = st.FieldType(g, in_text), st.FieldType(g, out_text)
-    plan = BlockPlan(BankPlan(*types, (3, 3)), adjoint=adjoint)
-    whole, pixels = WholeConvolution(plan), 7
+    plan = IrrepBlockPlan(BankPlan(*types, (3, 3)), adjoint=adjoint)
+    whole, pixels = BatchConvolution(plan), 7
     written = [(irrep_rows(plan.direction), plan.direction.in_channels)]
     written.append((product_rows(plan.direction, pixels), whole.product_width))
-    single = BlockPlan(BankPlan(*types, (1, 1)), adjoint=adjoint)
-    written.append((single_tap_rows(single.direction, pixels), WholeConvolution(single).spectrum_width))
+    single = IrrepBlockPlan(BankPlan(*types, (1, 1)), adjoint=adjoint)
+    written.append((single_tap_rows(single.direction, pixels), BatchConvolution(single).spectrum_width))
     for tables, width in written:
         places = [
             begin + first_copy + p * step + i
@@ -250,7 +246,7 @@ def test_every_row_has_a_place_of_its_own(in_text: str, out_text: str, vector: i
     copies, _, begins, steps, _ = coupled.slices.T
     for addresses in (copies, begins, steps, coupled.rows, [plan.direction.in_channels, coupled.width]):
         assert not np.any(np.asarray(addresses) % coupled.vector)
-    blocks = block_tables(plan)
+    blocks = irrep_block_tables(plan)
     places = [
         begin + a * step + c
         for (_, copies, copies_in, _, first, _), (*_, last, _) in zip(blocks.pairs[:-1], blocks.pairs[1:], strict=True)

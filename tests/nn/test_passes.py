@@ -18,16 +18,17 @@ from torch import Tensor
 
 import steerable as st
 from steerable import nn as snn
+from steerable.nn.backends import DENSE, Choice, Convolution, Passes, combined, convolution, cuda_timing, measuring
+from steerable.nn.backends.combined import carry_out, combined_gradients
+from steerable.nn.backends.known import passes_from_text
 from steerable.nn.channels import in_channels_last
-from steerable.nn.fourier import by_passes, carrier, timing
-from steerable.nn.fourier.by_passes import gradients_by_passes
-from steerable.nn.fourier.passes import DENSE, FOURIER, Passes, passes_from_text
 
 D4 = st.dihedral(4)
+FOURIER = Passes.all_by("fourier")
 TYPES = st.FieldType(D4, "3*A1 + 2*E"), st.FieldType(D4, "regular + 2*qm + A1")
 ALL = [
-    *(Passes(*ways) for ways in itertools.product(("dense", "fourier"), *2 * [("dense", "turned", "fourier")])),  # type: ignore[arg-type]
-    *(Passes("padded", *ways) for ways in itertools.product(("dense", "turned"), repeat=2)),  # type: ignore[arg-type]
+    *(Passes(*ways) for ways in itertools.product(("dense", "fourier"), *2 * [("dense", "turned", "fourier")])),
+    *(Passes("padded", *ways) for ways in itertools.product(("dense", "turned"), repeat=2)),
 ]
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.*` is deprecated")  # torch.func's own, and compilers'
 every_combination = pytest.mark.parametrize("passes", ALL, ids=Passes.to_text)
@@ -35,8 +36,12 @@ every_combination = pytest.mark.parametrize("passes", ALL, ids=Passes.to_text)
 
 def settled(layer: snn.Conv2d, passes: Passes) -> snn.Conv2d:
     twin = copy.deepcopy(layer)
-    twin.carrier.settle(twin, passes, passes.forward)
+    twin.convolution.use(Choice(passes, passes.forward))
     return twin
+
+
+def dense(layer: snn.Conv2d, x: Tensor) -> Tensor:
+    return carry_out(layer.convolution.problem, DENSE, x, layer)
 
 
 def results(layer: snn.Conv2d, x: Tensor) -> list[Tensor]:
@@ -48,7 +53,7 @@ def results(layer: snn.Conv2d, x: Tensor) -> list[Tensor]:
 
 def assert_same(layer: snn.Conv2d, x: Tensor, passes: Passes) -> None:
     other = settled(layer, passes)
-    assert other.carrier.passes_for(other, x) == passes
+    assert other.convolution.passes_for(x, other) == passes
     for found, expected in zip(results(other, x), results(layer, x), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
 
@@ -120,7 +125,7 @@ def test_under_autocast(passes: Passes, compiled: bool) -> None:
         y = run(x)
         found = torch.autograd.grad(y.float().square().sum(), [x, *layer.parameters()])
     assert y.dtype == torch.bfloat16
-    for a, b in zip(found, torch.autograd.grad(layer.dense(x).square().sum(), [x, *layer.parameters()]), strict=True):
+    for a, b in zip(found, torch.autograd.grad(dense(layer, x).square().sum(), [x, *layer.parameters()]), strict=True):
         assert (a - b).abs().max() <= 0.03 * b.abs().max()
 
 
@@ -129,9 +134,9 @@ def test_without_gradients_only_the_forward_way_counts(passes: Passes) -> None:
     layer = settled(snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double(), passes)
     x = torch.randn(2, TYPES[0].channels, 5, 5, dtype=torch.float64)
     with torch.no_grad():
-        alone = layer.carrier.passes_for(layer, x)
+        alone = layer.convolution.passes_for(x, layer)
         assert alone == (FOURIER if passes.forward == "fourier" else Passes(passes.forward))
-        torch.testing.assert_close(layer(x), layer.dense(x), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(layer(x), dense(layer, x), rtol=1e-12, atol=1e-12)
 
 
 @every_combination
@@ -141,9 +146,9 @@ def test_only_what_is_asked_for_is_computed(passes: Passes, frozen: bool, monkey
 
     def watched(*args: Any) -> tuple[Tensor | None, Tensor | None]:
         asked.append(args[-1])
-        return gradients_by_passes(*args)
+        return combined_gradients(*args)
 
-    monkeypatch.setattr(by_passes, "gradients_by_passes", watched)
+    monkeypatch.setattr(combined, "combined_gradients", watched)
     layer = snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double()
     x = torch.randn(2, TYPES[0].channels, 5, 5, dtype=torch.float64, requires_grad=frozen)
     found = []
@@ -187,8 +192,8 @@ def test_transforms_and_exports_get_the_dense_one() -> None:
     layer = settled(snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double(), Passes("dense", "turned", "fourier"))
     x = torch.randn(2, TYPES[0].channels, 5, 5, dtype=torch.float64)
     jvp = torch.func.jvp(layer, (x,), (x,))[1]
-    torch.testing.assert_close(jvp, layer.dense(x) - layer.expanded_bias()[:, None, None], rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(torch.func.vmap(layer)(x[:, None])[:, 0], layer.dense(x), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(jvp, dense(layer, x) - layer.expand()[1][:, None, None], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(torch.func.vmap(layer)(x[:, None])[:, 0], dense(layer, x), rtol=1e-12, atol=1e-12)
     held = {str(node.target) for node in torch.export.export(layer, (x,)).graph.nodes}
     assert not [name for name in held if name.startswith("steerable")]
 
@@ -198,14 +203,14 @@ def test_settled_ways_are_kept_and_told() -> None:
     layer = settled(snn.Conv2d(*TYPES, 3, padding=1), passes)
     assert "backend=dense, input gradient turned, weight gradient fourier" in repr(layer)
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-        assert twin.carrier.passes == passes
+        assert twin.convolution.choice == Choice(passes, passes.forward)
         twin(torch.randn(1, TYPES[0].channels, 4, 4)).sum().backward()
-    layer.carrier.settle(layer, Passes("padded", "turned", "dense"), "padded")
+    layer.convolution.use(Choice(Passes("padded", "turned", "dense"), "padded"))
     assert "backend=dense, channels padded, input gradient turned" in repr(layer)
-    layer.carrier.settle(layer, FOURIER, "dense")
+    layer.convolution.use(Choice(FOURIER, "dense"))
     assert "backend=fourier, without gradients dense" in repr(layer)
     layer.backend = "dense"  # what a user says holds for all
-    assert layer.carrier.passes == DENSE
+    assert layer.convolution.choice == Choice(DENSE, "dense")
 
 
 def test_texts_of_passes() -> None:
@@ -241,12 +246,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
         timed.append(how + ("both" if both else "weight" if filters else "input" if gradients else "forward"))
         return run
 
-    monkeypatch.setattr(timing, "medians", medians)
-    monkeypatch.setattr(timing, "_recorded", partial(noted, ""))
-    monkeypatch.setattr(timing, "_in_a_row", partial(noted, "started "))
-    monkeypatch.setattr(timing, "_on_a_stream_of_its_own", nullcontext)
+    monkeypatch.setattr(measuring, "medians", medians)
+    monkeypatch.setattr(measuring, "recorded", partial(noted, ""))
+    monkeypatch.setattr(measuring, "in_a_row", partial(noted, "started "))
+    monkeypatch.setattr(measuring, "on_a_stream_of_its_own", nullcontext)
     monkeypatch.setattr(torch.cuda, "device_of", lambda x: nullcontext())
     return seconds
+
+
+def fastest_passes(layer: snn.Conv2d, x: Tensor, *, with_fourier: bool, cuda_graphs: bool) -> Passes:
+    names = ("padded", "turned", "fourier") if with_fourier else ("padded", "turned")
+    for name in names:
+        layer.convolution._prepare(name)
+    return measuring.fastest_passes(layer.convolution.problem, x, layer, names, cuda_graphs=cuda_graphs)
 
 
 @pytest.mark.parametrize(
@@ -266,18 +278,16 @@ def test_the_fastest_way_of_each_pass_is_taken(
 ) -> None:
     clock |= seconds
     layer = snn.Conv2d(*TYPES, 3, padding=1)
-    layer.carrier.prepare(layer)
     x = torch.randn(2, TYPES[0].channels, 5, 5, requires_grad=True)
-    assert timing.fastest_passes(layer, x, with_fourier=True, cuda_graphs=True) == expected
+    assert fastest_passes(layer, x, with_fourier=True, cuda_graphs=True) == expected
     assert layer.weight.grad is x.grad is None
 
 
 def test_python_starts_fourier_passes_where_no_cuda_graph_does(clock: dict[str, float]) -> None:
     """Then their time is that of starting them, where it is the longer one; compilers see into all other ways."""
     layer = snn.Conv2d(*TYPES, 3, padding=1)
-    layer.carrier.prepare(layer)
     x = torch.randn(2, TYPES[0].channels, 5, 5, requires_grad=True)
-    passes = partial(timing.fastest_passes, layer, x, with_fourier=True)
+    passes = partial(fastest_passes, layer, x, with_fourier=True)
     clock |= {"forward fourier": 0.5, "both ('fourier', 'fourier')": 0.5, "input turned": 0.9}
     assert passes(cuda_graphs=True) == FOURIER
     assert passes(cuda_graphs=False) == Passes("dense", "turned", "dense")
@@ -293,11 +303,11 @@ def test_networks_say_whether_they_run_as_cuda_graphs(
 ) -> None:
     asked: list[bool] = []
 
-    def choose(self: object, layer: object, x: object, *, cuda_graphs: bool) -> Passes:
+    def choose(self: object, x: object, filters: object, *, cuda_graphs: bool) -> Passes:
         asked.append(cuda_graphs)
         return DENSE
 
-    monkeypatch.setattr(carrier.Carrier, "choose_passes", choose)
+    monkeypatch.setattr(Convolution, "fastest_passes", choose)
     x = torch.randn(2, TYPES[0].channels, 5, 5)
     assert snn.choose_backends(snn.Conv2d(*TYPES, 3, padding=1), x, **options) == {"": "dense"}
     assert asked == 2 * [options.get("cuda_graphs", False)]  # a step, and a forward pass alone
@@ -307,14 +317,13 @@ def test_what_needs_no_gradient_is_not_timed(clock: dict[str, float]) -> None:
     clock |= {"input turned": 0.1, "weight turned": 0.1, "forward padded": 0.1}
     layer, x = snn.Conv2d(*TYPES, 3, padding=1), torch.randn(2, TYPES[0].channels, 5, 5)
     # What is not wanted follows what is.
-    passes = partial(timing.fastest_passes, layer, x, cuda_graphs=True)
+    passes = partial(fastest_passes, layer, x, cuda_graphs=True)
     assert passes(with_fourier=False) == Passes("padded", "turned", "turned")
     clock |= {"input turned": 2.0}
     layer.requires_grad_(False)
     x.requires_grad_()
     assert passes(with_fourier=False) == Passes("padded", "dense", "dense")
     clock |= {"forward fourier": 0.1}
-    layer.carrier.prepare(layer)
     with torch.no_grad():
         assert passes(with_fourier=False) == Passes("padded")
         assert passes(with_fourier=True) == FOURIER
@@ -336,10 +345,10 @@ def test_a_recording_holds_several_runs_and_begins_after_one(monkeypatch: pytest
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: events.append("wait"))
-    replay = timing._recorded(lambda: events.append("run"))
+    replay = cuda_timing.recorded(lambda: events.append("run"))
     assert gc.isenabled()
     replay()
-    assert events == ["run", "wait", "begin", *["run"] * timing.RUNS_IN_A_ROW, "end", "replay"]
+    assert events == ["run", "wait", "begin", *["run"] * cuda_timing.RUNS_IN_A_ROW, "end", "replay"]
 
 
 class BrokenGraph:
@@ -364,7 +373,7 @@ def test_a_recording_that_fails_leaves_no_traces(monkeypatch: pytest.MonkeyPatch
             raise torch.cuda.OutOfMemoryError from None
 
     with pytest.raises(torch.cuda.OutOfMemoryError):
-        timing._recorded(run)
+        cuda_timing.recorded(run)
     assert gc.isenabled()
 
 
@@ -373,17 +382,16 @@ def test_the_question_says_whether_the_basis_of_irreps_is_allowed_and_how_its_ke
 ) -> None:
     """What was found with TF32 must not be taken from the cache where it is not allowed."""
 
-    def fastest(*_: object, with_fourier: bool, cuda_graphs: bool) -> Passes:
-        return DENSE if not with_fourier else FOURIER if cuda_graphs else Passes(for_weight="fourier")
+    def fastest(*_: object, cuda_graphs: bool) -> Passes:
+        return DENSE if "fourier" not in names else FOURIER if cuda_graphs else Passes(for_weight="fourier")
 
     monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(carrier, "fastest_passes", fastest)
-    monkeypatch.setattr(carrier, "MEASURED_FROM", {"cuda passes": 0})
+    monkeypatch.setattr(convolution, "fastest_passes", fastest)
     monkeypatch.setattr(Tensor, "is_cuda", property(lambda x: True))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     layer, x = snn.Conv2d(*TYPES, 3, padding=1), torch.randn(2, TYPES[0].channels, 5, 5)
-    for allowed in (True, False, True):
-        monkeypatch.setattr(carrier.Carrier, "_may_gain", lambda *_, ahead, allowed=allowed: allowed)
+    for names in (["turned", "fourier"], ["turned"], ["turned", "fourier"]):
+        monkeypatch.setattr(Convolution, "_worth_measuring", lambda *_, ahead, names=names: names)
         for graphs in (True, False):
-            expected = fastest(with_fourier=allowed, cuda_graphs=graphs)
-            assert layer.carrier.choose_passes(layer, x, cuda_graphs=graphs) == expected
+            expected = fastest(cuda_graphs=graphs)
+            assert layer.convolution.fastest_passes(x, layer, cuda_graphs=graphs) == expected

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 import steerable as st
 from steerable import nn as snn
+from steerable.nn.backends.fourier import execution
 
 pytest.importorskip("numba")
 
@@ -80,14 +81,20 @@ def test_a_name_that_a_layer_cannot_follow_is_recorded_as_what_happens() -> None
     [
         ({"7": "auto"}, "name a layer `7`, which is not a convolution of this network"),
         ({"2": None}, "say nothing about `2`; expected one text for each convolution"),
-        ({"2": ""}, "layer `2` was recorded with the backend '', which cannot be read; expected 'auto' or"),
+        (
+            {"2": ""},
+            "layer `2`: the recorded backend '' cannot be read; expected 'auto' or the backends of the forward pass",
+        ),
         ({"2": "dense"}, "cannot be read"),
         ({"2": "dense/dense/dense"}, "cannot be read"),
         ({"2": "dense/dense/dense/turned"}, "cannot be read"),
         ({"2": "furier/dense/dense/dense"}, "cannot be read"),
         ({"2": "padded/dense/fourier[numba]/dense"}, "cannot be read"),
-        ({"5": "fourier[numba]/dense/dense/dense"}, "a convolution with a stride"),
-        ({"2": "fourier[triton]/dense/dense/dense"}, "here the Fourier backend runs on cpu with numba"),
+        ({"5": "fourier[numba]/dense/dense/dense"}, "does not support this convolution: it has stride (2, 2)"),
+        (
+            {"2": "fourier[triton]/dense/dense/dense"},
+            "names `fourier[triton]`, but here, on cpu, it would be `fourier[numba]`, which rounds differently",
+        ),
     ],
     ids=str,
 )
@@ -97,3 +104,12 @@ def test_what_does_not_fit_is_refused_and_nothing_changes(change: dict[str, str 
         snn.use_backends(net, record)
     assert message in str(error.value)
     assert set(snn.recorded_backends(net).values()) == {"auto"}
+
+
+def test_without_numba_a_record_that_needs_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "numba_available", lambda: False)
+    with pytest.raises(ValueError, match="Install the library that is named in brackets") as error:
+        snn.use_backends(network(), SETTLED)
+    assert "would be `fourier[torch]`" in str(error.value)
+    layer = snn.Conv2d(*TYPES[:2], 3, backend="fourier")
+    assert snn.recorded_backends(layer) == {"": "/".join(4 * ["fourier[torch]"])}

@@ -17,12 +17,12 @@ from steerable.nn.activations import (
     Softsign,
     Tanh,
 )
-from steerable.nn.backends import choose_backends, recorded_backends, use_backends
 from steerable.nn.containers import Concat, Parallel, Residual, Sequential
 from steerable.nn.conv import Conv2d, ConvTranspose2d
 from steerable.nn.invariants import CosetPool, GroupPool
 from steerable.nn.linear import Linear
 from steerable.nn.module import EquivariantModule
+from steerable.nn.network_backends import choose_backends, recorded_backends, use_backends
 from steerable.nn.norm_activations import Activation, Gated, NormActivation, NormReLU
 from steerable.nn.norms import GroupNorm, LayerNorm
 from steerable.nn.plain import to_plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -13,10 +13,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from steerable.nn.backends import AUTO, Convolution, ConvolutionProblem, Window
 from steerable.nn.channels import take_channels
 from steerable.nn.filter_bank import FilterBankModule
-from steerable.nn.fourier.carrier import Backend, Carrier
-from steerable.nn.fourier.passes import DENSE
 from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_reversed, axes_swapped, pair
 from steerable.types.field_types import FieldType
 
@@ -70,7 +69,7 @@ class Conv2d(FilterBankModule):
         *,
         strict: bool = False,
         init: str = "he",
-        backend: Backend = "auto",
+        backend: str = AUTO,
     ) -> None:
         kernel = pair(kernel_size, "kernel_size", minimum=1)
         super().__init__(in_type, out_type, kernel, groups=groups, bias=bias, init=init)
@@ -102,39 +101,27 @@ class Conv2d(FilterBankModule):
         self.backend = backend
 
     @property
-    def backend(self) -> Backend:
+    def backend(self) -> str:
         """How the convolution is carried out: ``"auto"``, ``"dense"`` or ``"fourier"``."""
-        return self.carrier.backend
+        return self.convolution.backend
 
     @backend.setter
     def backend(self, backend: str) -> None:
-        self.carrier = Carrier(backend, self)
-        if backend == "fourier":
-            self.carrier.prepare(self)
+        window = Window(self.padding, self.dilation, self.stride, self.groups)
+        self.convolution = Convolution(ConvolutionProblem(self.plan, window, self.padding_mode), backend)
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
         self.guard.check(x)
-        passes = self.carrier.passes_for(self, x)
-        return self.dense(x) if passes == DENSE else self.carrier.run(self, x, passes)
-
-    def train(self, mode: bool = True) -> Self:
-        self.carrier.forget()
-        return super().train(mode)
-
-    def dense(self, x: Tensor) -> Tensor:
-        """The convolution with the expanded filters."""
-        bank, bias = self.filters()
         if self.in_order is not None:
             x = take_channels(x, self.in_index)
-        if self.out_order is not None and bias is not None:
-            bias = bias[self.out_index]
-        padding = self.padding
-        if self.padding_mode != "zeros" and any(padding):
-            x = F.pad(x, (padding[1], padding[1], padding[0], padding[0]), mode=self.padding_mode)
-            padding = (0, 0)
-        y = F.conv2d(x, bank, bias, self.stride, padding, self.dilation, self.groups)
+        y = self.convolution(x, self)
         return y if self.out_order is None else take_channels(y, self.out_index_back)
+
+    def expand_bias(self, bias: Tensor | None) -> Tensor | None:
+        """(out channels,), in the order of the bank, or None where there is no bias."""
+        expanded = super().expand_bias(bias)
+        return expanded if expanded is None or self.out_order is None else expanded[self.out_index]
 
     @torch.no_grad()
     def plain(self) -> nn.Module:
@@ -145,6 +132,7 @@ class Conv2d(FilterBankModule):
         groups = self.groups
         if self.in_order is not None or self.out_order is not None:
             bank, groups = self._dense_bank(bank), 1
+            bias = bias if bias is None or self.out_order is None else bias[self.out_index_back]
         conv = nn.Conv2d(
             self.in_type.channels,
             self.out_type.channels,
@@ -177,7 +165,7 @@ class Conv2d(FilterBankModule):
         parts = [super().extra_repr(), f"kernel_size={self.kernel_size}"]
         defaults = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1, "padding_mode": "zeros"}
         parts += [f"{k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v]
-        parts += [f"backend={self.carrier}"] if self.backend != "auto" else []
+        parts += [f"backend={self.convolution}"] if self.convolution.choice is not None else []
         return ", ".join(parts) + ("" if self.bias is not None else ", bias=False")
 
 

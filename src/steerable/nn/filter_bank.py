@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +13,13 @@ from steerable.nn.bank_tables import bank_tables
 from steerable.nn.channels import is_exported, is_traced, is_transformed, take, without_autocast
 from steerable.nn.expansion import BankPlan, InvariantPlan
 from steerable.nn.init import initialise
-from steerable.nn.kernels import HAS_TRITON
 from steerable.nn.module import EquivariantModule
+from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
 
 __all__ = ["FilterBankModule"]
+
+Made = TypeVar("Made")
 
 _LOOKUP_LIMIT = 2**18
 """Up to how many weights a bank is looked up in one go; beyond, products are as quick and need no such table."""
@@ -69,7 +71,7 @@ class FilterBankModule(EquivariantModule):
             self.register_constant("bias_factor", factor)
             self.bias = nn.Parameter(torch.zeros(self.invariants.parameters))
         self._table_sizes: list[int] = []  # of the kernel's tables, which a layer has on a GPU only
-        self._kept: tuple[Any, Tensor, Tensor, Tensor | None] | None = None
+        self._kept: tuple[object, Tensor, dict[object, Any]] | None = None
         if self.plan.parameters == 0:
             warnings.warn(
                 f"{type(self).__name__}: there is no equivariant map from `{in_type}` to `{out_type}` with kernel "
@@ -101,46 +103,62 @@ class FilterBankModule(EquivariantModule):
 
     def expand(self) -> tuple[Tensor, Tensor | None]:
         """The filter bank (out, in / groups, height, width) and the bias (out,), as functions of the parameters."""
-        device, dtype = self.weight.device.type, self.weight.dtype
+        return self.expand_from(self.weight, self.bias)
+
+    def expand_from(self, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The same as functions of other parameters of the same shape."""
+        device, dtype = weight.device.type, weight.dtype
         if device != "meta" and torch.is_autocast_enabled(device):
             dtype = torch.get_autocast_dtype(device)
-        with without_autocast(self.weight.device):
+        with without_autocast(weight.device):
             if self._table_sizes and not (is_transformed() or is_exported()):
-                bank = self._bank_by_kernel(dtype)
+                bank = self._bank_by_kernel(weight, dtype)
             elif self.looks_up:
-                bank = take(self.weight, 0, self.lookup_index) * self.lookup_factor
+                bank = take(weight, 0, self.lookup_index) * self.lookup_factor
                 bank = bank.view(self.bank_shape)
             else:
-                bank = self.plan.expand(self.weight, self.basis)
-            bias = self.expanded_bias()
-        return bank, bias
+                bank = self.plan.expand(weight, self.basis)
+            return bank, self.expand_bias(bias)
 
-    def expanded_bias(self) -> Tensor | None:
+    def expand_bias(self, bias: Tensor | None) -> Tensor | None:
         """(out channels,), or None where there is no bias."""
-        return None if self.bias is None else self.invariants.expand(self.bias, self.bias_entry, self.bias_factor)
+        return None if bias is None else self.invariants.expand(bias, self.bias_entry, self.bias_factor)
 
-    def _bank_by_kernel(self, dtype: torch.dtype) -> Tensor:
+    def _bank_by_kernel(self, weight: Tensor, dtype: torch.dtype) -> Tensor:
         """The bank in one kernel, in channels_last, already in the dtype in which the convolution runs."""
-        from steerable.nn.kernels.bank import expand
+        from steerable.nn.triton.bank import expand
 
-        bank: Tensor = expand(self.weight, (self.bank_index, self.bank_factor, self._table_sizes), dtype)
+        bank: Tensor = expand(weight, (self.bank_index, self.bank_factor, self._table_sizes), dtype)
         outputs, inputs, height, width = self.bank_shape
         return bank.view(outputs, height, width, inputs).permute(0, 3, 1, 2)
 
-    def filters(self) -> tuple[Tensor, Tensor | None]:
-        """``expand()``, or in evaluation on the CPU what it gave last time, if no parameter has changed since.
+    # ---------------------------------------------------------------- what is kept in evaluation
 
-        A write through ``.data`` leaves no trace but the values, so they are compared; on other devices that would cost
-        a synchronisation, and the bank is expanded each time. ``to_plain`` fixes it for good.
+    def filters(self) -> tuple[Tensor, Tensor | None]:
+        """``expand()``, or what it gave last time where that is kept. ``to_plain`` fixes it for good."""
+        known = self.kept("filters", self.expand)
+        return self.expand() if known is None else known
+
+    def kept(self, name: object, make: Callable[[], Made]) -> Made | None:
+        """What ``make()`` gives, or gave last time if no parameter has changed since; None where nothing is kept.
+
+        It is kept in evaluation on the CPU. A write through ``.data`` leaves no trace but the values, so they are
+        compared; on other devices that would cost a synchronisation.
         """
         key = self._keep_key()
         if key is None:  # what is kept stays: torch.export warns of a forward pass that changes the layer
-            return self.expand()
-        if self._kept is not None and self._kept[0] == key and torch.equal(self._kept[1], self._snapshot()):
-            return self._kept[2], self._kept[3]
-        bank, bias = self.expand()
-        self._kept = (key, self._snapshot(), bank, bias)
-        return bank, bias
+            return None
+        if self._kept is None or self._kept[0] != key or not torch.equal(self._kept[1], self._snapshot()):
+            self._kept = (key, self._snapshot(), {})
+        made = self._kept[2]
+        if name not in made:
+            made[name] = make()
+        value: Made = made[name]
+        return value
+
+    def keeps_filters(self) -> bool:
+        """Whether filters are kept from one pass to the next as things are."""
+        return self._keep_key() is not None
 
     def _keep_key(self) -> tuple[object, ...] | None:
         if self.training or torch.compiler.is_compiling() or is_exported() or is_traced(self.weight):
@@ -168,7 +186,7 @@ class FilterBankModule(EquivariantModule):
         if self.weight.device.type == "cuda" and HAS_TRITON:
             tables = bank_tables(self.plan)
             if tables is not None:
-                from steerable.nn.kernels.bank import pack
+                from steerable.nn.triton.bank import pack
 
                 index, factor, self._table_sizes = pack(tables, self.weight.device, self.weight.dtype)
                 self.register_buffer("bank_index", index, persistent=False)

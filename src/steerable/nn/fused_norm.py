@@ -185,7 +185,7 @@ def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _scale_shift(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     if x.is_cuda:
-        from steerable.nn.kernels import norm
+        from steerable.nn.triton import norm
 
         return norm.scale_shift(x, scale, shift)
     return torch.addcmul(shift[:, None, None], x, scale[:, None, None])
@@ -205,7 +205,7 @@ def _sums(grad: Tensor, x: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
 
 def _input_gradient(grad: Tensor, x: Tensor, scale: Tensor, slope: Tensor, constant: Tensor) -> Tensor:
     if x.is_cuda:
-        from steerable.nn.kernels import norm
+        from steerable.nn.triton import norm
 
         return norm.input_gradient(grad, x, scale, slope, constant)
     out = torch.addcmul(constant[:, None, None], x, slope[:, None, None])

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from steerable.nn.channels import hides_shapes, is_exported, is_vector, widened
 from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm, scaled_and_shifted
-from steerable.nn.kernels import HAS_TRITON
 from steerable.nn.norms import CapsuleNorm, has_no_values, invariant_reference
 from steerable.nn.plain import plain_batch_norm
 from steerable.nn.processes import moments_over_processes, several_processes
 from steerable.nn.torch_tools import KnownToTorch
+from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
 
 __all__ = ["BatchNorm2d", "InstanceNorm2d"]
@@ -282,7 +282,7 @@ class BatchNorm2d(_StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one s
     def _affine_by_kernel(
         self, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, project: bool = True
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        from steerable.nn.kernels.norm import capsule_affine
+        from steerable.nn.triton.norm import capsule_affine
 
         scale, shift, centre, total = capsule_affine(mean, variance, weight, bias, self._kernel_tables, project=project)
         return scale, shift, centre, total
@@ -294,7 +294,7 @@ class BatchNorm2d(_StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one s
         weight: Tensor | None,
         bias: Tensor | None,
     ) -> tuple[Tensor | None, ...]:
-        from steerable.nn.kernels.norm import capsule_affine_gradients
+        from steerable.nn.triton.norm import capsule_affine_gradients
 
         gradients: tuple[Tensor | None, ...] = capsule_affine_gradients(
             grads, moments, weight, bias, self._kernel_tables

@@ -1,0 +1,11 @@
+"""How a convolution is carried out: one interface, several backends, one chooser. README.md says what runs when.
+
+The rest of the library imports from here only.
+"""
+
+from steerable.nn.backends.convolution import Convolution
+from steerable.nn.backends.known import AUTO
+from steerable.nn.backends.passes import DENSE, Choice, Passes
+from steerable.nn.backends.problem import ConvolutionProblem, Window
+
+__all__ = ["AUTO", "DENSE", "Choice", "Convolution", "ConvolutionProblem", "Passes", "Window"]

@@ -1,0 +1,101 @@
+"""The Fourier form of a convolution, run by what the device has: numba on a CPU, Triton on a GPU, else plain torch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from steerable.nn.backends.fourier.cpu.tiled_convolution import numba_available
+from steerable.nn.backends.fourier.plan import FourierPlan
+from steerable.nn.backends.fourier.reference import block_gradient_reference, fourier_conv_reference
+from steerable.nn.backends.problem import adjoint_padding
+from steerable.nn.triton import HAS_TRITON
+
+__all__ = ["convolve", "gradients", "library", "reference_gradients"]
+
+Pair = tuple[int, int]
+
+
+def convolve(
+    plan: FourierPlan,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    padding: Pair,
+    dilation: Pair,
+    blocks: Tensor | None = None,
+) -> Tensor:
+    """(batch, in, h, w) → (batch, out, h', w'); ``blocks`` where they are known already."""
+    if _on_gpu(x):
+        return plan.on_gpu.forward(x, weight, bias, padding, dilation)
+    blocks = (plan.forward.expand(weight) if blocks is None else blocks).to(x.dtype).contiguous()
+    if _in_tiles(x):
+        return plan.on_cpu.forward(x, blocks, bias, padding, dilation)
+    y = fourier_conv_reference(x, blocks, plan.forward, padding, dilation)
+    return y if bias is None else y + bias[:, None, None]
+
+
+def gradients(
+    plan: FourierPlan,
+    gradient: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    padding: Pair,
+    dilation: Pair,
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    """Of the input and of the parameters, from that of the output, where they are wanted."""
+    inner, outer = _adjoint(plan, gradient, padding, dilation)
+    if _on_gpu(x):
+        return plan.adjoint_on_gpu.gradients(inner, x, weight, outer, dilation, wanted)
+    if not _in_tiles(x):
+        return reference_gradients(plan, gradient, x, weight, padding, dilation, wanted)
+    for_x = for_weight = None
+    if wanted[0]:
+        blocks = plan.adjoint.expand(weight).to(x.dtype)
+        for_x = plan.adjoint_on_cpu.forward(inner, blocks, None, outer, dilation)
+    if wanted[1]:
+        of_blocks = plan.on_cpu.block_gradient(x, gradient, padding, dilation)
+        for_weight = plan.forward.collect(of_blocks.to(weight.dtype))
+    return for_x, for_weight
+
+
+def reference_gradients(
+    plan: FourierPlan,
+    gradient: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    padding: Pair,
+    dilation: Pair,
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    """The same in plain torch, differentiable any number of times."""
+    for_x = for_weight = None
+    if wanted[0]:
+        inner, outer = _adjoint(plan, gradient, padding, dilation)
+        blocks = plan.adjoint.expand(weight).to(x.dtype)
+        for_x = fourier_conv_reference(inner, blocks, plan.adjoint, outer, dilation)
+    if wanted[1]:
+        of_blocks = block_gradient_reference(x, gradient, plan.forward, padding, dilation)
+        for_weight = plan.forward.collect(of_blocks.to(weight.dtype))
+    return for_x, for_weight
+
+
+def library(device: str) -> str:
+    """What runs the Fourier form there: ``"numba"``, ``"triton"`` or plain ``"torch"``."""
+    if device == "cpu":
+        return "numba" if numba_available() else "torch"
+    return "triton" if device == "cuda" and HAS_TRITON else "torch"
+
+
+def _adjoint(plan: FourierPlan, gradient: Tensor, padding: Pair, dilation: Pair) -> tuple[Tensor, Pair]:
+    gradient, (top, left) = adjoint_padding(gradient, plan.forward.direction.kernel_size, padding, dilation)
+    return gradient, (top, left)
+
+
+def _on_gpu(x: Tensor) -> bool:
+    return library(x.device.type) == "triton"
+
+
+def _in_tiles(x: Tensor) -> bool:
+    return x.dtype in (torch.float32, torch.float64) and library(x.device.type) == "numba"

@@ -1,0 +1,1 @@
+"""The Fourier convolution on GPUs, by Triton; README.md says what runs when."""

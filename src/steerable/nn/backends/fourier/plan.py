@@ -1,0 +1,74 @@
+"""What the Fourier form of a convolution needs, made once per pair of types and kernel, shared by equal layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from weakref import WeakValueDictionary
+
+from steerable.nn.backends.fourier.cpu.tiled_convolution import TiledConvolution
+from steerable.nn.backends.fourier.gpu.batch_convolution import BatchConvolution
+from steerable.nn.backends.fourier.irrep_blocks import IrrepBlockPlan
+from steerable.nn.expansion import BankPlan
+
+__all__ = ["FourierPlan", "fourier_plan", "plan_by_key"]
+
+
+class FourierPlan:
+    """Irrep blocks of both directions, and what runs them: ``forward`` and ``adjoint``, the input gradient's.
+
+    Attributes:
+        key: the problem's, by which an operation finds its plan.
+    """
+
+    def __init__(self, bank: BankPlan, key: str) -> None:
+        self.bank, self.key = bank, key
+        self.forward = IrrepBlockPlan(bank, adjoint=False)
+
+    @cached_property
+    def adjoint(self) -> IrrepBlockPlan:
+        return IrrepBlockPlan(self.bank, adjoint=True)
+
+    @cached_property
+    def on_cpu(self) -> TiledConvolution:
+        return TiledConvolution(self.forward)
+
+    @cached_property
+    def adjoint_on_cpu(self) -> TiledConvolution:
+        return TiledConvolution(self.adjoint)
+
+    @cached_property
+    def on_gpu(self) -> BatchConvolution:
+        return BatchConvolution(self.forward)
+
+    @cached_property
+    def adjoint_on_gpu(self) -> BatchConvolution:
+        return BatchConvolution(self.adjoint)
+
+    def __deepcopy__(self, memo: object) -> FourierPlan:
+        return self  # a constant
+
+    def __reduce__(self) -> tuple[Callable[..., FourierPlan], tuple[BankPlan, str]]:
+        return fourier_plan, (self.bank, self.key)
+
+
+_ALIVE: WeakValueDictionary[str, FourierPlan] = WeakValueDictionary()  # a plan lives as long as a layer that uses it
+
+
+def fourier_plan(bank: BankPlan, key: str) -> FourierPlan:
+    """The plan of that key, made anew or shared with a layer that has it."""
+    plan = _ALIVE.get(key)
+    if plan is None:
+        plan = _ALIVE[key] = FourierPlan(bank, key)
+    return plan
+
+
+def plan_by_key(key: str) -> FourierPlan:
+    """The plan that some layer holds."""
+    plan = _ALIVE.get(key)
+    if plan is None:
+        raise RuntimeError(
+            "this operation belongs to a Fourier convolution that no longer exists. Keep the layer as long as the "
+            "compiled graph that was made from it."
+        )
+    return plan

@@ -1,0 +1,109 @@
+"""What a backend is: it says which problems it supports, and carries out a convolution and its gradients."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from steerable.nn.backends.filter_sources import FilterSource
+from steerable.nn.backends.problem import ConvolutionProblem, Operands
+
+__all__ = ["Backend", "Gradients", "Wanted"]
+
+Wanted = tuple[bool, bool]
+"""Whether the gradients of the input and of the filters are wanted."""
+Gradients = tuple[Tensor | None, Tensor | None]
+"""Those of the input and of the filters, each where it is wanted."""
+
+
+class Backend(ABC):
+    """One way to carry out the passes of a convolution.
+
+    All backends compute the same function of the same parameters, up to rounding. A new one is a subclass in a file of
+    its own and an entry in ``known.BACKENDS``.
+
+    Attributes:
+        name: by which users, records and the store name it.
+        family: the name of the whole backend that it is a variant of, its own name otherwise.
+        forwards, differentiates: whether it has a forward pass, and gradients. Users can ask by name for those that
+            have both; the chooser may combine all of them.
+        remark: what ``repr`` says of a variant's forward pass.
+        weight_gradient: whether its gradient of the filters is that of the expanded bank or of the parameters.
+        changes_operands: whether gradients need the operands as its forward pass changes them.
+        gradients_share_work: whether both gradients together take less time than one after the other.
+        started_by_python: whether it consists of many kernels that Python starts one by one, compiled or not.
+    """
+
+    name: ClassVar[str]
+    family: ClassVar[str]
+    forwards: ClassVar[bool] = True
+    differentiates: ClassVar[bool] = True
+    remark: ClassVar[str] = ""
+    weight_gradient: ClassVar[Literal["bank", "parameters"]] = "bank"
+    changes_operands: ClassVar[bool] = False
+    gradients_share_work: ClassVar[bool] = False
+    started_by_python: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        cls.family = cls.__dict__.get("family", cls.__dict__.get("name", ""))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has all passes."""
+        return self.forwards and self.differentiates
+
+    # ---------------------------------------------------------------- what it is good for
+
+    @abstractmethod
+    def why_not(self, problem: ConvolutionProblem) -> str | None:
+        """Why it does not support a problem, as the end of a sentence about the convolution; None where it does."""
+
+    def may_gain(self, problem: ConvolutionProblem, x: Tensor, *, ahead: bool) -> bool:
+        """Whether it is worth a measurement for inputs like x. It is asked often: what is quickly told comes first.
+
+        Args:
+            problem: one that it supports.
+            x: (batch, in, *grid).
+            ahead: the question is asked for a network that is yet to be compiled or recorded.
+        """
+        return False
+
+    def by_rule(self, problem: ConvolutionProblem, x: Tensor) -> bool:
+        """Whether to take it where ``may_gain`` says yes but nothing may be measured."""
+        return False
+
+    def library(self, device: str) -> str:
+        """What it runs on there, where that makes a difference to the rounding: ``"numba"``, for instance."""
+        return ""
+
+    # ---------------------------------------------------------------- carrying it out
+
+    def prepare(self, problem: ConvolutionProblem) -> object:
+        """What must live as long as the layer does; made before the first pass, and never under a compiler."""
+        return None
+
+    def held(self, key: str) -> object:
+        """What must live until the backward pass, although the layer may be gone by then."""
+        return None
+
+    def convolve(self, problem: ConvolutionProblem, x: Tensor, filters: FilterSource) -> Tensor | None:
+        """The whole convolution as a differentiable operation; None where it is put together from the passes."""
+        return None
+
+    @abstractmethod
+    def forward(self, operands: Operands, bias: Tensor | None) -> Tensor:
+        """(batch, in, *grid) → (batch, out, *grid')."""
+
+    @abstractmethod
+    def gradients(self, gradient: Tensor, operands: Operands, wanted: Wanted) -> Gradients:
+        """Of the input and of the filters, from that of the output; one method, for they may share work."""
+
+    @abstractmethod
+    def differentiable_gradients(self, gradient: Tensor, operands: Operands, wanted: Wanted) -> Gradients:
+        """The same in operations that can be differentiated themselves."""
+
+    def changed(self, operands: Operands) -> Operands:
+        """The operands of its forward pass, and of the gradients that follow."""
+        return operands

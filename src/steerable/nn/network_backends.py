@@ -1,0 +1,141 @@
+"""Which backend each convolution of a network takes: settled by measurement, written down, or told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from steerable.errors import did_you_mean
+from steerable.nn.backends import AUTO, DENSE, Choice, Passes
+from steerable.nn.conv import Conv2d
+
+__all__ = ["choose_backends", "recorded_backends", "use_backends"]
+
+
+def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False, **options: Any) -> dict[str, str]:
+    """Give each convolution with ``backend="auto"`` the faster one for what ``network(*inputs, **options)`` brings it.
+
+    ``torch.compile`` can measure nothing, and carries out ``"auto"`` densely; so call this first. The inputs should be
+    as in use: their shape, device, autocast. Forward passes are compared, and where gradients are recorded whole steps
+    as well: a layer may then take one backend for steps and another under ``torch.no_grad()``. On a GPU the forward
+    pass, the input gradient and the weight gradient are compared each by itself: densely, in the basis of irreps, and
+    in two other ways of asking torch for the same. What inputs of different shapes reach is carried out in another way
+    than the dense one only where that is faster for all of them; a layer that none reaches stays as it is.
+
+    Args:
+        network: what is to be compiled or recorded.
+        *inputs: what it is called with.
+        cuda_graphs: on a GPU, whether the network will run as CUDA graphs: recorded, or compiled with a mode that does
+            so, such as ``"reduce-overhead"``. Then only the GPU's own time counts. Otherwise Python starts the many
+            kernels of a pass in the basis of irreps, and where that takes longer than the pass itself its time counts,
+            as if the GPU had nothing else to do meanwhile: the choice errs towards the dense way.
+        **options: what the network is called with by name.
+
+    Returns:
+        The backend of each layer that had none, by its name; where gradients are recorded, that of a step's forward
+        pass. A layer's ``repr`` tells all.
+
+    >>> from steerable import FieldType, dihedral
+    >>> layer = Conv2d(FieldType(dihedral(4), "regular"), FieldType(dihedral(4), "regular"), 3)
+    >>> choose_backends(nn.Sequential(layer), torch.zeros(1, 8, 5, 5)), layer.backend
+    ({'0': 'dense'}, 'dense')
+    """
+    waiting = {name: layer for name, layer in _convolutions(network).items() if layer.backend == AUTO}
+    if not waiting:
+        return {}
+    found: dict[Conv2d, list[Choice]] = {layer: [] for layer in waiting.values()}
+
+    def choose(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        x = args[0] if args else kwargs.get("x")
+        if isinstance(layer, Conv2d) and isinstance(x, Tensor) and x.ndim == 4:
+            found[layer].append(layer.convolution.fastest(x, layer, cuda_graphs=cuda_graphs))
+
+    modes = {module: module.training for module in network.modules()}
+    hooks = [layer.register_forward_pre_hook(choose, with_kwargs=True) for layer in found]
+    try:
+        for layer in found:  # what it is measured for here is not how this pass runs it
+            layer.backend = DENSE.forward
+        network.eval()  # running statistics stay as they are
+        # Where a part of the network is compiled already, its graph would pass by the hooks.
+        with torch.compiler.set_stance("force_eager"):
+            network(*inputs, **options)
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for layer in found:
+            layer.backend = AUTO
+        for module, mode in modes.items():
+            module.training = mode
+    for layer, choices in found.items():
+        if choices:
+            forward, for_input, for_weight = (
+                _common(names) for names in zip(*(c.passes for c in choices), strict=True)
+            )
+            layer.convolution.use(Choice(Passes(forward, for_input, for_weight), _common([c.alone for c in choices])))
+    return {name: layer.backend for name, layer in waiting.items()}
+
+
+def recorded_backends(network: nn.Module) -> dict[str, str]:
+    """How each ``Conv2d`` of a network is carried out, by the layer's name, as text that :func:`use_backends` reads.
+
+    A text names the ways of the forward pass, of the input gradient, of the weight gradient and of a forward pass
+    without gradients, such as ``"fourier[numba]/fourier[numba]/fourier[numba]/dense"``. It is ``"auto"`` for a layer
+    that still measures. Call this when the network is on its device, since the text names what runs there.
+
+    >>> from steerable import FieldType, dihedral
+    >>> layer = Conv2d(FieldType(dihedral(4), "regular"), FieldType(dihedral(4), "regular"), 3, backend="dense")
+    >>> recorded_backends(nn.Sequential(layer))
+    {'0': 'dense/dense/dense/dense'}
+    """
+    return {name: layer.convolution.record(layer.weight.device.type) for name, layer in _convolutions(network).items()}
+
+
+def use_backends(network: nn.Module, recorded: Mapping[str, str]) -> None:
+    """Carry out every ``Conv2d`` of a network in the recorded way, so that a run can be repeated bit for bit.
+
+    Call this when the network is on its device.
+
+    Args:
+        network: a network with the same layers as the one that was recorded.
+        recorded: what :func:`recorded_backends` returned.
+
+    Raises:
+        ValueError: when the layers' names do not agree, a text cannot be read, or this machine cannot do what a text
+            says; another way to compute the same function would round differently. The network is unchanged then.
+    """
+    layers = _convolutions(network)
+    for name in recorded:
+        if name not in layers:
+            raise ValueError(
+                f"the recorded backends name a layer `{name}`, which is not a convolution of this network. "
+                f"{did_you_mean(name, list(layers))}"
+            )
+    missing = [name for name in layers if name not in recorded]
+    if missing:
+        raise ValueError(
+            f"the recorded backends say nothing about {', '.join(f'`{name}`' for name in missing)}; expected one text "
+            "for each convolution of the network. Take the record of the same network, or choose backends anew."
+        )
+    choices = {}
+    for name, text in recorded.items():
+        try:
+            choices[name] = layers[name].convolution.read(text, layers[name].weight.device.type)
+        except ValueError as error:
+            raise ValueError(f"layer `{name}`: {error}") from None
+    for name, choice in choices.items():
+        if choice is None:
+            layers[name].backend = AUTO
+        else:
+            layers[name].convolution.use(choice)
+
+
+def _convolutions(network: nn.Module) -> dict[str, Conv2d]:
+    return {name: m for name, m in network.named_modules() if isinstance(m, Conv2d)}
+
+
+def _common(names: Sequence[str]) -> str:
+    """The one backend of all of them, else the dense one."""
+    return names[0] if len(set(names)) == 1 else DENSE.forward
