@@ -47,7 +47,7 @@ ORDER = (
     "cuda_timing",
     "measuring",
     "store",
-    "convolution",
+    "runner",
     "",
 )
 

@@ -13,6 +13,7 @@ from steerable.training.limits import MOST_EPOCHS
 from steerable.training.run_files import (
     CONFIG,
     MISTAKES,
+    PLAN,
     RESOLVED,
     RESULTS,
     RESULTS_NEEDED,
@@ -29,6 +30,7 @@ Curve = dict[int, float]
 FIELDS: dict[str, Fields] = {
     "results.json": RESULTS,
     "environment.json": {},
+    "plan.json": PLAN,
     "resolved.json": RESOLVED,
     "mistakes.json": MISTAKES,
 }
@@ -87,7 +89,8 @@ class RunRecord:
     @property
     def epochs(self) -> int | None:
         """How many the schedule has."""
-        planned: int | None = self.results.get("epochs") or _mapping(self.config.get("recipe")).get("epochs")
+        settled = self.resolved.get("recipe") or self.config.get("recipe")
+        planned: int | None = self.results.get("epochs") or _mapping(settled).get("epochs")
         return planned
 
     @property
@@ -150,7 +153,7 @@ def _read_run(folder: Path, name: str) -> RunRecord:
         found["results.json"],
         curves,
         damage=tuple(damage),
-        resolved=found["resolved.json"],
+        resolved=_resolved(found["plan.json"]) or found["resolved.json"],
         mistakes=found["mistakes.json"],
     )
     notes = [*damage]
@@ -164,6 +167,12 @@ def _read_run(folder: Path, name: str) -> RunRecord:
     noticed = record.resolved.get("notes")
     notes += [str(note) for note in noticed] if isinstance(noticed, list) else []
     return replace(record, notes=tuple(notes))
+
+
+def _resolved(plan: dict[str, Any]) -> dict[str, Any]:
+    """What a plan says about the images, the network and the schedule."""
+    settings = _mapping(plan.get("settings"))
+    return {**_mapping(plan.get("data")), **{key: settings[key] for key in ("model", "recipe") if key in settings}}
 
 
 def _check_run_folder(folder: Path) -> None:

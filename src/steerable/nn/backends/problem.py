@@ -52,7 +52,7 @@ class ConvolutionProblem:
         content = hashlib.blake2b(self.plan.space.digest, digest_size=16)
         for field_type in (self.plan.in_type, self.plan.out_type):
             content.update(b"|")
-            for capsule, copies in field_type.blocks:
+            for capsule, copies in field_type.terms:
                 content.update(capsule.representation.digest + b"%d," % copies)
         object.__setattr__(self, "key", content.hexdigest())
 
