@@ -10,7 +10,7 @@ import typer
 
 from steerable.algebra.families import group_named
 from steerable.cli.application import app, console
-from steerable.cli.extras import require
+from steerable.extras import require
 
 __all__ = ["explore", "figures"]
 

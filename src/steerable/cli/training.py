@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steerable.cli.application import DataDir, Json, ReadingBar, app
-from steerable.cli.extras import require
 from steerable.cli.trained_models import print_results
+from steerable.extras import require
 
 if TYPE_CHECKING:
     from steerable.training.config import RunConfig

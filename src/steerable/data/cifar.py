@@ -24,6 +24,7 @@ import torch
 
 from steerable.data.labelled_images import LabelledImages, Splits
 from steerable.errors import listing
+from steerable.extras import require
 
 __all__ = ["CIFAR10", "CIFAR100", "CifarFile", "CifarLayout", "CifarSet", "cache_dir", "load_cifar"]
 
@@ -115,13 +116,9 @@ def _find(cifar: CifarSet, folder: Path, *, download: bool) -> tuple[CifarLayout
 
 
 def _download(layout: CifarLayout, folder: Path) -> Path:
-    try:
-        import pooch  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError(
-            "downloads are done with pooch. Install it with pip install 'steerable[training]', or put "
-            f"{URL}{layout.archive} into `{folder}` yourself."
-        ) from error
+    require("pooch", purpose="a download", otherwise=f"put {URL}{layout.archive} into `{folder}` yourself")
+    import pooch  # type: ignore[import-untyped]
+
     known = None if layout.archive_md5 is None else f"md5:{layout.archive_md5}"
     try:
         # pooch downloads to a temporary name and moves the file once its MD5 is right: no half files are left behind.

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from steerable.data.labelled_images import LabelledImages, Splits
+from steerable.extras import require
 
 __all__ = ["load_digits"]
 
@@ -32,12 +33,9 @@ def load_digits(
         raise ValueError(
             f"8×8 digits cannot be padded to {image_size}×{image_size}. Use fit='resize' for smaller images."
         )
-    try:
-        from sklearn import datasets
-    except ImportError as error:
-        raise ImportError(
-            "the digits come with scikit-learn. Install it with pip install 'steerable[training]'."
-        ) from error
+    require("sklearn", purpose="the data set `digits`")
+    from sklearn import datasets
+
     raw = datasets.load_digits()
     images = torch.from_numpy(np.rint(raw.images * (255 / 16)).astype(np.uint8)).unsqueeze(1)  # ink is 0 to 16
     data = LabelledImages(images, torch.from_numpy(raw.target.astype(np.int64)), tuple(str(d) for d in range(10)))

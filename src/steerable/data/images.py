@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from steerable.data.files import files_below, printable, reason
+from steerable.extras import require
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -123,12 +124,9 @@ def image_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
 @contextmanager
 def _strict_about_bombs() -> Iterator[None]:
     """Images beyond Pillow's limit are errors; its other warnings, on odd metadata, are of no use here."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError(
-            "image files are read with Pillow. Install it with pip install 'steerable[training]'."
-        ) from error
+    require("PIL", purpose="reading image files")
+    from PIL import Image
+
     Image.init()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -18,6 +18,7 @@ from steerable.explorer.model_tab import add_model_tab
 from steerable.explorer.steer_tab import add_steer_tab
 from steerable.explorer.style import STYLE
 from steerable.explorer.uploads import LARGEST_UPLOAD, UPLOADS_LIVE, Uploads
+from steerable.extras import require
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -65,10 +66,8 @@ class Explorer:
         os.environ["GRADIO_TEMP_DIR"] = str(uploads.folder)
         # Before Gradio is imported, which reads it then; nothing is reported to anyone.
         os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-        try:
-            import gradio as gr
-        except ImportError as error:
-            raise ImportError("the explorer needs Gradio: pip install 'steerable[explorer]'.") from error
+        require("gradio", purpose="the explorer")
+        import gradio as gr
         from fastapi import FastAPI
 
         with gr.Blocks(title="steerable explorer", analytics_enabled=False, delete_cache=(600, UPLOADS_LIVE)) as page:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from steerable.atomic import naming_full_disk, write_bytes
+from steerable.extras import missing
 
 if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin
@@ -30,10 +31,7 @@ else:
                 super().__init_subclass__()
 
             def save_pretrained(self, *arguments: Any, **options: Any) -> None:
-                raise ImportError(
-                    "saving and loading models needs huggingface_hub and safetensors: pip install "
-                    "'steerable[training]'."
-                )
+                raise missing("huggingface_hub", "saving and loading models")
 
             from_pretrained = classmethod(save_pretrained)
             push_to_hub = save_pretrained
