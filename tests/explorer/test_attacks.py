@@ -26,7 +26,8 @@ from explorer_client import FORM, JSON, Reply, Server, file_data, form
 from PIL import Image
 
 from steerable.explorer.hosts import Hosts
-from steerable.explorer.model_tab import model_page, run_path
+from steerable.explorer.model_tab import model_page
+from steerable.explorer.run_folders import run_path
 from steerable.explorer.uploads import LARGEST_UPLOAD, MOST_BYTES, MOST_UPLOADS, Uploads
 
 SECRET = b"a secret that nobody uploaded"

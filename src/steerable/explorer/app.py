@@ -6,6 +6,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from steerable.explorer.group_tab import add_group_tab
 from steerable.explorer.hosts import Hosts, listens_everywhere
 from steerable.explorer.model_tab import add_model_tab
 from steerable.explorer.steer_tab import add_steer_tab
-from steerable.explorer.style import STYLE
 from steerable.explorer.uploads import LARGEST_UPLOAD, UPLOADS_LIVE, Uploads
 from steerable.extras import require
 
@@ -43,7 +43,7 @@ class Explorer:
     ) -> None:
         self.runs = Path(runs).resolve()
         if not self.runs.is_dir():
-            raise ValueError(f"`{runs}` is no folder; give the folder that holds your runs.")
+            raise ValueError(f"`{runs}` is not a folder. Give the folder that holds your runs.")
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self._socket = socket.create_server((host, port), family=family)
@@ -90,7 +90,7 @@ class Explorer:
             ssr_mode=False,
             enable_monitoring=False,
             theme=gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
-            css=STYLE,
+            css=files("steerable.explorer").joinpath("explorer.css").read_text("utf-8"),
         )
         # What ``launch`` would set. Without it Gradio takes every request for a part of building the page: it copies
         # any file that one names to where it can be fetched, and shows drawings with their scripts.

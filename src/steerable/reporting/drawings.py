@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from steerable.reporting.markup import Html
+from markupsafe import Markup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def colours(count: int) -> list[str]:
     return ["#" + "".join(f"{round(255 * part):02x}" for part in shade) for shade in shades]
 
 
-def curve_figure(panels: Sequence[tuple[str, Sequence[tuple[str, bool, Mapping[int, float]]]]], label: str) -> Html:
+def curve_figure(panels: Sequence[tuple[str, Sequence[tuple[str, bool, Mapping[int, float]]]]], label: str) -> Markup:
     """Curves over epochs, one panel for each (title, [(colour, dashed, value by epoch)])."""
     with _figure(4.8 * max(2, len(panels)), 3.1) as (figure, svg):
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
@@ -56,7 +56,7 @@ def curve_figure(panels: Sequence[tuple[str, Sequence[tuple[str, bool, Mapping[i
 
 def grouped_bars(
     groups: Sequence[str], series: Sequence[tuple[str, Mapping[str, float]]], label: str, *, log: bool = False
-) -> Html:
+) -> Markup:
     """Bars of all series (colour, value by group) side by side in each group; missing values leave a gap.
 
     With ``log``, values below ``DRIFT_FLOOR`` are drawn as stubs at the floor. Otherwise values are shares of 1.
@@ -88,7 +88,7 @@ def grouped_bars(
         return svg(label)
 
 
-def confusion_figure(shares: Sequence[Sequence[float]], label: str) -> Html:
+def confusion_figure(shares: Sequence[Sequence[float]], label: str) -> Markup:
     """Many classes as an image: how often class i (row) was taken for class j (column), as a share of class i."""
     with _figure(5.2, 4.4) as (figure, svg):
         ax = figure.add_subplot()
@@ -103,7 +103,7 @@ def confusion_figure(shares: Sequence[Sequence[float]], label: str) -> Html:
 
 
 @contextmanager
-def _figure(width: float, height: float) -> Iterator[tuple[Figure, Callable[[str], Html]]]:
+def _figure(width: float, height: float) -> Iterator[tuple[Figure, Callable[[str], Markup]]]:
     """A figure, and what turns it into SVG; no pyplot, and no settings of the user's own matplotlib."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -125,7 +125,7 @@ def _figure(width: float, height: float) -> Iterator[tuple[Figure, Callable[[str
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(figure)
 
-        def svg(label: str) -> Html:
+        def svg(label: str) -> Markup:
             text = io.StringIO()
             nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
             figure.savefig(text, format="svg", transparent=True, metadata=nothing)
@@ -134,7 +134,7 @@ def _figure(width: float, height: float) -> Iterator[tuple[Figure, Callable[[str
         yield figure, svg
 
 
-def _inline(svg: str, label: str) -> Html:
+def _inline(svg: str, label: str) -> Markup:
     """A stand-alone SVG file as part of a page: no prologue, no document-wide style, ids that are its own."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r'\sxmlns(:xlink)?="[^"]*"', "", svg, count=2)
@@ -143,7 +143,7 @@ def _inline(svg: str, label: str) -> Html:
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}-", svg)
     svg = re.sub(r"font-family: [^;\"]*", "font-family: sans-serif", svg)
     svg = svg.replace(_INK, "currentColor")
-    return Html(svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(label)}"', 1).strip())
+    return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(label)}"', 1).strip())
 
 
 def _tidy(ax: Axes) -> None:
