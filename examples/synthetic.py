@@ -91,7 +91,7 @@ def cell_images(count: int, size: int = 48, *, seed: int = 0) -> tuple[Tensor, T
 def _ellipses(
     draw: _Draws, size: int, count: int, long: tuple[float, float], short: tuple[float, float] | None
 ) -> Tensor:
-    """For each ellipse (count, size, size), how many pixels deep each pixel lies in it, roughly; circles without ``short``."""
+    """How many pixels deep each pixel lies in each ellipse, roughly, (count, size, size); circles without ``short``."""
     centres = draw.uniform(-0.5, 0.5, count, 2) * size
     a = draw.uniform(*long, count)
     b = a if short is None else draw.uniform(*short, count)

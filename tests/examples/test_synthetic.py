@@ -13,7 +13,7 @@ from torch import Tensor
 import steerable as st
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-from synthetic import cell_images, particle_flow  # noqa: E402 - after the path
+from synthetic import cell_images, particle_flow
 
 D4 = st.dihedral(4)
 
