@@ -16,7 +16,7 @@ SOURCE = Path(steerable.__file__).parent
 
 # The layers, base first; modules of one layer may import each other. A new module is added here, at its place.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "atomic", "extras", "locks", "pages"),
+    ("errors", "atomic", "extras", "lazy", "locks", "pages"),
     ("algebra.metrics",),
     ("algebra.groups",),
     ("algebra.generation",),

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 import torch
 
-from steerable.data.preprocessing import Normalisation
+from steerable.data.normalisation import Normalisation
 from steerable.models import ResNet, build_model
 from steerable.training.export import export_onnx, export_safetensors
 from steerable.training.trained_model import TrainedModel

@@ -15,7 +15,8 @@ import torch
 
 from steerable.data.files import named, source_name
 from steerable.data.images import Pixels, Progress, image_sizes, read_squares, with_channels
-from steerable.data.labelled_images import LabelledImages, Splits
+from steerable.data.labelled_images import LabelledImages
+from steerable.data.splits import Splits
 from steerable.errors import listing
 
 __all__ = ["LabelledFile", "assemble", "common_size", "read_labelled", "stacked"]

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from steerable.data.labelled_images import LabelledImages, Splits
+from steerable.data.labelled_images import LabelledImages
+from steerable.data.splits import Splits
 from steerable.extras import require
 
-__all__ = ["load_digits"]
+__all__ = ["load_digits", "load_digits_by_name"]
 
 Fit = Literal["resize", "pad"]
 
@@ -45,3 +46,8 @@ def load_digits(
     elif image_size is not None:
         data = data.resized(image_size)
     return Splits(*data.split(test_fraction, seed), name="digits")
+
+
+def load_digits_by_name(*, data_dir: object, download: object, seed: int) -> Splits:
+    """The digits for ``DATASETS``; they come with scikit-learn and need no folder and no download."""
+    return load_digits(seed=seed)

@@ -7,7 +7,7 @@ from pathlib import Path
 from steerable.data.assembling import LabelledFile, Part, assemble
 from steerable.data.files import files_below, looks_like_an_image, printable
 from steerable.data.images import Progress
-from steerable.data.labelled_images import Splits
+from steerable.data.splits import Splits
 from steerable.errors import listing
 
 __all__ = ["labelled_folder", "load_image_folder"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from steerable.data.assembling import LabelledFile, assemble
 from steerable.data.files import looks_like_an_image, named, printable
 from steerable.data.images import Progress
-from steerable.data.labelled_images import Splits
+from steerable.data.splits import Splits
 from steerable.errors import listing
 
 __all__ = ["labelled_table", "load_label_table"]

@@ -1,4 +1,4 @@
-"""Labelled images in memory: subsets, splits, and the pair of training and test images that a data set is."""
+"""Labelled images in memory, their subsets and splits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from steerable.errors import listing
 
-__all__ = ["LabelledImages", "Splits"]
+__all__ = ["LabelledImages"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,46 +165,3 @@ class LabelledImages:
             for c, count in enumerate(wanted)
         ]
         return torch.from_numpy(np.sort(np.concatenate(chosen)))
-
-
-@dataclass(frozen=True, eq=False)
-class Splits:
-    """A data set: training and test images of the same classes, channels and size.
-
-    Args:
-        train, test: the images.
-        name: for reports.
-        skipped: (path, reason) of files that could not be read.
-        validation: images to choose by, where the data set sets some apart itself.
-        notes: what was noticed about the files, one sentence or two each.
-    """
-
-    train: LabelledImages
-    test: LabelledImages
-    name: str
-    skipped: tuple[tuple[str, str], ...] = ()
-    validation: LabelledImages | None = None
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for other in (self.test, self.validation):
-            for what in ("classes", "channels", "image_size"):
-                ours, theirs = getattr(self.train, what), getattr(other or self.test, what)
-                if ours != theirs:
-                    raise ValueError(
-                        f"training and test images of `{self.name}` have the same classes, channels and size, for one "
-                        f"network reads both; got {what} {ours} and {theirs}."
-                    )
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self.train.classes
-
-    @property
-    def channels(self) -> int:
-        return self.train.channels
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        """(height, width)"""
-        return self.train.image_size

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from steerable.data.datasets import DATASETS, KnownDataSet
 from steerable.errors import listing
 from steerable.training.limits import MOST_EPOCHS
 from steerable.training.run_files import (
@@ -78,7 +79,14 @@ class RunRecord:
             except (OSError, ValueError):  # not finished yet
                 given = None
         given = given or self.resolved.get("channels")
-        return given if isinstance(given, int) and given else (1 if self.config.get("dataset") == "digits" else 3)
+        if isinstance(given, int) and given:
+            return given
+        return self._known_data.channels if self._known_data else 3
+
+    @property
+    def _known_data(self) -> KnownDataSet | None:
+        """The data set, if it is one that has a name."""
+        return DATASETS.get(str(self.config.get("dataset")))
 
     @property
     def epochs_done(self) -> int:
@@ -107,7 +115,7 @@ class RunRecord:
     def classes(self) -> tuple[str, ...]:
         """The names of the classes: the run's own, else those of a known data set, else numbers."""
         count = len(self.confusion)
-        for names in (self.results.get("classes"), _known_classes(str(self.config.get("dataset")))):
+        for names in (self.results.get("classes"), self._known_data and self._known_data.classes):
             if isinstance(names, list | tuple) and len(names) == count:
                 return tuple(str(name) for name in names)
         return tuple(str(number) for number in range(count))
@@ -210,12 +218,6 @@ def _number(cell: str | None) -> float | None:
 
 def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _known_classes(dataset: str) -> tuple[str, ...] | None:
-    from steerable.data.cifar import CIFAR10, CIFAR100
-
-    return {known.name: known.classes for known in (CIFAR10, CIFAR100)}.get(dataset)
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:
