@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -12,6 +16,8 @@ from torch import nn
 import steerable as st
 from steerable import models
 from steerable import nn as snn
+from steerable.lazy import resolve
+from steerable.models.resnets import Downsampling, Head
 
 IRREPS = "A1 + A2 + B1 + B2 + 2*E"
 
@@ -101,6 +107,43 @@ def test_saved_models_come_back(name: str, tmp_path: Path) -> None:
     with torch.no_grad():
         assert torch.equal(net(x), again(x))
     assert {path.name for path in tmp_path.iterdir()} >= {"config.json", "model.safetensors"}
+
+
+@pytest.mark.parametrize("name", models.MODELS)
+def test_an_entry_lists_what_its_class_takes(name: str) -> None:
+    entry = models.MODELS[name]
+    kind = resolve(entry.home)
+    taken = [key for key, p in inspect.signature(kind).parameters.items() if p.kind is not p.VAR_KEYWORD]
+    mixes = ["stream", "inner"] if name == "resnet" else []
+    assert sorted(entry.all_options) == sorted([*taken, *mixes])
+    assert entry.options.get("head", get_args(Head)) == get_args(Head)
+    assert entry.options.get("downsampling", get_args(Downsampling)) == get_args(Downsampling)
+
+
+def test_names_and_options_are_known_without_torch() -> None:
+    code = (
+        "import sys; from steerable.models.registry import MODELS; print(MODELS['unet'].help, 'torch' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found == "copies, depth, group, stream, inner False\n"
+
+
+def test_a_network_saved_with_every_option_written_out_comes_back(tmp_path: Path) -> None:
+    """As the first release wrote them: mixes that were not given are null."""
+    net = models.resnet(8, 1).eval()
+    net.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert not {"stream", "inner"} & config.keys()
+    (tmp_path / "config.json").write_text(json.dumps({**config, "stream": None, "inner": None}))
+    again = models.ResNet.from_pretrained(tmp_path).eval()
+    x = torch.randn(1, 3, 8, 8)
+    with torch.no_grad():
+        assert torch.equal(net(x), again(x))
+
+
+def test_an_unknown_option_of_the_class_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"ResNet has no option `steam`\. Did you mean `stream`"):
+        models.resnet(8, 1, steam="regular")
 
 
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from steerable import nn as snn
 from steerable.algebra.families import group_named
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
-from steerable.models.image_sizes import check_depth, check_size
-from steerable.models.resnet import nonlinearity
+from steerable.models.checks import check_depth, check_size
+from steerable.models.resnets import nonlinearity
 from steerable.models.saving import SavedModel
 from steerable.types.field_types import FieldType, parameter_cost
 from steerable.types.network_plans import activated

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from torch import Tensor, nn
 
 from steerable import nn as snn
 from steerable.algebra.families import group_named
 from steerable.algebra.groups import FiniteGroup
-from steerable.models.image_sizes import check_whole_numbers
+from steerable.errors import did_you_mean
+from steerable.models.checks import check_whole_numbers
+from steerable.models.registry import MODELS
 from steerable.models.saving import SavedModel
 from steerable.types.field_types import FieldType
 from steerable.types.network_plans import BlockPlan, network_nonlinearity, resnet_plan
@@ -19,6 +21,13 @@ __all__ = ["Downsampling", "Head", "ResNet", "resnet"]
 
 Downsampling = Literal["pool", "stride"]
 Head = Literal["linear", "mirror", "invariant", "max"]
+
+
+class Mixes(TypedDict, total=False):
+    """The capsules that a residual network is made of, as text; what is not given, or None, has a default."""
+
+    stream: str | None
+    inner: str | None
 
 
 class ResNet(SavedModel, nn.Module):
@@ -51,11 +60,10 @@ class ResNet(SavedModel, nn.Module):
         num_classes: int = 10,
         *,
         group: str = "D4",
-        stream: str | None = None,
-        inner: str | None = None,
         in_channels: int = 3,
         downsampling: Downsampling = "pool",
         head: Head = "linear",
+        **mixes: Unpack[Mixes],
     ) -> None:
         super().__init__()
         if downsampling not in get_args(Downsampling):
@@ -63,11 +71,14 @@ class ResNet(SavedModel, nn.Module):
         check_whole_numbers("ResNet", depth=depth, copies=copies, num_classes=num_classes, in_channels=in_channels)
         if min(num_classes, in_channels) < 1:
             raise ValueError(f"num_classes and in_channels are at least 1; got {num_classes}, {in_channels}.")
-        for name, text in (("group", group), ("stream", stream), ("inner", inner)):
+        for name in mixes:
+            if name not in Mixes.__annotations__:
+                raise TypeError(f"ResNet has no option `{name}`. {did_you_mean(name, MODELS['resnet'].all_options)}")
+        for name, text in {"group": group, **mixes}.items():
             if text is not None:
                 _check_text(name, text)
         self.group = group_named(group)
-        plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", stream=stream, inner=inner)
+        plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", **mixes)
         self.in_type = plan.stem.in_type
         stem = snn.Conv2d(plan.stem.in_type, plan.stem.out_type, 3, padding=1, bias=False)
         last = plan.blocks[-1].out_type
@@ -170,7 +181,7 @@ class PreActivationBlock(snn.EquivariantModule):
 
 
 def nonlinearity(field_type: FieldType) -> snn.EquivariantModule:
-    """The layer that ``plans.network_nonlinearity`` chooses."""
+    """The layer for the nonlinearity that :func:`~steerable.types.network_plans.network_nonlinearity` names."""
     layers = {"ReLU": snn.ReLU, "CReLU": snn.CReLU, "mixed": snn.Activation}
     return layers[network_nonlinearity(field_type)](field_type)
 
