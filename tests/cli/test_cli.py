@@ -57,7 +57,7 @@ def test_cost_of_a_pair_and_of_the_papers_network() -> None:
         (("cost", "2*regular + F", "E"), "unknown capsule `F` of D4"),
         (("cost", "densenet"), "the only one is 'resnet'; got 'densenet'"),
         (("cost", "resnet", "--group", "O"), "resnet is a network for images, and O moves volumes"),
-        (("cost", "resnet", "--size", "2"), "they have a size of 4 at least; got 2"),
+        (("cost", "resnet", "--size", "2"), "their size must be at least 4; got 2"),
         (("types", "Z4"), "no group is called 'Z4'"),
         (("train", "nothing", "--out", "x"), "neither a known data set nor an existing folder"),
         (("train", "digits", "--out", "x", "--recipe", "papper"), "unknown recipe 'papper'. Did you mean `paper`?"),
