@@ -70,8 +70,11 @@ def test_cost_of_a_pair_and_of_the_papers_network() -> None:
         (("train", "digits", "--out", "x", "--accelerator", "tpu"), "accelerator is one of auto, cpu, gpu; got 'tpu'"),
         (("train", "digits", "--out", "x", "--validation", "1.5"), "validation is a share below 1 or a number"),
         (("train", "digits", "--out", "x", "--params", "9", "-mcopies=2"), "and copies=2 gives it already"),
-        (("train", "digits", "--out", "x", "-mhead=tail"), "head is one of linear, mirror, invariant, max; got 'tail'"),
-        (("train", "digits", "--out", "x", "-mcopies=many"), "ResNet: copies is a whole number, got 'many'"),
+        (
+            ("train", "digits", "--out", "x", "-mhead=tail"),
+            "`head` must be one of linear, mirror, invariant, max; got 'tail'",
+        ),
+        (("train", "digits", "--out", "x", "-mcopies=many"), "ResNet: `copies` must be a whole number, got 'many'"),
         (("train", "digits", "--out", "x", "-mnum_classes=5"), "num_classes comes from the images"),
         (("train", "digits", "--out", "x", "-min_channels=7"), "in_channels comes from the images"),
         (("train", "digits", "--out", "x", "--params", "9"), "parameters=9 is too few: the smallest resnet"),

@@ -75,7 +75,7 @@ def test_a_class_with_too_few_images_is_named() -> None:
         numbered(5, 4, 2).balanced_subset(12)
     with pytest.raises(ValueError, match="at least one image, got size 0"):
         numbered(5, 4).balanced_subset(0)
-    with pytest.raises(ValueError, match="seed is not negative, got -1"):
+    with pytest.raises(ValueError, match="`seed` must not be negative, got -1"):
         numbered(5, 4).balanced_subset(2, seed=-1)
 
 
@@ -138,7 +138,7 @@ def test_digits_of_other_sizes() -> None:
     assert int(padded.train.images.sum()) == int(small.train.images.sum())
     with pytest.raises(ValueError, match="cannot be padded to 4×4"):
         load_digits(4, fit="pad")
-    with pytest.raises(ValueError, match="fit is one of resize, pad; got 'crop'"):
+    with pytest.raises(ValueError, match="`fit` must be one of resize, pad; got 'crop'"):
         load_digits(fit="crop")  # type: ignore[arg-type]
 
 

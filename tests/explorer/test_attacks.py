@@ -375,10 +375,10 @@ def test_uploads_that_never_end_are_counted_until_they_are_gone(server: Server) 
 def test_large_and_odd_questions_are_refused(server: Server) -> None:
     for body, status, words in (
         (b'"' + b"x" * 2**20 + b'"', 413, "the request has 1,048,578 bytes; at most 65,536 are read."),
-        (b"[" * 60_000, 400, "is no JSON"),
-        (b"no JSON", 400, "is no JSON"),
-        (b"\xff\xfe", 400, "is no JSON"),
-        (b"", 400, "is no JSON"),
+        (b"[" * 60_000, 400, "is not JSON"),
+        (b"no JSON", 400, "is not JSON"),
+        (b"\xff\xfe", 400, "is not JSON"),
+        (b"", 400, "is not JSON"),
     ):
         reply = server.ask("/gradio_api/queue/join", body, JSON)
         assert reply.status == status

@@ -79,9 +79,9 @@ def test_only_run_folders_below_the_root_are_opened(runs: Path, tmp_path: Path) 
         (None, "no run folder was given"),
         (5, "no run folder was given"),
         (["steerable"], "no run folder was given"),
-        ("unfinished", "`unfinished` is no finished run folder: it has no results.json"),
-        ("nothing", "`nothing` is no finished run folder"),
-        (".", "is no finished run folder"),
+        ("unfinished", "`unfinished` is not a finished run folder: it has no results.json"),
+        ("nothing", "`nothing` is not a finished run folder"),
+        (".", "is not a finished run folder"),
     ],
 )
 def test_other_folders_are_refused_in_words(runs: Path, text: object, message: str) -> None:

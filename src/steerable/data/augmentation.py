@@ -8,6 +8,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from steerable.errors import check_choice
+
 __all__ = ["Augmentation", "augment"]
 
 Padding = Literal["zero", "reflect"]
@@ -18,10 +20,10 @@ class Augmentation:
     """Random shifts and mirror images ("+" in the paper's tables).
 
     Args:
-        shift: by up to so many pixels up, down, left and right.
-        flip: mirror left and right with probability 1/2.
-        dihedral: any of the 8 turns and mirror images of the square in place of ``flip``.
-        padding: what comes in from outside: ``"zero"``, or the ``"reflect"``-ed image.
+        shift: the largest shift up, down, left and right, in pixels.
+        flip: whether to mirror left and right with probability 1/2.
+        dihedral: whether to draw any of the 8 turns and mirror images of the square in place of ``flip``.
+        padding: what comes in from outside: ``"zero"`` for black, ``"reflect"`` for the mirrored image.
     """
 
     shift: int = 4
@@ -30,13 +32,12 @@ class Augmentation:
     padding: Padding = "zero"
 
     def __post_init__(self) -> None:
-        if self.padding not in get_args(Padding):
-            raise ValueError(f"padding is one of {', '.join(get_args(Padding))}; got {self.padding!r}.")
+        check_choice("padding", self.padding, get_args(Padding))
         if self.shift < 0:
-            raise ValueError(f"shift is not negative, got {self.shift}.")
+            raise ValueError(f"`shift` must not be negative, got {self.shift}.")
 
     def check(self, height: int, width: int) -> None:
-        """Whether images of this size can be augmented so."""
+        """Raise ValueError unless images of this size can be augmented like this."""
         if self.shift >= min(height, width):
             raise ValueError(
                 f"a shift by {self.shift} moves a {height}×{width} image out of sight. Use a smaller shift."
@@ -45,7 +46,7 @@ class Augmentation:
             raise ValueError(f"quarter turns need square images, got {height}×{width}. Use dihedral=False.")
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """(count, 3), int64: the shift down, the shift to the right, and the symmetry of each image.
+        """Draw the shift down, the shift to the right and the symmetry of each image: int64, (count, 3).
 
         A symmetry is three bits: 1 mirrors left and right, 2 up and down, and 4 swaps rows and columns after that.
         """
@@ -55,7 +56,7 @@ class Augmentation:
         return torch.cat([shifts, torch.randint(kinds, (count, 1), generator=generator, device=where)], dim=1)
 
     def apply(self, images: Tensor, draws: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Image ``rows[i]`` moved by ``draws[i]``, for all i, in one gather.
+        """Move image ``rows[i]`` by ``draws[i]``, for all i, in one gather.
 
         Args:
             images: (n, channels, height, width), of any type.
@@ -92,7 +93,7 @@ def augment(
     dihedral: bool = False,
     padding: Padding = "zero",
 ) -> Tensor:
-    """Each image of (batch, channels, height, width) under its own random motion; see :class:`Augmentation`.
+    """Move each image of (batch, channels, height, width) at random, by itself; see :class:`Augmentation`.
 
     The same state of a CPU generator gives the same images on any device.
     """

@@ -1,4 +1,4 @@
-"""Batches cut on the device, in an order that depends on the seed and the epoch and on nothing else."""
+"""Batches that are cut on the device, in an order that depends on nothing but the seed and the epoch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["DeviceBatches"]
 class DeviceBatches:
     """Iterates over batches: uint8 images (b, channels, height, width) and int64 labels (b,), on the device.
 
-    Batch k of epoch e is a function of (seed, e, k), augmentation included, whatever was iterated before, on any
-    device. Of several processes each gets its part of every batch, and the parts together are the batch of one process.
+    Batch k of epoch e is a function of (seed, e, k), augmentation included, on any device and whatever was iterated
+    before. Each of several processes gets its part of every batch; together the parts are the batch of one process.
 
     Args:
         data: the images; they are copied to the device as bytes, once. Where they would take more than half of a

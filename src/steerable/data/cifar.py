@@ -18,12 +18,12 @@ __all__ = ["CIFAR10", "CIFAR100", "cache_dir", "load_cifar", "load_cifar10", "lo
 
 
 def load_cifar(cifar: CifarSet, data_dir: str | Path | None = None, *, download: bool = True) -> Splits:
-    """Read the official files, (n, 3, 32, 32); any other number of images, size or MD5 than theirs is an error.
+    """Read the official files, (n, 3, 32, 32); a number of images, a size or an MD5 that is not theirs is an error.
 
     Args:
         cifar: ``CIFAR10`` or ``CIFAR100`` (with its 100 fine labels).
-        data_dir: where an archive or an unpacked one lies; by default :func:`cache_dir`.
-        download: fetch the archive into that folder where there is none.
+        data_dir: the folder with the archive, or with the unpacked one; by default :func:`cache_dir`.
+        download: whether to fetch the archive into that folder where there is none.
     """
     folder = cache_dir() if data_dir is None else Path(data_dir).expanduser()
     layout, read = find_cifar(cifar, folder, download=download)

@@ -34,10 +34,10 @@ class CifarSet:
     """A data set in several layouts; the first one is downloaded.
 
     Args:
-        name: ``"cifar10"``.
-        classes: names, by label.
-        label_bytes: in front of a binary record; the last of them is the label (CIFAR-100 has a coarse one before it).
-        label_key: of the labels in the python layout.
+        name: the name in ``DATASETS``, ``"cifar10"``.
+        classes: their names, by label.
+        label_bytes: the bytes in front of a binary record; the last is the label (CIFAR-100 has a coarse one first).
+        label_key: the key of the labels in the python layout.
         layouts: where the images may be found.
     """
 

@@ -26,8 +26,8 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "steerable"
 
 
-# From a file to its contents, whose MD5 has been checked, and where they came from.
 CifarReader = Callable[[CifarFile], tuple[bytes, str]]
+"""From a file to its contents, whose MD5 has been checked, and where they came from."""
 
 
 def find_cifar(cifar: CifarSet, folder: Path, *, download: bool) -> tuple[CifarLayout, CifarReader]:
@@ -93,7 +93,7 @@ def _folder_reader(cifar: CifarSet, layout: CifarLayout, folder: Path) -> CifarR
 
 
 def _archive_reader(layout: CifarLayout, archive: Path) -> CifarReader:
-    """Reads the members of the archive into memory: nothing is unpacked, so no path in it can do harm."""
+    """Read the members of the archive into memory: nothing is unpacked, so no path in it can do harm."""
     remedy = f"Delete it and download it again from {URL}{layout.archive}."
     if layout.archive_md5 is not None:
         with archive.open("rb") as stream:

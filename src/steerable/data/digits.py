@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.splits import Splits
+from steerable.errors import check_choice
 from steerable.extras import require
 
 __all__ = ["load_digits", "load_digits_by_name"]
@@ -23,13 +24,12 @@ def load_digits(
     """The digits, (n, 1, 8, 8), split into training and test images with the same share of each class.
 
     Args:
-        image_size: another size than 8.
+        image_size: height and width; by default 8, the images' own.
         fit: ``"resize"`` scales the images, ``"pad"`` puts them into the middle of a black square.
         test_fraction: the share of test images.
-        seed: which images are test images.
+        seed: of the choice of test images.
     """
-    if fit not in get_args(Fit):
-        raise ValueError(f"fit is one of {', '.join(get_args(Fit))}; got {fit!r}.")
+    check_choice("fit", fit, get_args(Fit))
     if fit == "pad" and image_size is not None and image_size < 8:
         raise ValueError(
             f"8×8 digits cannot be padded to {image_size}×{image_size}. Use fit='resize' for smaller images."

@@ -26,7 +26,7 @@ def load_label_table(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Splits:
-    """The images of a table, as squares; the arguments are those of :func:`~steerable.training.load_image_folder`.
+    """The images of a table, as squares; the arguments are those of :func:`~steerable.data.folders.load_image_folder`.
 
     The table is UTF-8 with a header line ``file,label``, where semicolons or tabs may stand for the commas and other
     columns are ignored. Files are relative to the table's own folder. Rows without a label, and rows whose file is
@@ -47,7 +47,7 @@ def load_label_table(
 
 
 def labelled_table(path: Path) -> tuple[list[LabelledFile], list[tuple[str, str]], list[str]]:
-    """(the files of the rows, [(file, why it is left out)], what else was noticed)"""
+    """Return (the files of the rows, [(file, why it is left out)], what else was noticed)."""
     files: dict[tuple[str, str], LabelledFile] = {}
     skipped: list[tuple[str, str]] = []
     repeated = []
@@ -79,7 +79,7 @@ def labelled_table(path: Path) -> tuple[list[LabelledFile], list[tuple[str, str]
 
 
 def _missing(file: Path) -> str:
-    """Why there is no such file; "" where there is."""
+    """Why there is no such file; empty where there is one."""
     try:
         return "" if file.is_file() else "is a folder" if file.is_dir() else "does not exist"
     except OSError as error:  # a name that is too long, for one
@@ -87,14 +87,14 @@ def _missing(file: Path) -> str:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
-    """(line, file, label), without spaces around them."""
+    """Yield (line, file, label), without spaces around them."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file `{path}`. Give a CSV file with the columns `file` and `label`.")
     try:
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"`{path}` is no UTF-8 text: byte 0x{error.object[error.start]:02x} at position {error.start}. Save it as "
+            f"`{path}` is not UTF-8 text: byte 0x{error.object[error.start]:02x} at position {error.start}. Save it as "
             "`CSV UTF-8`."
         ) from None
     header = text.split("\n", 1)[0].strip()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from steerable.data.whitening import zca
+from steerable.errors import check_choice
 from steerable.models.saving import read_tensors, write_tensors
 
 __all__ = ["Normalisation"]
@@ -90,15 +91,16 @@ class Normalisation(nn.Module):
             kind: ``"channels"`` or ``"zca"``.
             epsilon: ε of ZCA, relative to a variance of 1; smaller values sharpen more.
         """
-        if kind not in get_args(Kind):
-            raise ValueError(f"kind is one of {', '.join(get_args(Kind))}; got {kind!r}.")
+        check_choice("kind", kind, get_args(Kind))
         if images.dtype != torch.uint8 or images.ndim != 4 or not images.numel():
             raise TypeError(
                 f"fit reads uint8 images (n, channels, height, width); got {images.dtype} of shape "
                 f"{tuple(images.shape)}."
             )
         if not epsilon > 0:
-            raise ValueError(f"epsilon is positive, got {epsilon}: directions without variance would be divided by 0.")
+            raise ValueError(
+                f"`epsilon` must be positive, got {epsilon}: directions without variance would be divided by 0."
+            )
         mean, std = _channel_statistics(images)
         if kind == "channels":
             return cls(mean.view(-1, 1, 1), std.view(-1, 1, 1))

@@ -29,7 +29,7 @@ __all__ = ["Explorer"]
 class Explorer:
     """The page and its server.
 
-    The port is taken at once, so that one that is in use is refused before anything is built.
+    The port is taken at once: one that is in use is refused before anything is built.
 
     Args:
         host: the address to listen on.
@@ -71,7 +71,7 @@ class Explorer:
         from fastapi import FastAPI
 
         with gr.Blocks(title="steerable explorer", analytics_enabled=False, delete_cache=(600, UPLOADS_LIVE)) as page:
-            gr.Markdown("# steerable explorer\nSteerable CNNs to look at: all of it is computed as you ask.")
+            gr.Markdown("# steerable explorer\nSteerable CNNs to look at: everything is computed when you ask for it.")
             with gr.Tabs():
                 add_group_tab()
                 add_filters_tab()
@@ -98,7 +98,7 @@ class Explorer:
         return application
 
     def close(self) -> None:
-        """Give the port back; ``serve`` does so by itself."""
+        """Give the port back; after ``serve`` this is not needed."""
         self._socket.close()
 
     def serve(self) -> None:

@@ -27,7 +27,7 @@ def run_folders(root: Path) -> list[str]:
 
 
 def run_path(root: Path, text: object) -> Path:
-    """The run folder that a text names, from the root; ValueError when it or a file in it lies elsewhere or is none."""
+    """The run folder that a text names, from the root; ValueError if it is not one, or a file in it lies elsewhere."""
     if not isinstance(text, str) or not text.strip():  # a control that was cleared gives None
         raise ValueError("no run folder was given. Choose one, or train one with `steerable train`.")
     path = (root / text.strip()).resolve()
@@ -39,8 +39,8 @@ def run_path(root: Path, text: object) -> Path:
     for file in ("results.json", "config.json", "model/model.safetensors"):
         if not (path / file).is_file():
             raise ValueError(
-                f"`{text}` is no finished run folder: it has no {file}. A run folder is what `steerable train --out` "
-                "writes."
+                f"`{text}` is not a finished run folder: it has no {file}. A run folder is what `steerable "
+                "train --out` writes."
             )
     for entry in (*path.iterdir(), *(path / "model").iterdir()):
         if not entry.resolve().is_relative_to(root.resolve()):

@@ -46,13 +46,13 @@ class PlainResNet(SavedModel, nn.Module):
             "PlainResNet", depth=depth, width=width, num_classes=num_classes, inner=inner, in_channels=in_channels
         )
         if not isinstance(crelu, bool):
-            raise TypeError(f"PlainResNet: crelu is true or false, got {crelu!r}.")
+            raise TypeError(f"PlainResNet: `crelu` must be true or false, got {crelu!r}.")
         blocks, rest = divmod(depth - 2, 6)
         if rest or blocks < 1:
-            raise ValueError(f"depth is 6·blocks + 2, that is 8, 14, 20, …; got {depth}.")
+            raise ValueError(f"`depth` must be 6·blocks + 2, that is 8, 14, 20, …; got {depth}.")
         if min(width, inner, num_classes, in_channels) < 1:
             found = f"{width}, {inner}, {num_classes}, {in_channels}"
-            raise ValueError(f"width, inner, num_classes and in_channels are at least 1; got {found}.")
+            raise ValueError(f"`width`, `inner`, `num_classes` and `in_channels` must be at least 1; got {found}.")
         if depth > DEEPEST or max(width, inner) > WIDEST:
             raise ValueError(
                 f"no machine holds a network with a depth of {depth:,} and a width of {max(width, inner):,}; up to "

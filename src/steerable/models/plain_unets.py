@@ -29,7 +29,7 @@ class PlainUNet(SavedModel, nn.Module):
         check_depth("PlainUNet", depth)
         if min(width, out_channels, in_channels) < 1:
             raise ValueError(
-                "PlainUNet: width, out_channels and in_channels are at least 1; got "
+                "PlainUNet: `width`, `out_channels` and `in_channels` must be at least 1; got "
                 f"{width}, {out_channels}, {in_channels}."
             )
         self.depth, self.in_channels = depth, in_channels

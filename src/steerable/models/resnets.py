@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from steerable import nn as snn
 from steerable.algebra.families import group_named
 from steerable.algebra.groups import FiniteGroup
-from steerable.errors import did_you_mean
+from steerable.errors import check_choice, did_you_mean
 from steerable.models.checks import check_whole_numbers
 from steerable.models.registry import MODELS
 from steerable.models.saving import SavedModel
@@ -41,7 +41,7 @@ class ResNet(SavedModel, nn.Module):
         num_classes: the number of scores.
         group: by name, ``"D4"``.
         stream: the capsule mix between blocks; by default the paper's for D4, ``"regular"`` for other groups.
-        inner: the capsule mix inside a block, likewise.
+        inner: the capsule mix inside a block; by default the paper's for D4, ``"regular"`` for other groups.
         in_channels: scalar channels of the image.
         downsampling: ``"pool"`` averages 2×2 pixels before a stage, exact on sizes that are multiples of 4;
             ``"stride"`` is the paper's strided convolution, exact on 1, 5, 9, 13, ….
@@ -66,11 +66,10 @@ class ResNet(SavedModel, nn.Module):
         **mixes: Unpack[Mixes],
     ) -> None:
         super().__init__()
-        if downsampling not in get_args(Downsampling):
-            raise ValueError(f"downsampling is one of {', '.join(get_args(Downsampling))}; got {downsampling!r}.")
+        check_choice("downsampling", downsampling, get_args(Downsampling))
         check_whole_numbers("ResNet", depth=depth, copies=copies, num_classes=num_classes, in_channels=in_channels)
         if min(num_classes, in_channels) < 1:
-            raise ValueError(f"num_classes and in_channels are at least 1; got {num_classes}, {in_channels}.")
+            raise ValueError(f"`num_classes` and `in_channels` must be at least 1; got {num_classes}, {in_channels}.")
         for name in mixes:
             if name not in Mixes.__annotations__:
                 raise TypeError(f"ResNet has no option `{name}`. {did_you_mean(name, MODELS['resnet'].all_options)}")
@@ -187,6 +186,7 @@ def nonlinearity(field_type: FieldType) -> snn.EquivariantModule:
 
 
 def _head(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:
+    check_choice("head", kind, get_args(Head))
     if kind == "linear":
         return nn.Linear(field_type.channels, num_classes)
     if kind == "invariant":
@@ -200,7 +200,5 @@ def _head(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:
         upright = snn.Restrict(field_type, ["e", "m"])
         scores = FieldType(upright.out_type.group, [(num_classes, upright.out_type.group.trivial)])
         return snn.Sequential(upright, snn.Linear(upright.out_type, scores))
-    if kind == "max":
-        pool = snn.GroupPool(field_type, "max")
-        return nn.Sequential(pool, nn.Linear(pool.out_type.channels, num_classes))
-    raise ValueError(f"head is one of {', '.join(get_args(Head))}; got {kind!r}.")
+    pool = snn.GroupPool(field_type, "max")
+    return nn.Sequential(pool, nn.Linear(pool.out_type.channels, num_classes))

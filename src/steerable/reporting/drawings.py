@@ -29,7 +29,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def colours(count: int) -> list[str]:
-    """So many colours that are told apart on a light and on a dark page."""
+    """This number of colours, which can be told apart on a light and on a dark page."""
     if count <= len(_PALETTE):
         return list(_PALETTE[:count])
     shades = [colorsys.hls_to_rgb(i / count, (0.45, 0.62)[i % 2], 0.6) for i in range(count)]
@@ -92,7 +92,7 @@ def confusion_figure(shares: Sequence[Sequence[float]], label: str) -> Markup:
     """Many classes as an image: how often class i (row) was taken for class j (column), as a share of class i."""
     with _figure(5.2, 4.4) as (figure, svg):
         ax = figure.add_subplot()
-        # The square root lifts the rare mistakes, which are what one looks for.
+        # The square root lifts the rare mistakes, which are what a reader looks for.
         image = ax.imshow([[math.sqrt(s) for s in row] for row in shares], cmap="viridis", vmin=0, vmax=1)
         bar = figure.colorbar(image, ax=ax, ticks=[0, math.sqrt(0.05), math.sqrt(0.2), math.sqrt(0.5), 1])
         bar.ax.set_yticklabels(["0", "5%", "20%", "50%", "100%"])
@@ -158,7 +158,7 @@ def _finite(value: float) -> float:
 
 
 def power_of_ten(value: float) -> str:
-    """The nearest one in print.
+    """The nearest power of ten, in print.
 
     >>> power_of_ten(1e-8)
     '10⁻⁸'
