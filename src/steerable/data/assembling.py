@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from steerable.data.labelled_images import LabelledImages
 from steerable.data.splits import Splits
 from steerable.errors import listing
 
-__all__ = ["LabelledFile", "assemble", "common_size", "read_labelled", "stacked"]
+__all__ = ["FoundFiles", "LabelledFile", "assemble", "common_size", "read_labelled", "stacked"]
 
 LARGEST_DEFAULT = 128
 MEASURED = 2000  # images whose size is looked at, at most
@@ -36,19 +36,25 @@ class LabelledFile:
     part: Part = "train"
 
 
+class FoundFiles(NamedTuple):
+    """The files of a folder or table, (name, reason) of what cannot be read, and what else was noticed."""
+
+    files: list[LabelledFile]
+    skipped: list[tuple[str, str]]
+    notes: list[str]
+
+
 Read = tuple[LabelledFile, Pixels]
 
 
 def assemble(
-    files: Sequence[LabelledFile],
+    found: FoundFiles,
     source: Path,
     *,
-    image_size: int | None = None,
-    test_fraction: float = 0.2,
-    seed: int = 0,
-    progress: Progress | None = None,
-    skipped: Sequence[tuple[str, str]] = (),
-    notes: Sequence[str] = (),
+    image_size: int | None,
+    test_fraction: float,
+    seed: int,
+    progress: Progress | None,
 ) -> Splits:
     """Read labelled files into one data set of squares (n, channels, image_size, image_size).
 
@@ -57,21 +63,20 @@ def assemble(
     and a note in the result.
 
     Args:
-        files: what to read.
+        found: what to read.
         source: the folder or table that they come from, for messages.
         image_size: height and width; by default :func:`common_size`.
         test_fraction: the share of test images, where none are marked.
         seed: of the choice of test images.
         progress: called with (images read, all images) after each image.
-        skipped: (name, reason) of files that are known to be unreadable.
-        notes: what was noticed before the files were read.
     """
+    files, known_unreadable, noticed = found
     size = common_size([file.path for file in files], source) if image_size is None else image_size
     read, unreadable = read_labelled(files, size, progress)
-    skipped, notes = [*skipped, *unreadable], list(notes)
+    skipped, notes = [*known_unreadable, *unreadable], list(noticed)
     if skipped:
         notes.append(
-            f"{len(skipped)} of {len(files) + len(skipped) - len(unreadable)} files in `{source}` cannot be read and "
+            f"{len(skipped)} of {len(files) + len(known_unreadable)} files in `{source}` cannot be read and "
             f"are left out: {named(skipped)}."
         )
     classes = _classes(files, read, source, notes)

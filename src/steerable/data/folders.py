@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from steerable.data.assembling import LabelledFile, Part, assemble
+from steerable.data.assembling import FoundFiles, LabelledFile, Part, assemble
 from steerable.data.files import files_below, looks_like_an_image, printable
 from steerable.data.images import Progress
 from steerable.data.splits import Splits
@@ -41,23 +41,12 @@ def load_image_folder(
         progress: called with (images read, all images) after each image.
     """
     root = Path(root).expanduser()
-    files, skipped, notes = labelled_folder(root)
-    return assemble(
-        files,
-        root,
-        image_size=image_size,
-        test_fraction=test_fraction,
-        seed=seed,
-        progress=progress,
-        skipped=skipped,
-        notes=notes,
-    )
+    found = labelled_folder(root)
+    return assemble(found, root, image_size=image_size, test_fraction=test_fraction, seed=seed, progress=progress)
 
 
-def labelled_folder(
-    root: Path, *, fewest_classes: int = 2
-) -> tuple[list[LabelledFile], list[tuple[str, str]], list[str]]:
-    """Return (files below the class folders, [(folder, why it cannot be opened)], what else was noticed)."""
+def labelled_folder(root: Path, *, fewest_classes: int = 2) -> FoundFiles:
+    """The files below the class folders, and the folders that cannot be opened."""
     if not root.is_dir():
         raise FileNotFoundError(f"`{root}` is not a folder. Give a folder with one sub-folder of images per class.")
     parts = _parts(root)
@@ -93,7 +82,7 @@ def labelled_folder(
             f"{listing(loose, 5)} in `{parts['train']}` lie beside the class folders, have no label and are not used. "
             "Put them into the folder of their class."
         )
-    return files, skipped, notes
+    return FoundFiles(files, skipped, notes)
 
 
 def _parts(root: Path) -> dict[Part, Path]:

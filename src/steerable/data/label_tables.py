@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from steerable.data.assembling import LabelledFile, assemble
+from steerable.data.assembling import FoundFiles, LabelledFile, assemble
 from steerable.data.files import looks_like_an_image, named, printable
 from steerable.data.images import Progress
 from steerable.data.splits import Splits
@@ -33,21 +33,12 @@ def load_label_table(
     missing or cannot be read, are left out and named.
     """
     path = Path(path).expanduser()
-    files, skipped, notes = labelled_table(path)
-    return assemble(
-        files,
-        path,
-        image_size=image_size,
-        test_fraction=test_fraction,
-        seed=seed,
-        progress=progress,
-        skipped=skipped,
-        notes=notes,
-    )
+    found = labelled_table(path)
+    return assemble(found, path, image_size=image_size, test_fraction=test_fraction, seed=seed, progress=progress)
 
 
-def labelled_table(path: Path) -> tuple[list[LabelledFile], list[tuple[str, str]], list[str]]:
-    """Return (the files of the rows, [(file, why it is left out)], what else was noticed)."""
+def labelled_table(path: Path) -> FoundFiles:
+    """The files of the rows, and the rows that are left out."""
     files: dict[tuple[str, str], LabelledFile] = {}
     skipped: list[tuple[str, str]] = []
     repeated = []
@@ -75,7 +66,7 @@ def labelled_table(path: Path) -> tuple[list[LabelledFile], list[tuple[str, str]
     if repeated:
         notes.append(f"`{path}` lists {listing(repeated, 5)} more than once; each is used once.")
     notes += _without_label(path, {file.path for file in files.values()} | {path.parent / name for name, _ in skipped})
-    return list(files.values()), skipped, notes
+    return FoundFiles(list(files.values()), skipped, notes)
 
 
 def _missing(file: Path) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from steerable.algebra.families import group_named
+from steerable.algebra.groups import FiniteGroup
 from steerable.nn.channels import is_traced
 
-__all__ = ["check_depth", "check_size", "check_whole_numbers"]
+__all__ = ["check_depth", "check_size", "check_text", "check_whole_numbers"]
 
 
 def check_whole_numbers(network: str, **options: object) -> None:
@@ -14,6 +16,28 @@ def check_whole_numbers(network: str, **options: object) -> None:
     for name, value in options.items():
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"{network}: `{name}` must be a whole number, got {value!r}.")
+
+
+def check_text(network: str, name: str, value: object) -> None:
+    """Raise TypeError unless an option is text: a saved network's config is text and numbers."""
+    if isinstance(value, str):
+        return
+    if isinstance(value, FiniteGroup) and not _has_name(value):
+        raise TypeError(
+            f"{network}: {name} is the name of a group, C1, C2, C3 …, D1, D2, D3 …, since a saved network's config is "
+            f"text; got the group {value.name}, which is none of them. Choose one of them, or build the network from "
+            "the layers of steerable.nn, which take any group that moves the pixel grid onto itself."
+        )
+    raise TypeError(
+        f"{network}: {name} is given as text, {getattr(value, 'name', str(value))!r} for instance; got {value!r}."
+    )
+
+
+def _has_name(group: FiniteGroup) -> bool:
+    try:
+        return group_named(group.name) == group
+    except ValueError:
+        return False
 
 
 def check_depth(network: str, depth: int) -> None:

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from steerable import nn as snn
 from steerable.algebra.families import group_named
-from steerable.algebra.groups import FiniteGroup
 from steerable.errors import check_choice, did_you_mean
-from steerable.models.checks import check_whole_numbers
+from steerable.models.checks import check_text, check_whole_numbers
 from steerable.models.registry import MODELS
 from steerable.models.saving import SavedModel
 from steerable.types.field_types import FieldType
@@ -75,7 +74,7 @@ class ResNet(SavedModel, nn.Module):
                 raise TypeError(f"ResNet has no option `{name}`. {did_you_mean(name, MODELS['resnet'].all_options)}")
         for name, text in {"group": group, **mixes}.items():
             if text is not None:
-                _check_text(name, text)
+                check_text("ResNet", name, text)
         self.group = group_named(group)
         plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", **mixes)
         self.in_type = plan.stem.in_type
@@ -111,28 +110,6 @@ class ResNet(SavedModel, nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         scores: Tensor = self.head(self.features(x))
         return scores
-
-
-def _check_text(name: str, value: object) -> None:
-    """A saved network's config is text and numbers."""
-    if isinstance(value, str):
-        return
-    if isinstance(value, FiniteGroup) and not _has_name(value):
-        raise TypeError(
-            f"ResNet: {name} is the name of a group, C1, C2, C3 …, D1, D2, D3 …, since a saved network's config is "
-            f"text; got the group {value.name}, which is none of them. Choose one of them, or build the network from "
-            "the layers of steerable.nn, which take any group that moves the pixel grid onto itself."
-        )
-    raise TypeError(
-        f"ResNet: {name} is given as text, {getattr(value, 'name', str(value))!r} for instance; got {value!r}."
-    )
-
-
-def _has_name(group: FiniteGroup) -> bool:
-    try:
-        return group_named(group.name) == group
-    except ValueError:
-        return False
 
 
 def resnet(depth: int = 14, copies: int = 14, num_classes: int = 10, **options: Any) -> ResNet:
