@@ -24,7 +24,7 @@ from steerable.atomic import (
     write_json,
     write_text,
 )
-from steerable.data.preprocessing import Normalisation
+from steerable.data.normalisation import Normalisation
 from steerable.figures.style import save as save_figure
 from steerable.reporting.report import write_report
 from steerable.training.checkpoints import AtomicCheckpoints

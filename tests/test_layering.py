@@ -17,7 +17,7 @@ import steerable
 
 # The rooms, base first; a room imports from those before it, and rooms of one line do not import each other both ways.
 ROOMS: tuple[tuple[str, ...], ...] = (
-    ("errors", "atomic", "locks"),
+    ("errors", "atomic", "extras", "lazy", "locks", "pages"),
     ("algebra",),
     ("filters",),
     ("types",),

@@ -3,7 +3,6 @@
 Groups, representations, intertwiners and field types are numpy; what needs torch is imported when it is first used.
 """
 
-import importlib
 from typing import TYPE_CHECKING
 
 from steerable.algebra.capsules import Capsule
@@ -18,6 +17,7 @@ from steerable.algebra.intertwiners import intertwiner_basis
 from steerable.algebra.irreps import Irrep
 from steerable.algebra.representations import Representation, direct_sum
 from steerable.filters import FilterSpace, kernel_basis, pixel_patch, pixel_space
+from steerable.lazy import lazy_names
 from steerable.types.costs import parameter_cost, parameter_utilization
 from steerable.types.field_types import FieldType
 from steerable.types.restriction import restriction
@@ -30,33 +30,19 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0rc1"
 
-# What needs torch, by the module that has it (None: the module itself).
-_LAZY = {
-    "convert": "steerable.conversion",
-    "models": None,
-    "nn": None,
-    "testing": None,
-    "transform": "steerable.transforms",
-    "EquivarianceError": "steerable.checking",
-    "typecheck": "steerable.checking",
-    "typed": "steerable.checking",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'steerable' has no attribute '{name}'")
-    home = _LAZY[name]
-    value = (
-        importlib.import_module(f"steerable.{name}") if home is None else getattr(importlib.import_module(home), name)
-    )
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
-
+__getattr__, __dir__ = lazy_names(  # all that needs torch
+    __name__,
+    {
+        "convert": "steerable.conversion",
+        "models": "steerable.models",
+        "nn": "steerable.nn",
+        "testing": "steerable.testing",
+        "transform": "steerable.transforms",
+        "EquivarianceError": "steerable.checking",
+        "typecheck": "steerable.checking",
+        "typed": "steerable.checking",
+    },
+)
 
 __all__ = [
     "Capsule",

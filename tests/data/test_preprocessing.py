@@ -113,9 +113,9 @@ def test_wrong_inputs_of_normalisation(tmp_path: Path) -> None:
         Normalisation.fit(data)(data[:, :1])
     with pytest.raises(ValueError, match=r"of images \(3, 4, 4\), got \(3, 5, 5\)"):
         Normalisation.fit(data, "zca")(images(2, 3, 5, 5))
-    with pytest.raises(ValueError, match="kind is one of channels, zca; got 'pca'"):
+    with pytest.raises(ValueError, match="`kind` must be one of channels, zca; got 'pca'"):
         Normalisation.fit(data, "pca")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="epsilon is positive, got 0"):
+    with pytest.raises(ValueError, match="`epsilon` must be positive, got 0"):
         Normalisation.fit(data, "zca", epsilon=0)
     with pytest.raises(TypeError, match=r"fit reads uint8 images .* got torch.float32"):
         Normalisation.fit(data.float())
@@ -185,9 +185,9 @@ def test_augment_is_reproducible_and_leaves_its_input_alone() -> None:
 
 
 def test_wrong_augmentations() -> None:
-    with pytest.raises(ValueError, match="shift is not negative, got -1"):
+    with pytest.raises(ValueError, match="`shift` must not be negative, got -1"):
         Augmentation(-1)
-    with pytest.raises(ValueError, match="padding is one of zero, reflect; got 'wrap'"):
+    with pytest.raises(ValueError, match="`padding` must be one of zero, reflect; got 'wrap'"):
         Augmentation(padding="wrap")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="shift by 4 moves a 4×8 image out of sight"):
         augment(images(1, 1, 4, 8), torch.Generator())

@@ -17,8 +17,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from steerable.cli.application import Json, ReadingBar, app
-from steerable.cli.extras import require
 from steerable.cli.trained_models import print_results
+from steerable.extras import require
 from steerable.training.config import RunConfig
 from steerable.training.limits import Range
 from steerable.training.recipes import Recipe, recipe_names

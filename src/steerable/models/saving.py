@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from steerable.atomic import make_folder, naming_full_disk, write_bytes
+from steerable.extras import missing
 
 if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin
@@ -24,16 +25,13 @@ else:
     except ImportError:
 
         class PyTorchModelHubMixin:
-            """Stands in for the mixin: networks can be built and trained, but not saved as folders."""
+            """Takes the place of the mixin: networks can be built and trained, but not saved as folders."""
 
             def __init_subclass__(cls, **options: Any) -> None:
                 super().__init_subclass__()
 
             def save_pretrained(self, *arguments: Any, **options: Any) -> None:
-                raise ImportError(
-                    "saving and loading models needs huggingface_hub and safetensors: pip install "
-                    "'steerable[training]'."
-                )
+                raise missing("huggingface_hub", "saving and loading models")
 
             from_pretrained = classmethod(save_pretrained)
             push_to_hub = save_pretrained
@@ -112,14 +110,14 @@ def read_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file `{path}`.")
+        raise FileNotFoundError(f"there is no file `{path}`. Give the folder that `save_pretrained` wrote.")
     try:
         with safe_open(path, "pt", device=device) as file:
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             known = (file.metadata() or {}).get("sha256")
     except SafetensorError as error:
         raise ValueError(
-            f"`{path}` cannot be read as safetensors: {error}. It is damaged or something else."
+            f"`{path}` cannot be read as safetensors: {error}. It is damaged, or not such a file."
         ) from error
     if known is not None and known != _digest(tensors):
         raise ValueError(f"`{path}` is damaged: its tensors do not have the checksum that they were saved with.")

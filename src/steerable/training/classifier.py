@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torchmetrics.classification import MulticlassAccuracy
 
 from steerable import nn as snn
-from steerable.data.preprocessing import Normalisation
+from steerable.data.normalisation import Normalisation
 from steerable.training.compiled_network import CompiledNetwork
 from steerable.training.config import RunConfig
 from steerable.training.cuda_graphs import RecordedNetwork

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from steerable import nn as snn
+from steerable.data.augmentation import Augmentation
 from steerable.data.batches import DeviceBatches
 from steerable.data.datasets import load_dataset
 from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
-from steerable.data.preprocessing import Augmentation, Normalisation
+from steerable.data.normalisation import Normalisation
 from steerable.models import build_model
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig

@@ -20,7 +20,7 @@ from steerable.data.folders import labelled_folder
 from steerable.data.images import Progress, image_chunks
 from steerable.data.label_tables import labelled_table
 from steerable.data.labelled_images import LabelledImages
-from steerable.data.preprocessing import Normalisation
+from steerable.data.normalisation import Normalisation
 from steerable.errors import did_you_mean, listing
 from steerable.models import MODELS
 from steerable.training.config import RunConfig

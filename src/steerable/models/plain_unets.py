@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from steerable.models.image_sizes import check_depth, check_size
+from steerable.models.checks import check_depth, check_size
 from steerable.models.saving import SavedModel
+from steerable.models.widths import nearest_width
 
 __all__ = ["PlainUNet", "plain_unet", "plain_unet_width"]
 
@@ -28,7 +29,7 @@ class PlainUNet(SavedModel, nn.Module):
         check_depth("PlainUNet", depth)
         if min(width, out_channels, in_channels) < 1:
             raise ValueError(
-                "PlainUNet: width, out_channels and in_channels are at least 1; got "
+                "PlainUNet: `width`, `out_channels` and `in_channels` must be at least 1; got "
                 f"{width}, {out_channels}, {in_channels}."
             )
         self.depth, self.in_channels = depth, in_channels
@@ -69,19 +70,7 @@ def plain_unet_width(depth: int, parameters: int, *, out_channels: int = 2, in_c
     >>> plain_unet_width(2, 100_000)
     15
     """
-
-    def count(width: int) -> int:
-        with torch.device("meta"):
-            net = PlainUNet(depth, width, out_channels, in_channels=in_channels)
-        return sum(p.numel() for p in net.parameters())
-
-    below, above = 1, 2
-    while count(above) < parameters:
-        below, above = above, 2 * above
-    while above - below > 1:
-        middle = (below + above) // 2
-        below, above = (middle, above) if count(middle) <= parameters else (below, middle)
-    return min(below, above, key=lambda width: abs(count(width) - parameters))
+    return nearest_width(lambda width: PlainUNet(depth, width, out_channels, in_channels=in_channels), parameters)
 
 
 def _level(start: int, out: int, *, halves: bool = False) -> nn.Sequential:

@@ -10,8 +10,8 @@ from steerable import nn as snn
 from steerable.algebra.families import group_named
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
-from steerable.models.image_sizes import check_depth, check_size
-from steerable.models.resnet import nonlinearity
+from steerable.models.checks import check_depth, check_size
+from steerable.models.resnets import nonlinearity
 from steerable.models.saving import SavedModel
 from steerable.types.costs import parameter_cost
 from steerable.types.field_types import FieldType
@@ -38,7 +38,7 @@ class UNet(SavedModel, nn.Module):
         stream: the capsule mix that a level hands on.
         inner: the capsule mix between the two convolutions of a level, by default ``stream``.
         in_type: the type of the input, as text.
-        in_channels: in place of ``in_type``, so many scalar channels; 3 where neither is given.
+        in_channels: in place of ``in_type``, the number of scalar channels; 3 where neither is given.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ def unet(
     name = groups[0].name if groups else "D4"
     if groups and group_named(name) != groups[0]:
         raise TypeError(
-            f"unet: this group is called {name} but is not the library's own {name}, so that a config could not name "
+            f"unet: this group is called {name} but is not the library's own {name}, so a config could not name "
             "it. Use a group of steerable.algebra.families, such as dihedral(4)."
         )
     return UNet(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from steerable.models.image_sizes import check_whole_numbers
+from steerable.models.checks import check_whole_numbers
 from steerable.models.saving import SavedModel
+from steerable.models.widths import nearest_width
 from steerable.types.network_plans import DEEPEST
 
 __all__ = ["PlainResNet", "plain_resnet", "plain_width"]
@@ -45,13 +46,13 @@ class PlainResNet(SavedModel, nn.Module):
             "PlainResNet", depth=depth, width=width, num_classes=num_classes, inner=inner, in_channels=in_channels
         )
         if not isinstance(crelu, bool):
-            raise TypeError(f"PlainResNet: crelu is true or false, got {crelu!r}.")
+            raise TypeError(f"PlainResNet: `crelu` must be true or false, got {crelu!r}.")
         blocks, rest = divmod(depth - 2, 6)
         if rest or blocks < 1:
-            raise ValueError(f"depth is 6·blocks + 2, that is 8, 14, 20, …; got {depth}.")
+            raise ValueError(f"`depth` must be 6·blocks + 2, that is 8, 14, 20, …; got {depth}.")
         if min(width, inner, num_classes, in_channels) < 1:
             found = f"{width}, {inner}, {num_classes}, {in_channels}"
-            raise ValueError(f"width, inner, num_classes and in_channels are at least 1; got {found}.")
+            raise ValueError(f"`width`, `inner`, `num_classes` and `in_channels` must be at least 1; got {found}.")
         if depth > DEEPEST or max(width, inner) > WIDEST:
             raise ValueError(
                 f"no machine holds a network with a depth of {depth:,} and a width of {max(width, inner):,}; up to "
@@ -110,21 +111,4 @@ def plain_width(depth: int, parameters: int, *, num_classes: int = 10, in_channe
     >>> plain_width(14, 4_470_000)
     81
     """
-    width = 1
-    while _parameters(depth, width + 1, num_classes, in_channels) <= parameters:
-        width += 1
-    below, above = (_parameters(depth, w, num_classes, in_channels) for w in (width, width + 1))
-    return width if parameters - below <= above - parameters else width + 1
-
-
-def _parameters(depth: int, width: int, num_classes: int, in_channels: int) -> int:
-    """All weights of ``PlainResNet(depth, width)``, counted without building it."""
-    blocks = (depth - 2) // 6
-    total, channels = 9 * in_channels * width, width
-    for factor in (1, 2, 4):
-        now = factor * width
-        for _ in range(blocks):
-            total += 9 * channels * now + 9 * now * now + 2 * (channels + now)
-            total += channels * now if channels != now else 0
-            channels = now
-    return total + 2 * channels + channels * num_classes + num_classes
+    return nearest_width(lambda width: PlainResNet(depth, width, num_classes, in_channels=in_channels), parameters)

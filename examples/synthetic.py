@@ -16,7 +16,7 @@ __all__ = ["cell_images", "particle_flow"]
 
 
 def particle_flow(count: int, size: int = 32, *, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Two frames of drifting particles, and by how far each place moves between them.
+    """Return two frames of drifting particles, and how far each place moves between them.
 
     A particle at p moves by u(p) = drift + Σ_k a_k (p - c_k)^⊥ exp(-|p - c_k|² / 2s_k²), vortices on a drift to the
     right; it is drawn at p - u/2 and at p + u/2. Some are seen in one frame only, and both frames are noisy.
@@ -61,7 +61,7 @@ def _flow(p: Tensor, *, drift: Tensor, centres: Tensor, widths: Tensor, strength
 
 
 def cell_images(count: int, size: int = 48, *, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Cells that lie flat, among small round debris and long fibres, in uneven light and with noise.
+    """Return images of cells that lie flat, among round debris and long fibres, in uneven light and with noise.
 
     All three are bright outlines, and inside they look like the background: shape and size tell a cell.
 
@@ -91,7 +91,7 @@ def cell_images(count: int, size: int = 48, *, seed: int = 0) -> tuple[Tensor, T
 def _ellipses(
     draw: _Draws, size: int, count: int, long: tuple[float, float], short: tuple[float, float] | None
 ) -> Tensor:
-    """(count, size, size): about how many pixels each pixel is inside each ellipse; without ``short``, circles."""
+    """How many pixels deep each pixel lies in each ellipse, roughly, (count, size, size); circles without ``short``."""
     centres = draw.uniform(-0.5, 0.5, count, 2) * size
     a = draw.uniform(*long, count)
     b = a if short is None else draw.uniform(*short, count)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 import steerable as st
-from steerable.data.synthetic import cell_images, particle_flow
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+from synthetic import cell_images, particle_flow
 
 D4 = st.dihedral(4)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from torch import Tensor, nn
 
 from steerable import nn as snn
 from steerable.algebra.families import group_named
-from steerable.algebra.groups import FiniteGroup
-from steerable.models.image_sizes import check_whole_numbers
+from steerable.errors import check_choice, did_you_mean
+from steerable.models.checks import check_text, check_whole_numbers
+from steerable.models.registry import MODELS
 from steerable.models.saving import SavedModel
 from steerable.types.field_types import FieldType
 from steerable.types.network_plans import ResidualBlockPlan, network_nonlinearity, resnet_plan
@@ -19,6 +20,13 @@ __all__ = ["Downsampling", "Head", "ResNet", "resnet"]
 
 Downsampling = Literal["pool", "stride"]
 Head = Literal["linear", "mirror", "invariant", "max"]
+
+
+class Mixes(TypedDict, total=False):
+    """The capsules that a residual network is made of, as text; what is not given, or None, has a default."""
+
+    stream: str | None
+    inner: str | None
 
 
 class ResNet(SavedModel, nn.Module):
@@ -32,7 +40,7 @@ class ResNet(SavedModel, nn.Module):
         num_classes: the number of scores.
         group: by name, ``"D4"``.
         stream: the capsule mix between blocks; by default the paper's for D4, ``"regular"`` for other groups.
-        inner: the capsule mix inside a block, likewise.
+        inner: the capsule mix inside a block; by default the paper's for D4, ``"regular"`` for other groups.
         in_channels: scalar channels of the image.
         downsampling: ``"pool"`` averages 2×2 pixels before a stage, exact on sizes that are multiples of 4;
             ``"stride"`` is the paper's strided convolution, exact on 1, 5, 9, 13, ….
@@ -51,23 +59,24 @@ class ResNet(SavedModel, nn.Module):
         num_classes: int = 10,
         *,
         group: str = "D4",
-        stream: str | None = None,
-        inner: str | None = None,
         in_channels: int = 3,
         downsampling: Downsampling = "pool",
         head: Head = "linear",
+        **mixes: Unpack[Mixes],
     ) -> None:
         super().__init__()
-        if downsampling not in get_args(Downsampling):
-            raise ValueError(f"downsampling is one of {', '.join(get_args(Downsampling))}; got {downsampling!r}.")
+        check_choice("downsampling", downsampling, get_args(Downsampling))
         check_whole_numbers("ResNet", depth=depth, copies=copies, num_classes=num_classes, in_channels=in_channels)
         if min(num_classes, in_channels) < 1:
-            raise ValueError(f"num_classes and in_channels are at least 1; got {num_classes}, {in_channels}.")
-        for name, text in (("group", group), ("stream", stream), ("inner", inner)):
+            raise ValueError(f"`num_classes` and `in_channels` must be at least 1; got {num_classes}, {in_channels}.")
+        for name in mixes:
+            if name not in Mixes.__annotations__:
+                raise TypeError(f"ResNet has no option `{name}`. {did_you_mean(name, MODELS['resnet'].all_options)}")
+        for name, text in {"group": group, **mixes}.items():
             if text is not None:
-                _check_text(name, text)
+                check_text("ResNet", name, text)
         self.group = group_named(group)
-        plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", stream=stream, inner=inner)
+        plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", **mixes)
         self.in_type = plan.stem.in_type
         stem = snn.Conv2d(plan.stem.in_type, plan.stem.out_type, 3, padding=1, bias=False)
         last = plan.blocks[-1].out_type
@@ -101,28 +110,6 @@ class ResNet(SavedModel, nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         scores: Tensor = self.head(self.features(x))
         return scores
-
-
-def _check_text(name: str, value: object) -> None:
-    """A saved network's config is text and numbers."""
-    if isinstance(value, str):
-        return
-    if isinstance(value, FiniteGroup) and not _has_name(value):
-        raise TypeError(
-            f"ResNet: {name} is the name of a group, C1, C2, C3 …, D1, D2, D3 …, since a saved network's config is "
-            f"text; got the group {value.name}, which is none of them. Choose one of them, or build the network from "
-            "the layers of steerable.nn, which take any group that moves the pixel grid onto itself."
-        )
-    raise TypeError(
-        f"ResNet: {name} is given as text, {getattr(value, 'name', str(value))!r} for instance; got {value!r}."
-    )
-
-
-def _has_name(group: FiniteGroup) -> bool:
-    try:
-        return group_named(group.name) == group
-    except ValueError:
-        return False
 
 
 def resnet(depth: int = 14, copies: int = 14, num_classes: int = 10, **options: Any) -> ResNet:
@@ -170,12 +157,13 @@ class PreActivationBlock(snn.EquivariantModule):
 
 
 def nonlinearity(field_type: FieldType) -> snn.EquivariantModule:
-    """The layer that ``plans.network_nonlinearity`` chooses."""
+    """The layer for the nonlinearity that :func:`~steerable.types.network_plans.network_nonlinearity` names."""
     layers = {"ReLU": snn.ReLU, "CReLU": snn.CReLU, "mixed": snn.Activation}
     return layers[network_nonlinearity(field_type)](field_type)
 
 
 def _head(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:
+    check_choice("head", kind, get_args(Head))
     if kind == "linear":
         return nn.Linear(field_type.channels, num_classes)
     if kind == "invariant":
@@ -189,7 +177,5 @@ def _head(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:
         upright = snn.Restrict(field_type, ["e", "m"])
         scores = FieldType(upright.out_type.group, [(num_classes, upright.out_type.group.trivial)])
         return snn.Sequential(upright, snn.Linear(upright.out_type, scores))
-    if kind == "max":
-        pool = snn.GroupPool(field_type, "max")
-        return nn.Sequential(pool, nn.Linear(pool.out_type.channels, num_classes))
-    raise ValueError(f"head is one of {', '.join(get_args(Head))}; got {kind!r}.")
+    pool = snn.GroupPool(field_type, "max")
+    return nn.Sequential(pool, nn.Linear(pool.out_type.channels, num_classes))

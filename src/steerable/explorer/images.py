@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -11,30 +12,56 @@ from numpy.typing import NDArray
 
 from steerable.algebra.arrays import FloatArray
 from steerable.figures.style import ACCENT, house_style, signed
-from steerable.reporting.markup import Html, tag
 
-__all__ = ["figure_image", "head_cell", "picture_image", "signed_image", "tinted"]
+__all__ = ["InlineImage", "TintedCell", "figure_image", "picture_image", "signed_image", "tinted"]
+
+
+@dataclass(frozen=True)
+class InlineImage:
+    """An image for a template.
+
+    Args:
+        png: the file's content.
+        alt: what it shows, in words.
+        width: in pixels of the page.
+    """
+
+    png: bytes
+    alt: str
+    width: int
+
+    @property
+    def source(self) -> str:
+        """The address of the image: the image itself."""
+        return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
+
+
+@dataclass(frozen=True)
+class TintedCell:
+    """A number in print, and the colour behind it."""
+
+    text: str
+    colour: str
 
 
 @house_style
-def figure_image(figure: Figure, alt: str) -> Html:
+def figure_image(figure: Figure, alt: str) -> InlineImage:
     """A matplotlib figure, sharp on fine screens."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=144, metadata={"Software": None})
-    width = round(96 * figure.get_size_inches()[0])
-    return tag("div", _image(file.getvalue(), alt, width=width), class_="st-figure")
+    return InlineImage(file.getvalue(), alt, round(96 * figure.get_size_inches()[0]))
 
 
-def picture_image(picture: FloatArray, alt: str, width: int = 120) -> Html:
-    """(height, width) in grey or (height, width, 3), from 0 to 1; one square per pixel."""
+def picture_image(picture: FloatArray, alt: str, width: int = 120) -> InlineImage:
+    """An array (height, width) in grey or (height, width, 3) in colour, from 0 to 1; each pixel is a square."""
     colours = picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
-    return _image(_png(np.rint(255 * np.clip(colours, 0, 1)).astype(np.uint8)), alt, width=width, class_="st-pixels")
+    return InlineImage(_png(np.rint(255 * np.clip(colours, 0, 1)).astype(np.uint8)), alt, width)
 
 
 def signed_image(
     array: FloatArray, alt: str, *, largest: float, scale: int = 3, mark: tuple[int, int] | None = None
-) -> Html:
-    """(height, width): red for positive, blue for negative, white for zero, between ±``largest``.
+) -> InlineImage:
+    """An array (height, width): red for positive, blue for negative, white for zero, between ±``largest``.
 
     Each number is a square of ``scale`` screen pixels; ``mark`` frames the one at (row, column).
     """
@@ -47,18 +74,13 @@ def signed_image(
             enlarged[max(rows[0], 0) : max(rows[1], 0), max(columns[0], 0) : columns[1]] = frame
         for columns in ((left, left + 1), (right - 1, right)):
             enlarged[max(top, 0) : bottom, max(columns[0], 0) : max(columns[1], 0)] = frame
-    return _image(_png(enlarged), alt, width=enlarged.shape[1], class_="st-pixels")
+    return InlineImage(_png(enlarged), alt, enlarged.shape[1])
 
 
-def head_cell(*parts: object) -> Html:
-    """The first cell of a row, which names it."""
-    return tag("td", *parts, class_="st-head")
-
-
-def tinted(value: float, largest: float, text: str) -> Html:
+def tinted(value: float, largest: float, text: str) -> TintedCell:
     """A table cell in the colour of its number."""
     red, green, blue = _coloured(np.array([[value]]), largest * 1.6)[0, 0]
-    return tag("td", text, class_="st-tinted", style=f"background:rgb({red} {green} {blue})")
+    return TintedCell(text, f"rgb({red} {green} {blue})")
 
 
 def _coloured(array: FloatArray, largest: float) -> NDArray[np.uint8]:
@@ -74,10 +96,3 @@ def _png(colours: NDArray[np.uint8]) -> bytes:
     file = io.BytesIO()
     Image.fromarray(colours).save(file, format="png")
     return file.getvalue()
-
-
-def _image(png: bytes, alt: str, *, width: int, class_: str | None = None) -> Html:
-    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
-    # An image element has no end tag, so that it is not made by ``tag``; the text is escaped there.
-    attributes = tag("a", src=source, alt=alt, width=width, class_=class_).removeprefix("<a").removesuffix("></a>")
-    return Html(f"<img{attributes}>")
