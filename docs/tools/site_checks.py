@@ -13,6 +13,7 @@ __all__ = ["PUBLIC_MODULES", "anchors", "external_resources", "undocumented"]
 PUBLIC_MODULES = (
     "steerable",
     "steerable.conversion",
+    "steerable.data",
     "steerable.figures",
     "steerable.models",
     "steerable.nn",
