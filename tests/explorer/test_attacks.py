@@ -255,7 +255,7 @@ def test_other_pages_are_not_answered(server: Server, origin: str) -> None:
         server.ask("/gradio_api/queue/join", headers=headers, method="OPTIONS"),
     ):
         assert reply.status == 403
-        assert "the explorer answers to its own page alone, and this request comes from" in reply.text
+        assert "the explorer answers only to its own page, and this request comes from" in reply.text
         assert "Access-Control-Allow-Origin" not in {name.title() for name in reply.headers}
     assert held(server) == before
 

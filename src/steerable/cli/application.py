@@ -53,7 +53,7 @@ def run() -> None:
 
 
 class ReadingBar:
-    """A progress bar that comes with the first image and goes with the last one.
+    """A progress bar that appears with the first image and goes with the last one.
 
     Args:
         what: what is being done, shown beside the bar.

@@ -1,7 +1,7 @@
-"""What a request must be before the page sees it: sent to us, by our page, small, and for what the page needs.
+"""What a request must be before the page sees it: sent to us, by our page, small, and about what the page needs.
 
 Gradio serves much that this page does not use, reads the files that a request names, and takes uploads in any number.
-Here everything is refused that the page does not need, whichever part of Gradio would answer it.
+Here everything that the page does not need is refused, whichever part of Gradio would answer it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from steerable.explorer.hosts import Hosts
-from steerable.explorer.request_bodies import Refusal, check_form, named_paths, read_again, read_body
+from steerable.explorer.request_bodies import RefusedRequest, check_form, named_paths, read_again, read_body
 from steerable.explorer.uploads import LARGEST_UPLOAD, Uploads, UploadsFull
 
 if TYPE_CHECKING:
@@ -77,25 +77,27 @@ class Gate:
                 await self.app(scope, read_again(body, receive), send)
         except UploadsFull as full:
             await PlainTextResponse(f"{full}\n", 507)(scope, receive, send)
-        except Refusal as refusal:
+        except RefusedRequest as refusal:
             await PlainTextResponse(f"{refusal}\n", refusal.status)(scope, receive, send)
 
     def _check_sender(self, request: Request) -> None:
         host = ", ".join(request.headers.getlist("host"))  # of two, none is believed
         if not self.hosts.serve(host):
-            raise Refusal(
+            raise RefusedRequest(
                 400,
                 f"the explorer does not answer to the name `{host}`, only to {self.hosts}. If that is its name, start "
                 "it with `steerable explore --name NAME`.",
             )
         origin = request.headers.get("origin")
         if origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
-            raise Refusal(403, f"the explorer answers to its own page alone, and this request comes from `{origin}`.")
+            raise RefusedRequest(
+                403, f"the explorer answers to its own page alone, and this request comes from `{origin}`."
+            )
 
     def _check_path(self, method: str, path: str) -> None:
         known = path in _WRITTEN if method == "POST" else method in ("GET", "HEAD") and _READ.fullmatch(path)
         if not known:
-            raise Refusal(404, f"the explorer has nothing that answers to {method} {path}.")
+            raise RefusedRequest(404, f"the explorer has nothing that answers to {method} {path}.")
         if path.startswith(_FILE):
             self._check_file(path.removeprefix(_FILE))
 
@@ -103,7 +105,7 @@ class Gate:
         try:
             self.uploads.file(path)
         except ValueError as error:
-            raise Refusal(403, str(error)) from error
+            raise RefusedRequest(403, str(error)) from error
 
     async def _checked_body(self, request: Request, receive: Receive) -> bytes:
         """The body of a POST request: one file, or a question whose files are uploads."""
@@ -112,14 +114,14 @@ class Gate:
             async with asyncio.timeout(_PATIENCE):
                 body = await read_body(receive, _LARGEST_QUESTION + (LARGEST_UPLOAD if is_upload else 0))
         except TimeoutError as error:
-            raise Refusal(408, f"the request did not arrive within {_PATIENCE} seconds. Try again.") from error
+            raise RefusedRequest(408, f"the request did not arrive within {_PATIENCE} seconds. Try again.") from error
         if is_upload:
             await check_form(request.scope, body)
             return body
         try:
             question = json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise Refusal(400, "the request's body is not JSON.") from error
+            raise RefusedRequest(400, "the request's body is not JSON.") from error
         for path in named_paths(question):
             self._check_file(path)
         return json.dumps(question).encode()  # exactly what was checked, however the text might be read elsewhere

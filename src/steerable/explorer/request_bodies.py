@@ -10,12 +10,12 @@ from steerable.explorer.uploads import LARGEST_UPLOAD, too_large
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope
 
-__all__ = ["Refusal", "check_form", "named_paths", "read_again", "read_body"]
+__all__ = ["RefusedRequest", "check_form", "named_paths", "read_again", "read_body"]
 
 _READ_AWAY = 64 * 2**20  # bytes that are read of a request that is too large: a browser shows an answer only after it
 
 
-class Refusal(Exception):
+class RefusedRequest(Exception):
     """A request that is not answered, and why.
 
     Args:
@@ -29,12 +29,12 @@ class Refusal(Exception):
 
 
 async def read_body(receive: Receive, largest: int) -> bytes:
-    """All of a request's body; Refusal where it is larger than it may be, or where the sender is gone."""
+    """All of a request's body; RefusedRequest if it is too large, or if the sender is gone."""
     parts, size = [], 0
     while size <= _READ_AWAY:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refusal(400, "the connection was closed before the request was complete.")
+            raise RefusedRequest(400, "the connection was closed before the request was complete.")
         part = message.get("body", b"")
         size += len(part)
         if size <= largest:
@@ -43,12 +43,12 @@ async def read_body(receive: Receive, largest: int) -> bytes:
             break
     if size > largest:
         words = f"the request has {size:,} bytes; at most {largest:,} are read."
-        raise Refusal(413, too_large(size) if largest > LARGEST_UPLOAD else words)
+        raise RefusedRequest(413, too_large(size) if largest > LARGEST_UPLOAD else words)
     return b"".join(parts)
 
 
 async def check_form(scope: Scope, body: bytes) -> None:
-    """That a form has one file, which is not too large."""
+    """Refuse a form unless it has one file, which is not too large."""
     from starlette.datastructures import UploadFile
     from starlette.exceptions import HTTPException
     from starlette.formparsers import MultiPartException
@@ -61,16 +61,18 @@ async def check_form(scope: Scope, body: bytes) -> None:
         async with Request(scope, read_again(body, nothing)).form(max_files=1, max_fields=0) as form:
             files = [file for file in form.getlist("files") if isinstance(file, UploadFile)]
             if len(files) != 1:
-                raise Refusal(400, f"an upload is a form with one file called `files`; this one has {len(files)}.")
+                raise RefusedRequest(
+                    400, f"an upload is a form with one file called `files`; this one has {len(files)}."
+                )
             if (files[0].size or 0) > LARGEST_UPLOAD:
-                raise Refusal(413, too_large(files[0].size or 0))
+                raise RefusedRequest(413, too_large(files[0].size or 0))
     except (HTTPException, MultiPartException) as error:
         reason = error.detail if isinstance(error, HTTPException) else error.message
-        raise Refusal(400, f"an upload is a form with one file called `files`. {reason}") from error
+        raise RefusedRequest(400, f"an upload is a form with one file called `files`. {reason}") from error
 
 
 def named_paths(value: Any) -> Iterator[object]:
-    """Whatever stands under "path" anywhere in a request: Gradio reads such files wherever they stand."""
+    """Yield whatever stands under "path" anywhere in a request: Gradio reads such files wherever they stand."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -83,7 +85,7 @@ def named_paths(value: Any) -> Iterator[object]:
 
 
 def read_again(body: bytes, after: Receive) -> Receive:
-    """A body that was read once, to be read again; then whatever comes after it."""
+    """A channel that gives a body that was read once before, and then whatever comes after it."""
     unread = True
 
     async def receive() -> Message:
