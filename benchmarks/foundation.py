@@ -25,7 +25,7 @@ from typing import Any
 def all_pairs() -> str:
     """All pairs among D4's irreps and quotients with a 3×3 patch."""
     import steerable as st
-    from steerable.filters.pixel_patches import sparse_kernel_basis
+    from steerable.filters import sparse_kernel_basis
 
     capsules = [capsule.representation for capsule in st.dihedral(4).capsules.values()]
     found = sum(sparse_kernel_basis(a, b, 3).count for a in capsules for b in capsules)
@@ -35,7 +35,7 @@ def all_pairs() -> str:
 def regular_7x7() -> str:
     """A 7×7 patch of D4's regular capsule, to the regular capsule."""
     import steerable as st
-    from steerable.filters.pixel_patches import sparse_kernel_basis
+    from steerable.filters import sparse_kernel_basis
 
     regular = st.dihedral(4).regular
     return f"{sparse_kernel_basis(regular, regular, 7).count:,} basis elements"
@@ -53,7 +53,7 @@ def regular_7x7_dense() -> str:
 def octahedral_3x3x3() -> str:
     """A 3×3×3 patch of O_h's regular capsule (48 channels), to the regular capsule."""
     import steerable as st
-    from steerable.filters.pixel_patches import sparse_kernel_basis
+    from steerable.filters import sparse_kernel_basis
 
     regular = st.octahedral(reflections=True).regular
     return f"{sparse_kernel_basis(regular, regular, 3).count:,} basis elements, sparse"

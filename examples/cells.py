@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from dense_comparison import Result, Task, arguments, compare, show
 from matplotlib.figure import Figure
 from rich.console import Console
+from synthetic import cell_images
 from torch import Tensor
 
 import steerable as st
-from steerable.data.synthetic import cell_images
 
 G = st.dihedral(4)
 

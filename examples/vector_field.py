@@ -14,10 +14,10 @@ from dense_comparison import Result, Task, arguments, compare, show
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
+from synthetic import particle_flow
 from torch import Tensor
 
 import steerable as st
-from steerable.data.synthetic import particle_flow
 
 G = st.dihedral(4)
 

@@ -133,7 +133,7 @@ def test_the_same_command_again_changes_nothing_and_other_settings_go_elsewhere(
     [
         (("export", "runs/my-digits"), "nothing to export: give --onnx FILE, --safetensors FOLDER, or both"),
         (("export", "runs/my-digits", "--onnx", "runs"), "runs is a folder, expected the name of a file"),
-        (("export", "my-digits", "--onnx", "x.onnx"), "it is no run folder, or its run has not finished"),
+        (("export", "my-digits", "--onnx", "x.onnx"), "it is not a run folder, or its run has not finished"),
         (("predict", "runs/my-digits", "my-digits/1/notes.txt"), "no image in my-digits/1/notes.txt can be read"),
         (("predict", "runs/my-digits", "new-digits", "--csv", "x", "--json"), "give one of the two"),
         (("predict", "runs/my-digits", "new-digits", "--csv", "runs"), "runs is a folder, expected the name of a file"),

@@ -3,20 +3,23 @@
 Groups, representations, intertwiners and field types are numpy; what needs torch is imported when it is first used.
 """
 
-import importlib
 from typing import TYPE_CHECKING
 
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.characters import CharacterTable, character_table, intertwining_number
+from steerable.algebra.decomposition import decompose
 from steerable.algebra.families import cyclic, dihedral, group_named, octahedral, trivial
 from steerable.algebra.generation import group_from_matrices, group_from_permutations
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.homomorphisms import Homomorphism, homomorphisms, inclusion
+from steerable.algebra.induction import induce
 from steerable.algebra.intertwiners import intertwiner_basis
-from steerable.algebra.irreps import Irrep, decompose
-from steerable.algebra.representations import Representation, direct_sum, induce
-from steerable.filters.pixel_patches import kernel_basis, pixel_patch
-from steerable.types.field_types import FieldType, parameter_cost, parameter_utilization
+from steerable.algebra.irreps import Irrep
+from steerable.algebra.representations import Representation, direct_sum
+from steerable.filters import FilterSpace, kernel_basis, pixel_patch, pixel_space
+from steerable.lazy import lazy_names
+from steerable.types.costs import parameter_cost, parameter_utilization
+from steerable.types.field_types import FieldType
 from steerable.types.restriction import restriction
 
 if TYPE_CHECKING:
@@ -27,39 +30,26 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0rc1"
 
-# What needs torch, by the module that has it (None: the module itself).
-_LAZY = {
-    "convert": "steerable.conversion",
-    "models": None,
-    "nn": None,
-    "testing": None,
-    "transform": "steerable.transforms",
-    "EquivarianceError": "steerable.checking",
-    "typecheck": "steerable.checking",
-    "typed": "steerable.checking",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'steerable' has no attribute '{name}'")
-    home = _LAZY[name]
-    value = (
-        importlib.import_module(f"steerable.{name}") if home is None else getattr(importlib.import_module(home), name)
-    )
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
-
+__getattr__, __dir__ = lazy_names(  # all that needs torch
+    __name__,
+    {
+        "convert": "steerable.conversion",
+        "models": "steerable.models",
+        "nn": "steerable.nn",
+        "testing": "steerable.testing",
+        "transform": "steerable.transforms",
+        "EquivarianceError": "steerable.checking",
+        "typecheck": "steerable.checking",
+        "typed": "steerable.checking",
+    },
+)
 
 __all__ = [
     "Capsule",
     "CharacterTable",
     "EquivarianceError",
     "FieldType",
+    "FilterSpace",
     "FiniteGroup",
     "Homomorphism",
     "Irrep",
@@ -85,6 +75,7 @@ __all__ = [
     "parameter_cost",
     "parameter_utilization",
     "pixel_patch",
+    "pixel_space",
     "restriction",
     "testing",
     "transform",

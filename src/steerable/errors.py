@@ -1,15 +1,15 @@
-"""Small helpers for error messages: what was given, what was expected, why, what to do."""
+"""Helpers for error messages, which say what was given, what was expected, why, and what to do."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["did_you_mean", "expect", "listing", "shown"]
+__all__ = ["check_choice", "did_you_mean", "expect", "listing", "shown"]
 
 
 def expect(value: object, kind: type, what: str) -> None:
-    """TypeError where an argument is of another class than it must be; ``what`` says which one, with an example.
+    """Raise TypeError unless a value is of the expected class; ``what`` describes that class, with an example.
 
     >>> expect(3, str, "the element, such as 'r'")
     Traceback (most recent call last):
@@ -17,6 +17,18 @@ def expect(value: object, kind: type, what: str) -> None:
     """
     if not isinstance(value, kind):
         raise TypeError(f"expected {what}, got {type(value).__name__} {value!r}.")
+
+
+def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
+    """Raise ValueError unless an argument is one of a few values.
+
+    >>> check_choice("padding", "wrap", ["zero", "reflect"])
+    Traceback (most recent call last):
+    ValueError: `padding` must be one of zero, reflect; got 'wrap'.
+    """
+    choices = list(choices)
+    if value not in choices:
+        raise ValueError(f"`{name}` must be one of {', '.join(map(str, choices))}; got {value!r}.")
 
 
 def listing(names: Iterable[object], limit: int = 12) -> str:

@@ -17,7 +17,7 @@ def transform(x: Tensor, element: str, field_type: FieldType) -> Tensor:
 
     Args:
         x: (batch, channels, height, width), or (channels, height, width) without a batch, or (batch, channels) for
-            pooled fields, which only ρ moves.
+            pooled fields, on which only ρ acts.
         element: g, by name.
         field_type: the type of x.
 
@@ -50,7 +50,7 @@ def _move_pixels(x: Tensor, field_type: FieldType, g: int) -> Tensor:
     if action is None or action.shape[1] != 2 or not np.isin(np.abs(action[g]), (0.0, 1.0)).all():
         raise ValueError(
             f"`{field_type.group.elements[g]}` of {field_type.group.name} does not map the pixel grid onto itself, so "
-            "that an image cannot be moved by it exactly."
+            "it cannot move an image exactly. Use an element of C1, C2, C4, D1, D2 or D4."
         )
     mirrored = np.linalg.det(action[g]) < 0
     rotation = np.diag([-1.0, 1.0]) @ action[g] if mirrored else action[g]  # g = m r^k

@@ -20,7 +20,8 @@ D4 = st.dihedral(4)
 E = D4.irrep("E")
 KINDS = ("trivial", "last irrep", "quotient", "mixed", "turned", "skewed")
 everywhere = pytest.mark.parametrize("name", SMALL_GROUPS)
-# ρ(r) = [[0, 2], [1/2, 0]]: monomial, but no signed permutation.
+TURN = st.cyclic(3).irrep("E")  # orthogonal, not monomial
+# ρ(r) = [[0, 2], [1/2, 0]]: monomial, but not a signed permutation.
 SCALED = st.Representation(st.cyclic(2), {"r": [[0, 2], [0.5, 0]]}, name="scaled")
 
 
@@ -78,6 +79,12 @@ def test_change_of_basis_conjugates_and_keeps_the_type(name: str) -> None:
     turned = rho.change_basis(a)
     assert np.allclose(a @ turned.matrices, rho.matrices @ a, atol=1e-12)
     assert turned.type == rho.type
+
+
+@pytest.mark.parametrize("rho", [E, E @ E, TURN, TURN @ TURN, TURN.change_basis([[1, 1], [0, 1]]), TURN.dual()])
+def test_matrices_cannot_be_overwritten(rho: st.Representation) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        rho.matrices[0, 0, 0] = 2.0
 
 
 @everywhere
@@ -236,7 +243,7 @@ WRONG = {g: E(g) for g in D4.elements} | {"r": E("r3")}
         (lambda: st.Representation(D4, 2 * E.matrices), "matrix of the identity `e` of D4 is not the identity matrix"),
         (lambda: st.Representation(D4, E.matrices[:3]), r"an array of shape \(8, d, d\).*got shape \(3, 2, 2\)"),
         (lambda: st.Representation(D4, {"r": E("r")}), "the matrices given for r do not determine `m` of D4"),
-        (lambda: st.Representation(D4, {"r": E("r"), "x": E("m")}), "`x` is no element of D4"),
+        (lambda: st.Representation(D4, {"r": E("r"), "x": E("m")}), "`x` is not an element of D4"),
         (lambda: st.Representation(D4, {"r": np.eye(2), "m": np.eye(3)}), "square matrices of one size"),
         (lambda: st.Representation(D4, {"r": np.ones((1, 2))}), r"square matrices of one size; `r` has shape \(1, 2\)"),
         (lambda: st.Representation(D4, {}), "at least one"),
@@ -249,7 +256,7 @@ WRONG = {g: E(g) for g in D4.elements} | {"r": E("r3")}
         (lambda: st.induce(st.cyclic(3).irrep("E"), D4), "C3 is not recognised as a subgroup of D4"),
         (lambda: from_permutations(C2, {"e": [0]}), "no permutation was given for `r` of C2"),
         (lambda: from_permutations(C2, [[0, 1]]), r"shape \(2, points\); got \(1, 2\)"),
-        (lambda: from_permutations(C2, [[0, 1], [1, 1]]), "images of `r` are no permutation"),
+        (lambda: from_permutations(C2, [[0, 1], [1, 1]]), "images of `r` are not a permutation"),
         (lambda: from_permutations(C2, [[1, 0], [0, 1]]), "identity `e` of C2 moves points"),
         (
             lambda: from_permutations(C2, [[0, 1, 2], [1, 2, 0]]),

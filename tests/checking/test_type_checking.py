@@ -22,7 +22,7 @@ from torch import Tensor, nn
 import steerable as st
 from steerable import nn as snn
 from steerable.checking import EquivarianceError, commutation, typed
-from steerable.checking.calls import Refusal, bound_call
+from steerable.checking.calls import Refused, bound_call
 from steerable.checking.operations import OPERATIONS
 
 G = st.dihedral(4)
@@ -657,7 +657,7 @@ PARAMETERS = [
 @pytest.mark.parametrize(("name", "parameter"), PARAMETERS)
 def test_tensors_are_refused_where_an_operation_takes_numbers(name: str, parameter: str) -> None:
     """Whatever a rule thinks of: per channel, per pixel, or a field as a weight."""
-    with pytest.raises(Refusal, match=r"got a field as its argument|got a tensor of shape|out=\.\.\.|not known"):
+    with pytest.raises(Refused, match=r"got a field as its argument|got a tensor of shape|out=\.\.\.|not known"):
         bound(name, **{parameter: field(STREAM)})
 
 
@@ -667,7 +667,7 @@ def test_unknown_arguments_are_refused(name: str) -> None:
     if options:  # of a tensor's construction, or of its shape
         assert set(name.split("_")) & {"to", "type", "new", "view", "reshape", "expand", "broadcast"}
     else:
-        with pytest.raises(Refusal, match="this way of calling"):
+        with pytest.raises(Refused, match="this way of calling"):
             bound(name, mystery=1)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from steerable.cli.extras import EXTRAS
+from steerable.extras import EXTRAS
 
 ROOT = Path(__file__).parents[2]
 IMPORTED_AS = {"pillow": "PIL", "scikit-learn": "sklearn"}

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import steerable as st
 from steerable import nn as snn
 from steerable.conversion import ConversionError, Converted
-from steerable.conversion.fibres import Fibre, stack, unify
+from steerable.conversion.type_variables import TypeVariable, stack, unify
 from steerable.conversion.widths import Widths, matching_width
 
 D4 = st.dihedral(4)
@@ -431,15 +431,15 @@ def test_at_least_one_copy() -> None:
         Widths(D4, lambda channels: st.FieldType(st.cyclic(4), "regular")).hidden(4)
 
 
-def test_fibres_become_one_where_they_can() -> None:
-    a, b, c = Fibre(8), Fibre(8), Fibre(16, scalar=True)
+def test_type_variables_become_one_where_they_can() -> None:
+    a, b, c = TypeVariable(8), TypeVariable(8), TypeVariable(16, scalar=True)
     assert unify(stack([a, b]), c)
     assert c.leaves == (a, b)
     assert a.scalar
-    assert not unify(Fibre(8), Fibre(16))
-    assert not unify(stack([Fibre(4), Fibre(8)]), stack([Fibre(8), Fibre(4)]))
-    unknown = Fibre(None)
-    assert unify(unknown, Fibre(3))
+    assert not unify(TypeVariable(8), TypeVariable(16))
+    assert not unify(stack([TypeVariable(4), TypeVariable(8)]), stack([TypeVariable(8), TypeVariable(4)]))
+    unknown = TypeVariable(None)
+    assert unify(unknown, TypeVariable(3))
     assert unknown.channels == 3
     assert not unify(a, stack([a, b]))
 
@@ -652,7 +652,7 @@ def between(*layers: nn.Module) -> nn.Module:
         (between(snn.ReLU(st.FieldType(D4, "2*regular"))), r"`1\.0` \(ReLU\): it is steerable already"),
         (between(Undecided()), r"`1\.0` \(Undecided\): torch.fx cannot follow its forward \(TraceError"),
         (Shifted(), r"`add` in the forward of the network \(Shifted\): it takes `beta`, a tensor of the network's own"),
-        (TwoOutputs(), r"the network \(TwoOutputs\): it returns something else than one tensor"),
+        (TwoOutputs(), r"the network \(TwoOutputs\): it returns something other than one tensor"),
         (
             nn.Sequential(Calls(lambda x: torch.fft.fft2(x).real)),
             r"`fft_fft2` in the forward of `0` \(Calls\): it is not known to be equivariant",

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 import steerable as st
 from steerable import nn as snn
-from steerable.conversion import ConversionError, keeping, pipeline
-from steerable.conversion.keeping import KEEPING
+from steerable.checking.operations import OPERATIONS
+from steerable.conversion import ConversionError, counterparts, pipeline
+from steerable.conversion.counterparts import COUNTERPARTS
 
 D4 = st.dihedral(4)
 DIAGONAL = D4.subgroup(["e", "mr3"])
@@ -65,7 +66,7 @@ def test_a_layer_that_is_not_equivariant_is_named_though_types_agree(
     monkeypatch: pytest.MonkeyPatch, training: bool
 ) -> None:
     believes_everything(monkeypatch)
-    monkeypatch.setattr(keeping, "pads_alike", lambda group, sides: True)
+    monkeypatch.setattr(counterparts, "pads_alike", lambda group, sides: True)
     plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.ZeroPad2d((1, 2, 1, 0)), nn.Conv2d(8, 2, 1)).train(training)
     with pytest.raises(
         ConversionError, match=r"`2` \(ZeroPad2d\): it is not equivariant: .* another shape .* for g = `mr3`"
@@ -75,7 +76,7 @@ def test_a_layer_that_is_not_equivariant_is_named_though_types_agree(
 
 def test_an_operation_that_is_not_equivariant_is_named_though_types_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     believes_everything(monkeypatch)
-    monkeypatch.setattr("steerable.conversion.building.require", lambda *_: None)
+    monkeypatch.setattr("steerable.conversion.network_assembly.require", lambda *_: None)
     with pytest.raises(
         ConversionError, match=r"`add` in .*\(Calls\): it is not equivariant: .* differs from π\(g\) of that on x by \d"
     ):
@@ -94,7 +95,7 @@ def test_what_begins_too_small_to_be_seen_is_measured(monkeypatch: pytest.Monkey
             return self.last(self.pad(self.gamma * self.first(x)))
 
     believes_everything(monkeypatch)
-    monkeypatch.setattr(keeping, "pads_alike", lambda group, sides: True)
+    monkeypatch.setattr(counterparts, "pads_alike", lambda group, sides: True)
     with pytest.raises(ConversionError, match=r"`pad` \(ZeroPad2d\): it is not equivariant"):
         st.convert(Hidden(), D4)
 
@@ -121,7 +122,7 @@ def test_infinities_and_nan_are_equal_to_themselves(value: float) -> None:
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 def test_infinities_and_nan_hide_no_breach(monkeypatch: pytest.MonkeyPatch, value: float) -> None:
     believes_everything(monkeypatch)
-    monkeypatch.setattr(keeping, "pads_alike", lambda group, sides: True)
+    monkeypatch.setattr(counterparts, "pads_alike", lambda group, sides: True)
     plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Threshold(-1.0, value), nn.ZeroPad2d((1, 0, 0, 1)), nn.Conv2d(8, 2, 1))
     with pytest.raises(ConversionError, match=r"`2` \(ZeroPad2d\): it is not equivariant"):
         st.convert(plain, D4)
@@ -142,7 +143,7 @@ def test_paddings_are_kept_exactly_where_they_are_symmetric(group: str) -> None:
             and torch.equal(padding(st.transform(x, g, scalar)), st.transform(padding(x), g, scalar))
             for g in G.elements
         )
-        assert keeping.pads_alike(G, sides) == symmetric
+        assert counterparts.pads_alike(G, sides) == symmetric
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,11 @@ def test_padding_with_a_value_needs_permutations() -> None:
         (lambda x: x * torch.rand(1), r"`mul` in .*drawn at random, in evaluation too"),
         (lambda x: x + torch.rand(x.shape), r"`add` in .*it takes a tensor that comes from the image"),
         (lambda x: F.relu6(x, False, 3), r"cannot follow its forward \(TypeError"),
-        (lambda x: x.clamp(0, 1), r"`clamp` in .*it is not known to be equivariant"),
+        (lambda x: x.frac(), r"`frac` in .*it is not known to be equivariant"),
+        (lambda x: x.clamp(x.new_zeros(1), 1), r"`clamp` in .*its arguments are computed from sizes"),
+        (lambda x: x.pow(x), r"`pow` in .*it is not known to be equivariant"),
+        (lambda x: 2**x, r"`pow` in .*"),
+        (lambda x: torch.exp(x, out=x), r"`exp` in .*its argument out="),
     ],
 )  # fmt: skip
 def test_unknown_functions_and_arguments_are_refused_by_name(
@@ -327,7 +332,7 @@ def test_a_functional_dropout_that_always_drops_is_refused(function: Any, traini
         (lambda x, training: x / x.shape[1] if training else x, "something other than one factor per sample"),
         (lambda x, training: x * (torch.rand(x.shape[0], 1, 1, 1) / x.shape[3]) if training else x, "one factor per"),
         (lambda x, training: x * torch.rand(x.shape[0], 1, 1, 1) if torch.rand(1) > 0.5 else x, "cannot follow"),
-        (lambda x, training: F.interpolate(x, None, 2, "bilinear", training), "its argument align_corners is another"),
+        (lambda x, training: F.interpolate(x, None, 2, "bilinear", training), "its argument align_corners differs"),
     ],
 )  # fmt: skip
 def test_what_differs_between_the_modes_is_followed_or_refused(function: Any, complaint: str | None) -> None:
@@ -422,7 +427,7 @@ _MAPS: list[nn.Module] = [
     nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), nn.UpsamplingNearest2d(scale_factor=2),
     nn.Upsample(scale_factor=2, mode="bilinear", recompute_scale_factor=True),
     nn.UpsamplingBilinear2d(scale_factor=2), nn.ZeroPad2d(2), nn.ConstantPad2d(1, 0.7), nn.ReflectionPad2d(1),
-    nn.ReplicationPad2d(2), nn.CircularPad2d(1), nn.Softmax(1), nn.LogSoftmax(dim=-3), nn.Identity(),
+    nn.ReplicationPad2d(2), nn.CircularPad2d(1), nn.Softmax(1), nn.LogSoftmax(dim=-3), nn.Softmin(1), nn.Identity(),
 ]  # fmt: skip
 _VECTORS: list[nn.Module] = [
     nn.BatchNorm1d(4, eps=0.3), nn.BatchNorm1d(4, momentum=0.7),
@@ -460,7 +465,8 @@ def test_options_reach_the_counterpart(layer: nn.Module) -> None:
 
 def test_every_option_of_every_kept_layer_is_tried() -> None:
     """A new option of torch, or a new layer here, needs a case above."""
-    tried: dict[type[nn.Module], set[str]] = {kind: set() for kind in KEEPING}
+    kinds = [layer for row in OPERATIONS.values() if row.becomes in COUNTERPARTS for layer in row.layers]
+    tried: dict[type[nn.Module], set[str]] = {kind: set() for kind in kinds}
     for layer in (*_MAPS, *_VECTORS, nn.Dropout(0.3), nn.Dropout2d(0.3)):
         for name, parameter in _options(type(layer)):
             value = getattr(layer, name, parameter.default)
@@ -468,7 +474,7 @@ def test_every_option_of_every_kept_layer_is_tried() -> None:
                 value = layer.bias is not None or layer.weight is None
             if value != parameter.default:
                 tried[type(layer)].add(name)
-    for kind in KEEPING:
+    for kind in kinds:
         seen = tried[kind] | (tried[nn.BatchNorm1d] if kind is nn.SyncBatchNorm else set())
         missing = {name for name, _ in _options(kind)} - seen - _REFUSED - _WITHOUT_EFFECT
         assert not missing, f"{kind.__name__}: {missing}"

@@ -49,12 +49,6 @@ def test_without_shuffling_the_order_is_the_datas() -> None:
     assert flat(numbers(loader)) == list(range(N))
 
 
-def test_drop_last() -> None:
-    loader = batches(drop_last=True)
-    assert (len(loader), [len(batch) for batch in numbers(loader)]) == (3, [6, 6, 6])
-    assert numbers(loader) == numbers(batches())[:3]
-
-
 @pytest.mark.parametrize("augment", [None, Augmentation(2)])
 def test_a_batch_depends_on_seed_epoch_and_number_alone(augment: Augmentation | None) -> None:
     first, second = batches(augment=augment), batches(augment=augment)
@@ -116,11 +110,6 @@ def test_augmentation_moves_images() -> None:
     assert not same(plain, moved)
 
 
-def test_storage_makes_no_difference() -> None:
-    on_host, on_device = (batches(augment=Augmentation(1), storage=where) for where in ("host", "device"))
-    assert same(on_host, on_device)
-
-
 def test_the_epoch_is_settled_by_the_first_batch() -> None:
     """Lightning calls ``iter`` before it says which epoch a resumed run is in."""
     loader = batches()
@@ -135,11 +124,9 @@ def test_the_epoch_is_settled_by_the_first_batch() -> None:
     [
         ({"size": 0}, "positive multiple of their number; got 0 for 1 processes"),
         ({"size": 7, "world_size": 2}, "got 7 for 2 processes"),
-        ({"rank": 2, "world_size": 2}, "rank goes from 0 to world_size - 1; got rank 2 of 2"),
-        ({"size": 22, "world_size": 2}, "leave a last batch of 1 for 2 processes.*drop_last=True"),
-        ({"size": 24, "drop_last": True}, "23 images do not fill one batch of 24"),
-        ({"seed": -1}, "seed is not negative, got -1"),
-        ({"storage": "disk"}, "storage is one of auto, device, host; got 'disk'"),
+        ({"rank": 2, "world_size": 2}, "`rank` goes from 0 to `world_size` - 1; got rank 2 of 2"),
+        ({"size": 22, "world_size": 2}, "leave a last batch of 1 for 2 processes.*Use another batch_size"),
+        ({"seed": -1}, "`seed` must not be negative, got -1"),
         ({"augment": Augmentation(6)}, "shift by 6 moves a 6×6 image out of sight"),
     ],
 )
@@ -157,18 +144,11 @@ def test_wrong_numbers() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-@pytest.mark.parametrize("storage", ["device", "host"])
-def test_a_gpu_sees_the_same_batches(storage: str) -> None:
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_gpu_sees_the_same_batches(fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steerable.data.batches._fits", lambda *_: fits)
     augment = Augmentation(2, dihedral=True)
-    on_gpu = DeviceBatches(
-        data(),
-        6,
-        shuffle=True,
-        seed=0,
-        device="cuda",
-        augment=augment,
-        storage=storage,  # type: ignore[arg-type]
-    )
+    on_gpu = DeviceBatches(data(), 6, shuffle=True, seed=0, device="cuda", augment=augment)
     for (x, k), (y, m) in zip(on_gpu, batches(augment=augment), strict=True):
         assert x.device.type == "cuda"
         assert torch.equal(x.cpu(), y)

@@ -16,7 +16,8 @@ import pytest
 import torch
 
 from steerable.data import CIFAR10, CIFAR100, load_cifar, load_dataset
-from steerable.data.cifar import CifarFile, CifarSet, cache_dir
+from steerable.data.cifar import cache_dir
+from steerable.data.cifar_archives import CifarFile, CifarSet
 
 SETS = (CIFAR10, CIFAR100)
 EACH = 4  # images in a file

@@ -1,11 +1,14 @@
 """Labelled images, their subsets and splits, the digits, and data sets by name."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from steerable.data import DATASETS, LabelledImages, Splits, load_dataset, load_digits
+from steerable.lazy import resolve
 
 CLASSES = ("a", "b", "c")
 
@@ -72,7 +75,7 @@ def test_a_class_with_too_few_images_is_named() -> None:
         numbered(5, 4, 2).balanced_subset(12)
     with pytest.raises(ValueError, match="at least one image, got size 0"):
         numbered(5, 4).balanced_subset(0)
-    with pytest.raises(ValueError, match="seed is not negative, got -1"):
+    with pytest.raises(ValueError, match="`seed` must not be negative, got -1"):
         numbered(5, 4).balanced_subset(2, seed=-1)
 
 
@@ -111,7 +114,7 @@ def test_resizing_keeps_symmetric_images_symmetric() -> None:
 
 def test_training_and_test_images_must_fit() -> None:
     data = numbered(5, 3, 2)
-    with pytest.raises(ValueError, match=r"`mine` have the same.*got image_size \(3, 4\) and \(8, 8\)"):
+    with pytest.raises(ValueError, match=r"`mine` must have the same.*got image_size \(3, 4\) and \(8, 8\)"):
         Splits(data, data.resized(8), "mine")
     splits = Splits(data, data.subset([0]), "mine")
     assert (splits.classes, splits.channels, splits.image_size, splits.skipped) == (CLASSES, 2, (3, 4), ())
@@ -135,7 +138,7 @@ def test_digits_of_other_sizes() -> None:
     assert int(padded.train.images.sum()) == int(small.train.images.sum())
     with pytest.raises(ValueError, match="cannot be padded to 4×4"):
         load_digits(4, fit="pad")
-    with pytest.raises(ValueError, match="fit is one of resize, pad; got 'crop'"):
+    with pytest.raises(ValueError, match="`fit` must be one of resize, pad; got 'crop'"):
         load_digits(fit="crop")  # type: ignore[arg-type]
 
 
@@ -148,4 +151,22 @@ def test_unknown_names_come_with_the_known_ones(
         ValueError, match=r"neither a known data set nor an existing folder.*`digits`, `cifar10`, `cifar100`"
     ):
         load_dataset(name)
-    assert DATASETS == ("digits", "cifar10", "cifar100")
+    assert tuple(DATASETS) == ("digits", "cifar10", "cifar100")
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_every_entry_says_what_its_loader_gives(name: str) -> None:
+    """CIFAR's files are not here: the loader is only found, and the names of the classes are counted."""
+    entry = DATASETS[name]
+    assert callable(resolve(entry.loader))
+    if name == "digits":
+        found = entry.load(None, download=False, seed=0)
+        assert (found.classes, found.channels, found.name) == (entry.classes, entry.channels, name)
+    else:
+        assert len(set(entry.classes)) == int(name.removeprefix("cifar"))
+
+
+def test_the_names_are_known_without_torch() -> None:
+    code = "import sys; from steerable.data.datasets import DATASETS, SOURCES; print(SOURCES, 'torch' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.endswith("or one of digits, cifar10, cifar100 False\n")

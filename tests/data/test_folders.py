@@ -187,7 +187,7 @@ def _spoil(folder: Path) -> dict[str, str]:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_a_pipe_is_left_out_and_not_waited_for(two_classes: Path) -> None:
     os.mkfifo(two_classes / "apple" / "pipe.png")
-    with pytest.warns(UserWarning, match="it is no regular file"):
+    with pytest.warns(UserWarning, match="it is not a regular file"):
         splits = load_image_folder(two_classes)
     assert [name for name, _ in splits.skipped] == ["apple/pipe.png"]
 
@@ -205,7 +205,7 @@ def test_unreadable_files_are_named_and_left_out(two_classes: Path, monkeypatch:
 
 
 def test_wrong_sizes(two_classes: Path) -> None:
-    with pytest.raises(ValueError, match="image_size is at least 1, got 0"):
+    with pytest.raises(ValueError, match="`image_size` must be at least 1, got 0"):
         load_image_folder(two_classes, image_size=0)
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from explorer_client import Server, running_explorer
 
-from steerable.data.preprocessing import Normalisation
+from steerable.data.normalisation import Normalisation
 from steerable.models import build_model
 from steerable.reporting.report import write_report
 from steerable.training.config import RunConfig

@@ -26,7 +26,8 @@ from explorer_client import FORM, JSON, Reply, Server, file_data, form
 from PIL import Image
 
 from steerable.explorer.hosts import Hosts
-from steerable.explorer.model_tab import model_page, run_path
+from steerable.explorer.model_tab import model_page
+from steerable.explorer.run_folders import run_path
 from steerable.explorer.uploads import LARGEST_UPLOAD, MOST_BYTES, MOST_UPLOADS, Uploads
 
 SECRET = b"a secret that nobody uploaded"
@@ -254,7 +255,7 @@ def test_other_pages_are_not_answered(server: Server, origin: str) -> None:
         server.ask("/gradio_api/queue/join", headers=headers, method="OPTIONS"),
     ):
         assert reply.status == 403
-        assert "the explorer answers to its own page alone, and this request comes from" in reply.text
+        assert "the explorer answers only to its own page, and this request comes from" in reply.text
         assert "Access-Control-Allow-Origin" not in {name.title() for name in reply.headers}
     assert held(server) == before
 
@@ -374,10 +375,10 @@ def test_uploads_that_never_end_are_counted_until_they_are_gone(server: Server) 
 def test_large_and_odd_questions_are_refused(server: Server) -> None:
     for body, status, words in (
         (b'"' + b"x" * 2**20 + b'"', 413, "the request has 1,048,578 bytes; at most 65,536 are read."),
-        (b"[" * 60_000, 400, "is no JSON"),
-        (b"no JSON", 400, "is no JSON"),
-        (b"\xff\xfe", 400, "is no JSON"),
-        (b"", 400, "is no JSON"),
+        (b"[" * 60_000, 400, "is not JSON"),
+        (b"no JSON", 400, "is not JSON"),
+        (b"\xff\xfe", 400, "is not JSON"),
+        (b"", 400, "is not JSON"),
     ):
         reply = server.ask("/gradio_api/queue/join", body, JSON)
         assert reply.status == status

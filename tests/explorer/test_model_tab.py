@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from steerable.explorer.learned import learned_filters
-from steerable.explorer.model_tab import model_page, pose_predictions, run_folders, run_path
+from steerable.explorer.model_tab import model_page, pose_predictions
+from steerable.explorer.run_folders import run_folders, run_path
 from steerable.explorer.uploads import Uploads
 from steerable.training.trained_model import TrainedModel
 
@@ -53,7 +54,7 @@ def test_predictions_are_the_models_own(runs: Path) -> None:
 
 
 def test_a_network_without_convolutions_has_no_filters() -> None:
-    assert "no convolution" in learned_filters(torch.nn.Linear(2, 2))
+    assert "no convolution" in learned_filters(torch.nn.Linear(2, 2)).about
 
 
 def test_only_run_folders_below_the_root_are_opened(runs: Path, tmp_path: Path) -> None:
@@ -78,9 +79,9 @@ def test_only_run_folders_below_the_root_are_opened(runs: Path, tmp_path: Path) 
         (None, "no run folder was given"),
         (5, "no run folder was given"),
         (["steerable"], "no run folder was given"),
-        ("unfinished", "`unfinished` is no finished run folder: it has no results.json"),
-        ("nothing", "`nothing` is no finished run folder"),
-        (".", "is no finished run folder"),
+        ("unfinished", "`unfinished` is not a finished run folder: it has no results.json"),
+        ("nothing", "`nothing` is not a finished run folder"),
+        (".", "is not a finished run folder"),
     ],
 )
 def test_other_folders_are_refused_in_words(runs: Path, text: object, message: str) -> None:

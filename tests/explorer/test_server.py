@@ -32,5 +32,5 @@ def test_it_listens_on_this_machine_alone_unless_told_otherwise(tmp_path: Path) 
 
 
 def test_a_folder_of_runs_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is no folder; give the folder that holds your runs"):
+    with pytest.raises(ValueError, match=r"is not a folder\. Give the folder that holds your runs"):
         Explorer(port=0, runs=tmp_path / "nothing")

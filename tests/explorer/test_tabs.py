@@ -12,13 +12,15 @@ from PIL import Image
 
 import steerable as st
 from steerable.algebra.families import group_named
-from steerable.explorer.cost_tab import cost_page, pair_cost
-from steerable.explorer.filters_tab import capsule_names, filter_count, filters_page, poses_page
-from steerable.explorer.group_tab import GROUPS, PLANAR_GROUPS, group_page
+from steerable.explorer.cost_tab import cost_page
+from steerable.explorer.filters_tab import filter_count, filters_page, poses_page
+from steerable.explorer.group_tab import group_page
+from steerable.explorer.groups import GROUPS, PLANAR_GROUPS, capsule_names
 from steerable.explorer.pictures import PICTURES, bundled_picture, uploaded_picture
 from steerable.explorer.steer_tab import steer_page
 from steerable.explorer.steering_run import IMAGE_SIZE, Comparison, compare
 from steerable.explorer.uploads import Uploads
+from steerable.types.convolution_costs import convolution_cost
 
 NO_UPLOADS = Uploads(Path("no-uploads"))
 
@@ -96,12 +98,12 @@ def test_costs_are_those_of_the_design() -> None:
     G = st.dihedral(4)
     stream = st.FieldType(G, "regular + qm + qmr2 + qmr3")
     inner = st.FieldType(G, "A1 + A2 + B1 + B2 + 2*E")
-    first = pair_cost(stream, inner, 3, 32)
+    first = convolution_cost(stream, inner, 3, 32)
     assert (first.weights, first.fourier, first.parameters) == (1440, 270, 180)
-    second = pair_cost(inner.after_concatenation(), stream, 3, 32)
+    second = convolution_cost(inner.after_concatenation(), stream, 3, 32)
     assert (second.weights, second.fourier) == (2880, 560)
     regular = st.FieldType(G, "regular")
-    each = pair_cost(regular, regular, 3, 1)
+    each = convolution_cost(regular, regular, 3, 1)
     assert (each.weights, each.fourier) == (9 * 64, 9 * 12)
     assert first.utilization == 8.0
     assert first.dense_flops == 2 * 1440 * 32 * 32
@@ -111,7 +113,7 @@ def test_costs_are_those_of_the_design() -> None:
 def test_fourier_never_costs_more_than_dense_nor_less_than_the_parameters(name: str) -> None:
     group = group_named(name)
     for text in ("regular", str(group.irreps[-1]), f"2*regular + {group.irreps[0]}"):
-        cost = pair_cost(st.FieldType(group, text), st.FieldType(group, "regular"), 3, 8)
+        cost = convolution_cost(st.FieldType(group, text), st.FieldType(group, "regular"), 3, 8)
         assert cost.parameters <= cost.fourier <= cost.weights
 
 

@@ -8,8 +8,9 @@ import pytest
 from group_zoo import group, is_orthonormal, random_invertible, random_orthogonal, same_span
 
 import steerable as st
-from steerable.algebra.representations import Monomial
-from steerable.filters.pixel_patches import sparse_kernel_basis, tap_coordinates
+from steerable.algebra.monomials import Monomial
+from steerable.filters import sparse_kernel_basis
+from steerable.filters.pixel_grids import tap_coordinates
 
 D4 = st.dihedral(4)
 PLANAR = ("C1", "C2", "C4", "D1", "D2", "D4")

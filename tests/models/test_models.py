@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -12,6 +16,8 @@ from torch import nn
 import steerable as st
 from steerable import models
 from steerable import nn as snn
+from steerable.lazy import resolve
+from steerable.models.resnets import Downsampling, Head
 
 IRREPS = "A1 + A2 + B1 + B2 + 2*E"
 
@@ -103,6 +109,43 @@ def test_saved_models_come_back(name: str, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} >= {"config.json", "model.safetensors"}
 
 
+@pytest.mark.parametrize("name", models.MODELS)
+def test_an_entry_lists_what_its_class_takes(name: str) -> None:
+    entry = models.MODELS[name]
+    kind = resolve(entry.home)
+    taken = [key for key, p in inspect.signature(kind).parameters.items() if p.kind is not p.VAR_KEYWORD]
+    mixes = ["stream", "inner"] if name == "resnet" else []
+    assert sorted(entry.all_options) == sorted([*taken, *mixes])
+    assert entry.options.get("head", get_args(Head)) == get_args(Head)
+    assert entry.options.get("downsampling", get_args(Downsampling)) == get_args(Downsampling)
+
+
+def test_names_and_options_are_known_without_torch() -> None:
+    code = (
+        "import sys; from steerable.models.registry import MODELS; print(MODELS['unet'].help, 'torch' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found == "copies, depth, group, stream, inner False\n"
+
+
+def test_a_network_saved_with_every_option_written_out_comes_back(tmp_path: Path) -> None:
+    """As the first release wrote them: mixes that were not given are null."""
+    net = models.resnet(8, 1).eval()
+    net.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert not {"stream", "inner"} & config.keys()
+    (tmp_path / "config.json").write_text(json.dumps({**config, "stream": None, "inner": None}))
+    again = models.ResNet.from_pretrained(tmp_path).eval()
+    x = torch.randn(1, 3, 8, 8)
+    with torch.no_grad():
+        assert torch.equal(net(x), again(x))
+
+
+def test_an_unknown_option_of_the_class_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"ResNet has no option `steam`\. Did you mean `stream`"):
+        models.resnet(8, 1, steam="regular")
+
+
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     models.resnet(8, 1, 4, head="mirror").save_pretrained(tmp_path)
     with pytest.raises(RuntimeError, match=r"not those of the PlainResNet in its config\."):
@@ -138,15 +181,15 @@ def test_equal_parameters() -> None:
         ("resnt", {}, "unknown model 'resnt'. Did you mean `resnet`"),
         ("resnet", {"copys": 1}, "resnet has no option `copys`. Did you mean `copies`"),
         ("resnet", {"depth": 9}, "has a depth of 6·blocks"),
-        ("resnet", {"downsampling": "skip"}, "downsampling is one of pool, stride; got 'skip'"),
-        ("resnet", {"head": "tail"}, "head is one of linear, mirror, invariant, max; got 'tail'"),
+        ("resnet", {"downsampling": "skip"}, "`downsampling` must be one of pool, stride; got 'skip'"),
+        ("resnet", {"head": "tail"}, "`head` must be one of linear, mirror, invariant, max; got 'tail'"),
         (
             "resnet",
             {"head": "mirror", "group": "C4"},
             "head='mirror' is for groups with the mirror image m; C4 has none",
         ),
-        ("resnet", {"num_classes": 0}, "num_classes and in_channels are at least 1; got 0, 3"),
-        ("resnet", {"in_channels": -1}, "num_classes and in_channels are at least 1; got 10, -1"),
+        ("resnet", {"num_classes": 0}, "`num_classes` and `in_channels` must be at least 1; got 0, 3"),
+        ("resnet", {"in_channels": -1}, "`num_classes` and `in_channels` must be at least 1; got 10, -1"),
         ("resnet", {"stream": st.FieldType(st.dihedral(4), "E")}, "ResNet: stream is given as text, 'E' for instance"),
         ("resnet", {"group": st.dihedral(4)}, "ResNet: group is given as text, 'D4' for instance"),
         (
@@ -159,19 +202,23 @@ def test_equal_parameters() -> None:
             {"group": st.cyclic(2).direct_product(st.cyclic(2), acting="second", name="D2")},
             "got the group D2, which is none of them",
         ),
-        ("resnet", {"copies": 100_000_000}, "no machine holds a residual network with a depth of 14 and 100,000,000"),
-        ("resnet", {"depth": 62_000_000}, "up to 2,000 and 5,000 are planned"),
+        (
+            "resnet",
+            {"copies": 100_000_000},
+            "a residual network with a depth of 14 and 100,000,000 copies of each capsule fits no machine",
+        ),
+        ("resnet", {"depth": 62_000_000}, "the depth is at most 2,000 and the number of copies at most 5,000"),
         (
             "plain_resnet",
             {"width": 100_000_000},
             "a depth of 14 and a width of 100,000,000",
         ),
-        ("plain_resnet", {"crelu": "no"}, "PlainResNet: crelu is true or false, got 'no'"),
-        ("plain_resnet", {"depth": 10}, "depth is 6·blocks"),
-        ("plain_resnet", {"width": 0}, "are at least 1; got 0"),
-        ("resnet", {"copies": "many"}, "ResNet: copies is a whole number, got 'many'"),
-        ("resnet", {"copies": 1.5}, "ResNet: copies is a whole number, got 1.5"),
-        ("plain_resnet", {"width": True}, "PlainResNet: width is a whole number, got True"),
+        ("plain_resnet", {"crelu": "no"}, "PlainResNet: `crelu` must be true or false, got 'no'"),
+        ("plain_resnet", {"depth": 10}, "`depth` must be 6·blocks"),
+        ("plain_resnet", {"width": 0}, "must be at least 1; got 0"),
+        ("resnet", {"copies": "many"}, "ResNet: `copies` must be a whole number, got 'many'"),
+        ("resnet", {"copies": 1.5}, "ResNet: `copies` must be a whole number, got 1.5"),
+        ("plain_resnet", {"width": True}, "PlainResNet: `width` must be a whole number, got True"),
     ],
 )
 def test_bad_options_are_refused(name: str, options: dict[str, object], message: str) -> None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from filter_zoo import cross, stencils
+from filter_zoo import slanted as slanted_stencils
 from torch import Tensor, nn
 
 import steerable as st
@@ -145,6 +147,7 @@ def conv(
     sizes: tuple[Size, ...] = ((5, 5), (6, 4), (4, 7)),
     source: Callable[[FiniteGroup], FieldType] = mixed,
     target: Callable[[FiniteGroup], FieldType] = mixed,
+    filters: Callable[[FiniteGroup], st.FilterSpace | None] = lambda G: None,
     **options: object,
 ) -> Case:
     stride, dilation = options.get("stride", 1), options.get("dilation", 1)
@@ -152,7 +155,7 @@ def conv(
     padding = {"same": (extent - 1) // 2, "valid": 0}.get(options.get("padding", 0), options.get("padding", 0))
     return Case(
         f"Conv2d-{name}",
-        lambda G: snn.Conv2d(source(G), target(G), kernel, **options),
+        lambda G: snn.Conv2d(source(G), target(G), kernel, filters=filters(G), **options),
         sizes,
         out=lambda n: (n + 2 * padding - extent) // stride + 1,
         bfloat16_in_autocast=True,
@@ -240,6 +243,30 @@ _LIST = [
     conv("orthogonal-capsules", 3, padding=1, source=orthogonal, target=orthogonal),
     conv("orthogonal-init", 3, padding=1, init="orthogonal"),
     conv("several-invariants", 3, padding=1, source=several_invariants, target=several_invariants),
+    # Filters from spaces of their own.
+    conv("cross", 3, padding=1, filters=cross),
+    conv("cross-fourier", 3, padding=1, filters=cross, backend="fourier"),
+    conv(
+        "cross-stride-groups",
+        3,
+        _ODD,
+        padding=1,
+        stride=2,
+        groups=2,
+        filters=cross,
+        source=lambda G: 2 * mixed(G),
+        target=lambda G: 2 * fibres(G),
+    ),
+    conv("stencils", 3, padding="same", dilation=2, filters=stencils, init="orthogonal"),
+    conv("slanted-stencils", 3, padding=1, filters=slanted_stencils, source=slanted, target=orthogonal),
+    Case(
+        "ConvTranspose2d-slanted-stencils",
+        lambda G: snn.ConvTranspose2d(mixed(G), orthogonal(G), 3, 2, 1, filters=slanted_stencils(G)),
+        out=lambda n: 2 * n - 1,
+        bfloat16_in_autocast=True,
+        keeps_channels_last=True,
+        has_bank=True,
+    ),
     Case("Conv2d-oblong", scaled_pair, bfloat16_in_autocast=True, keeps_channels_last=True, has_bank=True),
     *(
         Case(

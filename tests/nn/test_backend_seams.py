@@ -47,7 +47,7 @@ ORDER = (
     "cuda_timing",
     "measuring",
     "store",
-    "convolution",
+    "runner",
     "",
 )
 
@@ -200,7 +200,7 @@ def test_a_backend_is_one_class_and_one_entry(options: dict[str, object]) -> Non
 )
 def test_it_can_be_combined_with_the_others(passes: Passes) -> None:
     layer, dense = pair()
-    layer.convolution.use(Choice(passes, passes.forward))
+    layer.runner.use(Choice(passes, passes.forward))
     assert_same(layer, dense)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from filter_zoo import cross
 
 import steerable as st
 from steerable import nn as snn
@@ -19,21 +22,24 @@ CASES = [
     ("C4", "2*regular + E", "E + 3*B", (5, 5)),
     ("D1", "2*regular + A2", "A1 + 2*A2", (3, 2)),
     ("C1", "3*A", "5*A", (3, 3)),
+    ("D4", "2*regular + E", "qm + 3*A2", cross),  # filters whose corners are empty
 ]
 
 
-def planned(group: str, in_text: str, out_text: str, kernel: tuple[int, int]) -> tuple[BankPlan, BankTables]:
+Kernel = tuple[int, int] | Callable[[st.FiniteGroup], st.FilterSpace]
+
+
+def planned(group: str, in_text: str, out_text: str, kernel: Kernel) -> tuple[BankPlan, BankTables]:
     g = st.group_named(group)
-    plan = BankPlan(st.FieldType(g, in_text), st.FieldType(g, out_text), kernel)
+    filters = kernel(g) if callable(kernel) else kernel
+    plan = BankPlan(st.FieldType(g, in_text), st.FieldType(g, out_text), filters)
     tables = bank_tables(plan)
     assert tables is not None
     return plan, tables
 
 
 @pytest.mark.parametrize(("group", "in_text", "out_text", "kernel"), CASES)
-def test_each_weight_is_one_parameter_times_a_factor(
-    group: str, in_text: str, out_text: str, kernel: tuple[int, int]
-) -> None:
+def test_each_weight_is_one_parameter_times_a_factor(group: str, in_text: str, out_text: str, kernel: Kernel) -> None:
     plan, tables = planned(group, in_text, out_text, kernel)
     weight = torch.randn(plan.parameters, dtype=torch.float64)
     u, v = torch.tensor(tables.unit_out).long(), torch.tensor(tables.unit_in).long()
@@ -47,11 +53,9 @@ def test_each_weight_is_one_parameter_times_a_factor(
 
 
 @pytest.mark.parametrize(("group", "in_text", "out_text", "kernel"), CASES)
-def test_each_parameter_is_a_sum_of_few_weights(
-    group: str, in_text: str, out_text: str, kernel: tuple[int, int]
-) -> None:
+def test_each_parameter_is_a_sum_of_few_weights(group: str, in_text: str, out_text: str, kernel: Kernel) -> None:
     plan, tables = planned(group, in_text, out_text, kernel)
-    bank = torch.randn(plan.out_type.channels, plan.in_type.channels, *kernel, dtype=torch.float64)
+    bank = torch.randn(plan.out_type.channels, plan.in_type.channels, *plan.space.size, dtype=torch.float64)
     flat = bank.permute(0, 2, 3, 1).flatten()
     projected = torch.full((plan.parameters,), torch.nan, dtype=torch.float64)
     place, factor = torch.tensor(tables.place).long(), torch.tensor(tables.factor)
@@ -66,7 +70,7 @@ def test_each_parameter_is_a_sum_of_few_weights(
 
 
 @pytest.mark.parametrize(("group", "in_text", "out_text", "kernel"), CASES)
-def test_a_lookup_is_the_product(group: str, in_text: str, out_text: str, kernel: tuple[int, int]) -> None:
+def test_a_lookup_is_the_product(group: str, in_text: str, out_text: str, kernel: Kernel) -> None:
     plan, _ = planned(group, in_text, out_text, kernel)
     index, factor = plan.lookup()
     weight = torch.randn(plan.parameters, dtype=torch.float64)

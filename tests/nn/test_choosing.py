@@ -15,7 +15,7 @@ import steerable as st
 from steerable import FieldType, locks
 from steerable import nn as snn
 from steerable.locks import exclusive
-from steerable.nn.backends import DENSE, Choice, Passes, convolution, measuring
+from steerable.nn.backends import DENSE, Choice, Passes, measuring, runner
 from steerable.nn.backends import store as choice
 from steerable.nn.backends.combined import carry_out
 from steerable.nn.backends.fourier import backend, execution
@@ -49,7 +49,7 @@ def measurements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append("fourier")
         return "fourier"
 
-    monkeypatch.setattr(convolution, "fastest_backend", always_fourier)
+    monkeypatch.setattr(runner, "fastest_backend", always_fourier)
     return made
 
 
@@ -62,7 +62,7 @@ def field(size: int = 6, **options: object) -> Tensor:
 
 
 def chosen(conv: snn.Conv2d, x: Tensor) -> str:
-    return conv.convolution.passes_for(x, conv).forward
+    return conv.runner.passes_for(x, conv).forward
 
 
 # ---------------------------------------------------------------- measured once, remembered
@@ -109,10 +109,10 @@ def test_where_memory_is_short_the_choice_is_dense_for_this_process(
         tried.append("once")
         raise torch.cuda.OutOfMemoryError
 
-    monkeypatch.setattr(convolution, "fastest_backend", too_large)
+    monkeypatch.setattr(runner, "fastest_backend", too_large)
     conv, x = layer(), field()
     for _ in range(2):
-        torch.testing.assert_close(conv(x), carry_out(conv.convolution.problem, DENSE, x, conv))
+        torch.testing.assert_close(conv(x), carry_out(conv.runner.problem, DENSE, x, conv))
     assert tried == ["once"]
     assert not own_cache.exists()
 
@@ -140,7 +140,7 @@ def test_both_choices_give_the_same_values(monkeypatch: pytest.MonkeyPatch) -> N
     conv, x = layer().double(), field(dtype=torch.float64)
     outputs = []
     for result in ("dense", "fourier"):
-        monkeypatch.setattr(convolution, "fastest_backend", lambda *_, result=result: result)
+        monkeypatch.setattr(runner, "fastest_backend", lambda *_, result=result: result)
         conv.backend = "auto"
         monkeypatch.setenv("STEERABLE_CACHE_DIR", "")
         choice._store.cache_clear()
@@ -257,7 +257,7 @@ def test_backends_are_settled_for_all_inputs_of_a_layer(slower_at: int | None, m
         seen.append(x.shape[-1])
         return "dense" if x.shape[-1] == slower_at else "fourier"
 
-    monkeypatch.setattr(convolution, "fastest_backend", measure)
+    monkeypatch.setattr(runner, "fastest_backend", measure)
     network = Network()
     network.norm.eval()
     x, statistics = field(), {key: value.clone() for key, value in network.state_dict().items()}
@@ -276,7 +276,7 @@ def test_backends_are_settled_for_all_inputs_of_a_layer(slower_at: int | None, m
 @pytest.mark.parametrize("faster", ["dense", "fourier"], ids=lambda name: f"steps {name}")
 def test_steps_and_forward_passes_may_take_different_backends(faster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     slower = {"dense": "fourier", "fourier": "dense"}[faster]
-    monkeypatch.setattr(convolution, "fastest_backend", lambda *_: faster if torch.is_grad_enabled() else slower)
+    monkeypatch.setattr(runner, "fastest_backend", lambda *_: faster if torch.is_grad_enabled() else slower)
     conv, x = layer(), field()
     assert snn.choose_backends(conv, x) == {"": faster}
     held: list[str] = []
@@ -295,7 +295,7 @@ def test_steps_and_forward_passes_may_take_different_backends(faster: str, monke
     assert chosen(conv, x) == faster
     assert held == [faster, slower]
     conv.backend = faster  # what a user says holds for both
-    assert conv.convolution.choice == Choice(Passes.all_by(faster), faster)
+    assert conv.runner.choice == Choice(Passes.all_by(faster), faster)
 
 
 def test_forward_passes_alone_are_compared_where_no_gradients_are_recorded(measurements: list[str]) -> None:
@@ -303,7 +303,7 @@ def test_forward_passes_alone_are_compared_where_no_gradients_are_recorded(measu
     with torch.no_grad():
         assert snn.choose_backends(conv, field()) == {"": "fourier"}
     assert measurements == ["fourier"]
-    assert conv.convolution.choice == Choice(Passes.all_by("fourier"), "fourier")
+    assert conv.runner.choice == Choice(Passes.all_by("fourier"), "fourier")
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # dynamo's own
@@ -518,7 +518,7 @@ def test_fake_tensors_are_never_measured(measurements: list[str], own_cache: Pat
 
 
 def test_a_layer_tells_both_of_its_backends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "fastest_backend", lambda *_: "fourier" if torch.is_grad_enabled() else "dense")
+    monkeypatch.setattr(runner, "fastest_backend", lambda *_: "fourier" if torch.is_grad_enabled() else "dense")
     conv = layer()
     snn.choose_backends(conv, field())
     assert "backend=fourier, without gradients dense" in repr(conv)

@@ -243,7 +243,7 @@ def test_in_float32_the_faster_backend_is_found_without_being_asked_for(measurem
     for _ in range(2):
         y = conv(x)
     assert measurements == [["dense", "fourier"]]
-    expected = carry_out(conv.convolution.problem, DENSE, x, conv)
+    expected = carry_out(conv.runner.problem, DENSE, x, conv)
     assert (y - expected).abs().max() < 1e-2 * expected.abs().max()  # TF32
 
 
@@ -343,7 +343,7 @@ def test_passes_in_any_way_are_the_dense_ones(passes: Passes, half: bool, monkey
     exact = snn.Conv2d(*types, 3, padding=1, backend="dense").cuda().double()
     layer = snn.Conv2d(*types, 3, padding=1, backend="dense").cuda().to(memory_format=torch.channels_last)
     layer.load_state_dict(exact.state_dict())
-    layer.convolution.use(Choice(passes, passes.forward))
+    layer.runner.use(Choice(passes, passes.forward))
     x = torch.randn(4, types[0].channels, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
     found = []
     for conv, field in ((exact, x.double()), (layer, x.clone(memory_format=torch.channels_last))):
@@ -370,7 +370,7 @@ def test_a_network_of_settled_passes_compiles(half: bool, monkeypatch: pytest.Mo
         (other[0], Passes("padded", "dense", "turned")),
         (other[3], Passes("dense", "turned", "turned")),
     ):
-        layer.convolution.use(Choice(passes, passes.forward))
+        layer.runner.use(Choice(passes, passes.forward))
     torch.compiler.reset()
     x = torch.randn(4, 3, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
     found = []

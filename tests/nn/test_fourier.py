@@ -71,7 +71,7 @@ def outcome(layer: snn.Conv2d, x: Tensor) -> list[Tensor]:
 
 
 def assert_same(fourier: snn.Conv2d, dense: snn.Conv2d, x: Tensor, tolerance: float = 1e-12) -> None:
-    assert fourier.convolution.passes_for(x, fourier) == FOURIER
+    assert fourier.runner.passes_for(x, fourier) == FOURIER
     for a, b in zip(outcome(fourier, x), outcome(dense, x), strict=True):
         assert relative(a, b) <= tolerance
 
@@ -92,7 +92,7 @@ def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 def test_the_isotypic_basis_block_diagonalises_patch_times_fibre(group: FiniteGroup, size: int) -> None:
     for capsule in group.capsules.values():
         rho = capsule.representation
-        basis = isotypic_basis(rho, (size, size))
+        basis = isotypic_basis(rho, st.pixel_space(group, size))
         product = rho @ st.pixel_patch(group, size)
         u = basis.transform.reshape(product.dim, product.dim)
         assert basis.multiplicity == product.type
@@ -204,7 +204,7 @@ def test_irreps_that_no_patch_contains_stay_zero() -> None:
 def test_strides_and_groups_are_carried_out_densely(options: dict[str, object]) -> None:
     fourier, dense = pair_of_layers(FieldType(D4, "2*regular + 2*E"), FieldType(D4, "2*qm"), **options)
     x = field(fourier, (7, 7))
-    assert fourier.convolution.passes_for(x, fourier) == DENSE
+    assert fourier.runner.passes_for(x, fourier) == DENSE
     assert torch.equal(fourier(x), dense(x))
 
 
@@ -390,7 +390,7 @@ def test_copies_and_pickles_share_the_plan_and_to_plain_is_dense() -> None:
     x = field(fourier)
     for twin in (copy.deepcopy(fourier), pickle.loads(pickle.dumps(fourier))):
         assert twin.backend == "fourier"
-        assert twin.convolution._prepared["fourier"] is fourier.convolution._prepared["fourier"]
+        assert twin.runner._prepared["fourier"] is fourier.runner._prepared["fourier"]
         assert torch.equal(twin(x), fourier(x))
     plain = snn.to_plain(fourier)
     assert type(plain) is torch.nn.Conv2d
@@ -431,7 +431,7 @@ def test_layers_alive_at_once_have_plans_of_their_own() -> None:
     arguments += [(types[0], types[0], kernel) for kernel in (2, 4)]
     arguments += [(FieldType(C4, f"{n}*regular"), FieldType(C4, "4*regular"), 3) for n in (1, 2, 4)]
     layers = [pair_of_layers(*given) for given in arguments]
-    assert len({fourier.convolution.problem.key for fourier, _ in layers}) == len(layers)
+    assert len({fourier.runner.problem.key for fourier, _ in layers}) == len(layers)
     for fourier, dense in layers:
         x = field(fourier, (5, 4))
         assert fourier(x).shape == dense(x).shape

@@ -20,8 +20,8 @@ def second_moments(layer: snn.Conv2d | snn.ConvTranspose2d | snn.Linear, draws: 
     for seed in range(draws):
         torch.manual_seed(seed)
         layer.reset_parameters()
-        rows = layer.expand()[0].detach().square().sum((1, 2, 3))
-        moments.append(torch.stack([rows[channels].mean() for channels in layer.out_type.block_slices]))
+        rows = layer.expand()[0].detach().square().flatten(1).sum(1)
+        moments.append(torch.stack([rows[channels].mean() for channels in layer.out_type.term_slices]))
     return torch.stack(moments)
 
 
@@ -52,7 +52,7 @@ def test_he_on_data() -> None:
         torch.manual_seed(seed)
         layer.reset_parameters()
         y = layer(x).detach()
-        samples.append(torch.stack([y[:, channels].square().mean() for channels in out_type.block_slices]))
+        samples.append(torch.stack([y[:, channels].square().mean() for channels in out_type.term_slices]))
     assert_mean(torch.stack(samples), 2 * float(x.square().mean()))
 
 

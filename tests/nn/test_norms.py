@@ -179,6 +179,24 @@ def test_affine_parameters_are_one_scale_per_capsule_and_one_shift_per_invariant
     assert snn.BatchNorm2d(FieldType(D4, "2*E + A2")).bias is None
 
 
+@pytest.mark.parametrize("make", [
+    lambda bias: snn.BatchNorm2d(MIXED, bias=bias), lambda bias: snn.InstanceNorm2d(MIXED, affine=True, bias=bias),
+    lambda bias: snn.GroupNorm(2, MIXED, bias=bias), lambda bias: snn.LayerNorm(MIXED, bias=bias),
+])  # fmt: skip
+def test_without_a_bias_a_norm_is_that_of_bias_zero(make: Callable[[bool], snn.EquivariantModule]) -> None:
+    """In what it computes, in training and in evaluation, and in its gradients."""
+    without, with_bias = make(False).double(), make(True).double()
+    assert [name for name, _ in without.named_parameters()] == ["weight"]
+    with torch.no_grad():
+        nn.init.normal_(without.weight)  # type: ignore[arg-type]
+        with_bias.weight.copy_(without.weight)  # type: ignore[operator, arg-type]
+    for norm in (without, with_bias):
+        norm(batch(MIXED.channels, 1)).square().sum().backward()
+    torch.testing.assert_close(without.weight.grad, with_bias.weight.grad)
+    x = batch(MIXED.channels, 2)
+    torch.testing.assert_close(without.eval()(x), with_bias.eval()(x))
+
+
 @pytest.mark.parametrize("layer_type", [snn.BatchNorm2d, snn.InstanceNorm2d])
 @pytest.mark.parametrize("element", ["r", "mr"])
 def test_running_statistics_do_not_see_the_pose(layer_type: type, element: str) -> None:
@@ -258,7 +276,7 @@ def test_group_and_layer_norm_do_not_see_how_channels_are_divided_into_capsules(
     """μ is the mean over all invariant directions of a capsule, as if each orbit were a capsule of its own."""
     whole, parts = types
     copies, dim = len(whole), whole.capsules[0].dim
-    starts = [0, *itertools.accumulate(capsule.dim for capsule, _ in parts.blocks)]
+    starts = [0, *itertools.accumulate(capsule.dim for capsule, _ in parts.terms)]
     order = torch.tensor(
         [copy * dim + c for a, b in itertools.pairwise(starts) for copy in range(copies) for c in range(a, b)]
     )

@@ -18,7 +18,7 @@ from torch import Tensor
 
 import steerable as st
 from steerable import nn as snn
-from steerable.nn.backends import DENSE, Choice, Convolution, Passes, combined, convolution, cuda_timing, measuring
+from steerable.nn.backends import DENSE, Choice, ConvolutionRunner, Passes, combined, cuda_timing, measuring, runner
 from steerable.nn.backends.combined import carry_out, combined_gradients
 from steerable.nn.backends.known import passes_from_text
 from steerable.nn.channels import in_channels_last
@@ -36,12 +36,12 @@ every_combination = pytest.mark.parametrize("passes", ALL, ids=Passes.to_text)
 
 def settled(layer: snn.Conv2d, passes: Passes) -> snn.Conv2d:
     twin = copy.deepcopy(layer)
-    twin.convolution.use(Choice(passes, passes.forward))
+    twin.runner.use(Choice(passes, passes.forward))
     return twin
 
 
 def dense(layer: snn.Conv2d, x: Tensor) -> Tensor:
-    return carry_out(layer.convolution.problem, DENSE, x, layer)
+    return carry_out(layer.runner.problem, DENSE, x, layer)
 
 
 def results(layer: snn.Conv2d, x: Tensor) -> list[Tensor]:
@@ -53,7 +53,7 @@ def results(layer: snn.Conv2d, x: Tensor) -> list[Tensor]:
 
 def assert_same(layer: snn.Conv2d, x: Tensor, passes: Passes) -> None:
     other = settled(layer, passes)
-    assert other.convolution.passes_for(x, other) == passes
+    assert other.runner.passes_for(x, other) == passes
     for found, expected in zip(results(other, x), results(layer, x), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
 
@@ -134,7 +134,7 @@ def test_without_gradients_only_the_forward_way_counts(passes: Passes) -> None:
     layer = settled(snn.Conv2d(*TYPES, 3, padding=1, backend="dense").double(), passes)
     x = torch.randn(2, TYPES[0].channels, 5, 5, dtype=torch.float64)
     with torch.no_grad():
-        alone = layer.convolution.passes_for(x, layer)
+        alone = layer.runner.passes_for(x, layer)
         assert alone == (FOURIER if passes.forward == "fourier" else Passes(passes.forward))
         torch.testing.assert_close(layer(x), dense(layer, x), rtol=1e-12, atol=1e-12)
 
@@ -203,14 +203,14 @@ def test_settled_ways_are_kept_and_told() -> None:
     layer = settled(snn.Conv2d(*TYPES, 3, padding=1), passes)
     assert "backend=dense, input gradient turned, weight gradient fourier" in repr(layer)
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-        assert twin.convolution.choice == Choice(passes, passes.forward)
+        assert twin.runner.choice == Choice(passes, passes.forward)
         twin(torch.randn(1, TYPES[0].channels, 4, 4)).sum().backward()
-    layer.convolution.use(Choice(Passes("padded", "turned", "dense"), "padded"))
+    layer.runner.use(Choice(Passes("padded", "turned", "dense"), "padded"))
     assert "backend=dense, channels padded, input gradient turned" in repr(layer)
-    layer.convolution.use(Choice(FOURIER, "dense"))
+    layer.runner.use(Choice(FOURIER, "dense"))
     assert "backend=fourier, without gradients dense" in repr(layer)
     layer.backend = "dense"  # what a user says holds for all
-    assert layer.convolution.choice == Choice(DENSE, "dense")
+    assert layer.runner.choice == Choice(DENSE, "dense")
 
 
 def test_texts_of_passes() -> None:
@@ -257,8 +257,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 def fastest_passes(layer: snn.Conv2d, x: Tensor, *, with_fourier: bool, cuda_graphs: bool) -> Passes:
     names = ("padded", "turned", "fourier") if with_fourier else ("padded", "turned")
     for name in names:
-        layer.convolution._prepare(name)
-    return measuring.fastest_passes(layer.convolution.problem, x, layer, names, cuda_graphs=cuda_graphs)
+        layer.runner._prepare(name)
+    return measuring.fastest_passes(layer.runner.problem, x, layer, names, cuda_graphs=cuda_graphs)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_networks_say_whether_they_run_as_cuda_graphs(
         asked.append(cuda_graphs)
         return DENSE
 
-    monkeypatch.setattr(Convolution, "fastest_passes", choose)
+    monkeypatch.setattr(ConvolutionRunner, "fastest_passes", choose)
     x = torch.randn(2, TYPES[0].channels, 5, 5)
     assert snn.choose_backends(snn.Conv2d(*TYPES, 3, padding=1), x, **options) == {"": "dense"}
     assert asked == 2 * [options.get("cuda_graphs", False)]  # a step, and a forward pass alone
@@ -386,12 +386,12 @@ def test_the_question_says_whether_the_basis_of_irreps_is_allowed_and_how_its_ke
         return DENSE if "fourier" not in names else FOURIER if cuda_graphs else Passes(for_weight="fourier")
 
     monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(convolution, "fastest_passes", fastest)
+    monkeypatch.setattr(runner, "fastest_passes", fastest)
     monkeypatch.setattr(Tensor, "is_cuda", property(lambda x: True))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     layer, x = snn.Conv2d(*TYPES, 3, padding=1), torch.randn(2, TYPES[0].channels, 5, 5)
     for names in (["turned", "fourier"], ["turned"], ["turned", "fourier"]):
-        monkeypatch.setattr(Convolution, "_worth_measuring", lambda *_, ahead, names=names: names)
+        monkeypatch.setattr(ConvolutionRunner, "_worth_measuring", lambda *_, ahead, names=names: names)
         for graphs in (True, False):
             expected = fastest(cuda_graphs=graphs)
-            assert layer.convolution.fastest_passes(x, layer, cuda_graphs=graphs) == expected
+            assert layer.runner.fastest_passes(x, layer, cuda_graphs=graphs) == expected

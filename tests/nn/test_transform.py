@@ -92,7 +92,8 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="pixel grid") as error:
         st.transform(torch.zeros(1, 3, 4, 4), "r", FieldType(st.cyclic(3), "regular"))
     assert str(error.value) == (
-        "`r` of C3 does not map the pixel grid onto itself, so that an image cannot be moved by it exactly."
+        "`r` of C3 does not map the pixel grid onto itself, so it cannot move an image exactly. Use an element of "
+        "C1, C2, C4, D1, D2 or D4."
     )
     with pytest.raises(ValueError, match="r5"):
         st.transform(torch.zeros(1, 19), "r5", MIXED)

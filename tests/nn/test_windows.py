@@ -20,7 +20,7 @@ import steerable as st
 from steerable import FieldType, FiniteGroup
 from steerable import nn as snn
 from steerable.nn import EquivariantModule
-from steerable.nn.sampling import pair
+from steerable.nn.geometry import pair
 
 D4 = st.dihedral(4)
 GROUPS: dict[str, FiniteGroup] = {

@@ -321,17 +321,19 @@ def test_names_tell_runs_apart(tmp_path: Path) -> None:
     assert [record.name for record in read_runs([runs[0], runs[0] / "." / "metrics" / ".."])] == ["run"]
 
 
-def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
+def test_what_is_not_a_run_folder_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     with pytest.raises(ValueError, match="one run folder or more, and none was given"):
         write_report([], out)
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .*missing. A run folder is what `steerable train"):
+    with pytest.raises(
+        FileNotFoundError, match=r"there is no folder `.*missing`\. A run folder is what `steerable train"
+    ):
         write_report([tmp_path / "missing"], out)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match=r"empty is no run folder: it has no config.json. A run folder is what"):
+    with pytest.raises(ValueError, match=r"empty` is not a run folder: it has no config.json. A run folder is what"):
         write_report([tmp_path / "empty"], out)
     run = make_run(tmp_path / "all" / "run")
-    with pytest.raises(ValueError, match=r"all is no run folder.* It contains run folders; give those: `.*run`"):
+    with pytest.raises(ValueError, match=r"all` is not a run folder.* It contains run folders; give those: `.*run`"):
         write_report([run.parent], out)
     with pytest.raises(ValueError, match="is a file, not a run folder"):
         write_report([run / "results.json"], out)

@@ -48,8 +48,20 @@ EVERY_LAYER = "commutes and float64 or to_plain"  # for what is no layer itself
 FEW_GROUPS = "not (C1 or C2 or D1)"  # D4 and C4 meet every kind of capsule
 # Tests that go with a file besides those that bear its name; the longest beginning of its path counts.
 NEAR: dict[str, tuple[str, ...]] = {
+    "algebra/": ("tests/algebra",),
     "checking/": ("tests/checking/test_type_checking.py", "tests/checking/test_random_programs.py"),
     "filters": ("tests/types/test_fields.py", "tests/algebra/test_shared_actions.py", "tests/algebra/test_scales.py"),
+    "nn/adaptive_pooling": ("tests/nn/test_pooling.py",),
+    "nn/admissibility": ("tests/nn/test_activations.py",),
+    "nn/basis_change": ("tests/nn/test_plumbing.py",),
+    "nn/blur_pooling": ("tests/nn/test_pooling.py",),
+    "nn/concatenated": ("tests/nn/test_activations.py",),
+    "nn/disk_mask": ("tests/nn/test_plumbing.py",),
+    "nn/dropout": ("tests/nn/test_plumbing.py",),
+    "nn/function_trials": ("tests/nn/test_scalar_functions.py",),
+    "nn/identity": ("tests/nn/test_plumbing.py",),
+    "nn/restrict": ("tests/nn/test_plumbing.py",),
+    "nn/selection": ("tests/nn/test_plumbing.py",),
     "nn/bank_tables": ("tests/nn/test_conv.py",),
     "nn/channels": ("tests/nn/test_plumbing.py", "tests/nn/test_activations.py", "tests/nn/test_export.py"),
     "nn/module": ("tests/nn/test_conv_errors.py", "tests/nn/test_plumbing.py", "tests/nn/test_containers.py"),
@@ -75,6 +87,9 @@ NEAR: dict[str, tuple[str, ...]] = {
     "nn/linear": ("tests/nn/test_conv.py", "tests/nn/test_conv_errors.py"),
     "nn/conv": ("tests/nn/test_conv_errors.py", "tests/nn/test_sampling.py", "tests/nn/test_windows.py"),
     "nn/invariants": ("tests/nn/test_slanted.py",),
+    "nn/group_norm": ("tests/nn/test_norms.py", "tests/nn/test_empty_batches.py"),
+    "nn/instance_norm": ("tests/nn/test_norms.py", "tests/nn/test_empty_batches.py"),
+    "nn/layer_norm": ("tests/nn/test_norms.py", "tests/nn/test_empty_batches.py"),
     "nn/norms": ("tests/nn/test_empty_batches.py", "tests/nn/test_plain_norms.py"),
     "nn/processes": ("tests/nn/test_norms_over_processes.py",),
     "nn/norm_activations": ("tests/nn/test_activations.py",),
@@ -86,6 +101,7 @@ NEAR: dict[str, tuple[str, ...]] = {
         "tests/nn/test_windows.py",
         "tests/conversion/test_conversion_soundness.py",
     ),
+    "nn/batch_norm": ("tests/nn/test_norms.py", "tests/nn/test_fused_norm.py", "tests/nn/test_torch_tools.py"),
     "nn/statistics_norms": (
         "tests/nn/test_norms.py",
         "tests/nn/test_fused_norm.py",
@@ -116,7 +132,11 @@ ONLY_GPUS = ("nn/kernels/", "nn/fourier/whole.py", "nn/fourier/device_tables.py"
 
 def default_modules(root: Path) -> list[Path]:
     library = root / "src/steerable"
-    found = [*(library / "checking").rglob("*.py"), library / "filters.py", *(library / "nn").rglob("*.py")]
+    found = [
+        *(library / "checking").rglob("*.py"),
+        *(library / "filters").rglob("*.py"),
+        *(library / "nn").rglob("*.py"),
+    ]
     left_out = tuple(str(library / name) for name in ONLY_GPUS)
     return sorted(path.relative_to(root) for path in found if path.exists() and not str(path).startswith(left_out))
 

@@ -87,7 +87,7 @@ GOES_ON: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a class with one image": (
         lambda r: picture(r / "plum" / "0.png", 99, "L"),
-        "`plum` has one image only: it is trained on and never tested",
+        "`plum` has only one image, which is trained on and never tested",
     ),
     "classes that differ in capitals": (
         lambda r: [picture(r / "Pear" / f"{i}.png", (0, 0, i + 1)) for i in range(5)],
@@ -159,8 +159,8 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda r: (picture(r / "0.png"), (r / "labels.csv").write_text("file,label\n")),
         r"Or give the table: .*labels\.csv",
     ),
-    "one class": (lambda r: picture(r / "apple" / "0.png"), "has one class only, `apple`; expected at least two"),
-    "a folder around the folder": (lambda r: good(r / "inner"), r"one class only, `inner`.*Or did you mean .*inner\?"),
+    "one class": (lambda r: picture(r / "apple" / "0.png"), "has only one class, `apple`; expected at least two"),
+    "a folder around the folder": (lambda r: good(r / "inner"), r"only one class, `inner`.*Or did you mean .*inner\?"),
     "only empty classes": (
         lambda r: ((r / "apple").mkdir(parents=True), (r / "pear").mkdir()),
         "no class in .* has an image: `apple`, `pear` are empty",
@@ -285,8 +285,8 @@ TABLE_REFUSED = {
     "no header": (ROWS, "no column `file`, `label`: its first line is 'images/a0.png,apple'"),
     "one column": ("file\nimages/a0.png\n", "no column `label`"),
     "no rows": ("file,label\n\n", "has no rows below its header"),
-    "another encoding": ("file,label\nimages/café.png,x\n".encode("latin-1"), "no UTF-8 text: byte 0xe9.*CSV UTF-8"),
-    "a spreadsheet": (b"PK\x03\x04\xff\xfe\0\0", "is no UTF-8 text: byte 0xff"),
+    "another encoding": ("file,label\nimages/café.png,x\n".encode("latin-1"), "not UTF-8 text: byte 0xe9.*CSV UTF-8"),
+    "a spreadsheet": (b"PK\x03\x04\xff\xfe\0\0", "is not UTF-8 text: byte 0xff"),
     "nothing that exists": ("file,label\na.png,x\nb.png,y\n", "none of the 2 rows of .*can be used: `a.png` .line 2"),
     "one label": ("file,label\n" + ROWS.replace("pear", "apple"), "only the class `apple` with training images"),
 }

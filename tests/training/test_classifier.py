@@ -1,4 +1,4 @@
-"""The training module: averaged weights, and backends that are settled before compilation."""
+"""The training module: averaged weights, backends, and a network that is compiled for one shape."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from steerable.data import Normalisation
 from steerable.models import build_model
 from steerable.training.classifier import Classifier
 from steerable.training.compiled_network import CompiledNetwork
+from steerable.training.config import RunConfig
 from steerable.training.recipes import Recipe
 
 IMAGES = torch.randint(0, 256, (6, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
-def classifier(**options: object) -> Classifier:
+def classifier() -> Classifier:
     torch.manual_seed(0)
     model = build_model("resnet", depth=8, copies=1, in_channels=1, num_classes=3)
-    recipe = Recipe(epochs=1, ema_decay=0.7)
-    normalisation = Normalisation.fit(IMAGES)
-    return Classifier(model, normalisation, recipe, num_classes=3, train_size=6, **options)  # type: ignore[arg-type]
+    settings = RunConfig("digits", {"name": "resnet"}, recipe=Recipe(epochs=1, ema_decay=0.7))
+    return Classifier(model, Normalisation.fit(IMAGES), settings, num_classes=3, train_size=6)
 
 
 def test_averaged_weights_follow_with_a_short_memory_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,40 +46,13 @@ def test_averaged_weights_follow_with_a_short_memory_at_first(monkeypatch: pytes
         torch.testing.assert_close(value, expected[name])
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_backends_are_settled_before_compilation(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[set[str]] = []
-
-    def backends(model: nn.Module) -> set[str]:
-        return {layer.backend for layer in model.modules() if isinstance(layer, snn.Conv2d)}
-
-    def compile_nothing(model: nn.Module) -> nn.Module:
-        seen.append(backends(model))
-        return model
-
-    monkeypatch.setattr(torch, "compile", compile_nothing)
-    monkeypatch.setattr(Classifier, "trainer", type("OneProcess", (), {"world_size": 1}), raising=False)
-    monkeypatch.setattr(Classifier, "log", lambda *arguments, **options: None)
-    module = classifier(compile_model=compiled)
-    labels = torch.arange(6) % 3
-    for _ in range(2):
-        assert torch.isfinite(module.training_step((IMAGES, labels), 0))
-    assert seen == ([{"dense"}] if compiled else [])
-    assert backends(module.model) == ({"dense"} if compiled else {"auto"})
-
-
-@pytest.mark.parametrize("cuda_graphs", [False, True])
-def test_backends_are_chosen_for_how_the_network_runs(cuda_graphs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen: list[dict[str, object]] = []
-    monkeypatch.setattr(snn, "choose_backends", lambda model, x, **options: chosen.append(options))
-    monkeypatch.setattr(torch, "compile", lambda model: model)
-    monkeypatch.setattr("steerable.training.classifier.RecordedNetwork", lambda model, run: run)  # without a GPU
-    monkeypatch.setattr(Classifier, "trainer", type("OneProcess", (), {"world_size": 1}), raising=False)
-    monkeypatch.setattr(Classifier, "log", lambda *arguments, **options: None)
-    module = classifier(compile_model=True, cuda_graphs=cuda_graphs)
-    for _ in range(2):
-        module.training_step((IMAGES, torch.arange(6) % 3), 0)
-    assert chosen == [{"cuda_graphs": cuda_graphs}]
+def test_the_averaged_network_runs_with_the_same_backends() -> None:
+    module = classifier()
+    names = list(snn.recorded_backends(module.model))
+    recorded = dict.fromkeys(names, "dense/dense/dense/dense")
+    module.use_backends(recorded)
+    assert module.averaged is not None
+    assert snn.recorded_backends(module.model) == snn.recorded_backends(module.averaged) == recorded
 
 
 def test_the_last_smaller_batch_of_an_epoch_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:

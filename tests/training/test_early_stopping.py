@@ -17,6 +17,7 @@ from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.early_stopping import KeepBest
 from steerable.training.fitting import fitted_to_minutes, with_sized_model
+from steerable.training.plan import Plan
 from steerable.training.preparing import make_classifier, prepare_data
 from steerable.training.recipes import load_recipe
 from steerable.training.run import train
@@ -136,7 +137,7 @@ def test_a_loss_that_is_never_finite(tmp_path: Path) -> None:
         ({"parameters": 0}, "parameters is a whole number from 1 to 1,000,000,000; got 0"),
         ({"parameters": 5000}, "parameters=5,000 chooses the network's width, and width=4 gives it already"),
         ({"fit": "slow"}, "fit is one of stretch, shorten, shrink; got 'slow'"),
-        ({"precision": "8"}, "precision is one of 32-true, bf16-mixed, 16-mixed; got '8'"),
+        ({"precision": "8"}, "precision is one of 32-true, bf16-mixed, 16-mixed, auto; got '8'"),
         ({"cuda_graphs": True, "devices": 2}, "cuda_graphs are for one device; got 2 devices"),
         ({"accelerator": "abacus"}, "accelerator is one of auto, cpu, gpu; got 'abacus'"),
         ({"image_size": 2}, "image_size is a whole number from 4 to 4,096; got 2"),
@@ -190,8 +191,10 @@ def test_a_run_fitted_to_a_time_is_resumed_as_it_was_fitted(tmp_path: Path) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         first = train(asked, tmp_path / "run")
-    saved = RunConfig.load(tmp_path / "run" / "config.json")
-    assert asked.as_fitted(saved).differences(saved) == []
+    assert RunConfig.load(tmp_path / "run" / "config.json") == asked
+    fitted = Plan.load(tmp_path / "run" / "plan.json").settings
+    assert asked.as_settled_in(fitted).differences(fitted) == []
+    assert fitted.recipe.epochs == first["epochs"]
     assert train(asked, tmp_path / "run") == json.loads(json.dumps(first))
     with pytest.raises(FileExistsError, match=r"holds a run with another .*minutes"):
         train(config(minutes=0.02, fit="shrink", parameters=20_000, model={"name": "plain_resnet"}), tmp_path / "run")

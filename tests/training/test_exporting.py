@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 import torch
 
-from steerable.data.preprocessing import Normalisation
+from steerable.data.normalisation import Normalisation
 from steerable.models import ResNet, build_model
 from steerable.training.export import export_onnx, export_safetensors
 from steerable.training.trained_model import TrainedModel
@@ -91,14 +91,7 @@ def test_a_file_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any, **more: Any) -> Any:
-        if name == "onnxscript":
-            raise ModuleNotFoundError("no", name=name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"onnxscript is not installed: pip install 'steerable\[onnx\]'"):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(ImportError, match=r"`onnxscript`, which is not installed: pip install 'steerable\[onnx\]'"):
         export_onnx(trained(), tmp_path / "x.onnx")
     assert not list(tmp_path.iterdir())

@@ -14,16 +14,16 @@ from typing import Any
 import command_line
 import pytest
 
-from steerable.training import config as configs
-from steerable.training import recipes
 from steerable.training.config import RunConfig
-from steerable.training.limits import Range
+from steerable.training.limits import Choice, Flag, Range
 from steerable.training.recipes import Recipe, load_recipe
+from steerable.training.settings import settings_of
 
 RUN = {"dataset": "digits", "model": {"name": "resnet"}, "validation": 0.1}
-NUMBERS = [(RunConfig, name, found) for name, found in configs.NUMBERS.items()]
-NUMBERS += [(Recipe, name, found) for name, found in recipes.NUMBERS.items()]
-FLAGS = [(RunConfig, name) for name in configs.FLAGS] + [(Recipe, name) for name in recipes.FLAGS]
+LIMITS = [(kind, name, found.limit) for kind in (RunConfig, Recipe) for name, found in settings_of(kind).items()]
+NUMBERS = [entry for entry in LIMITS if isinstance(entry[2], Range)]
+FLAGS = [entry for entry in LIMITS if isinstance(entry[2], Flag)]
+CHOICES = [entry for entry in LIMITS if isinstance(entry[2], Choice)]
 # Of no number of any run.
 WRONG: list[Any] = [math.nan, math.inf, -math.inf, -1, -0.5, 10**30, -(10**30), 10**400, 10**5000, 1e30, True, False]
 WRONG += ["3", "", b"3", [], [1], {}, 1j, (1,)]
@@ -40,7 +40,7 @@ def names(pairs: list[Any]) -> list[str]:
 @pytest.mark.parametrize("kind", [RunConfig, Recipe])
 def test_no_number_and_no_flag_is_forgotten(kind: type) -> None:
     known = {name for owner, name, _ in NUMBERS if owner is kind}
-    flags = {name for owner, name in FLAGS if owner is kind}
+    flags = {name for owner, name, _ in FLAGS if owner is kind}
     hints = typing.get_type_hints(kind)
     for field in fields(kind):
         hint = hints[field.name]
@@ -74,11 +74,22 @@ def test_the_ends_of_a_range_and_what_is_usual_are_accepted(kind: type, name: st
             made(kind, **{**together, name: value})
 
 
-@pytest.mark.parametrize(("kind", "name"), FLAGS, ids=names(FLAGS))
+@pytest.mark.parametrize(("kind", "name", "allowed"), FLAGS, ids=names(FLAGS))
 @pytest.mark.parametrize("value", [0, 1, "yes", None, [], 1.0])
-def test_flags_are_true_or_false(kind: type, name: str, value: object) -> None:
+def test_flags_are_true_or_false(kind: type, name: str, allowed: Flag, value: object) -> None:
+    if value is None and allowed.optional:
+        value = "none"  # None leaves it to the plan
     with pytest.raises(ValueError, match=f"{name} is true or false; got "):
         made(kind, **{name: value})
+
+
+@pytest.mark.parametrize(("kind", "name", "allowed"), CHOICES, ids=names(CHOICES))
+@pytest.mark.parametrize("value", [None, 0, True, "", "tpu", ["auto"], {"auto": 1}])
+def test_names_are_among_the_known_ones(kind: type, name: str, allowed: Choice, value: object) -> None:
+    with pytest.raises(ValueError, match=f"{name} is one of {', '.join(allowed.names)}; got "):
+        made(kind, **{name: value})
+    for known in allowed.names:
+        assert getattr(made(kind, **{name: known}), name) == known
 
 
 @pytest.mark.parametrize("value", [None, 3, ["digits"], b"digits"])

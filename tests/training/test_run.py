@@ -100,7 +100,7 @@ def test_a_resumed_run_may_move_to_another_machine() -> None:
 
 def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(FileExistsError, match="exists and is no run folder"):
+    with pytest.raises(FileExistsError, match="exists and is not a run folder"):
         train(config(), tmp_path)
 
 
@@ -151,7 +151,7 @@ def test_two_processes_do_not_share_a_run_folder(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_run_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no run folder, or its run has not finished"):
+    with pytest.raises(FileNotFoundError, match="not a run folder, or its run has not finished"):
         TrainedModel.load(tmp_path)
 
 
@@ -362,7 +362,7 @@ def test_the_papers_schedule() -> None:
     [
         ({"learning_rate": 0.0}, "a recipe's learning_rate is a number above 0 and up to 1,000,000; got 0.0"),
         ({"lerning_rate": 0.1}, "a recipe has no setting `lerning_rate`. Did you mean `learning_rate`"),
-        ({"schedule": "sawtooth"}, "a recipe's schedule cannot be 'sawtooth'"),
+        ({"schedule": "sawtooth"}, "a recipe's schedule is one of steps, cosine; got 'sawtooth'"),
         ({"epochs": 2.5}, "a recipe's epochs is a whole number from 1 to 1,000,000; got 2.5"),
         ({"epochs": True}, "a recipe's epochs is a whole number from 1 to 1,000,000; got True"),
         ({"augment": "no"}, "a recipe's augment is true or false; got 'no'"),

@@ -125,16 +125,15 @@ def test_what_a_file_holds_is_said_in_words(content: str, words: str, tmp_path: 
 
 @broken
 @pytest.mark.usefixtures("quick")
-def test_a_run_with_a_broken_note_of_its_images_is_not_resumed_blindly(content: bytes, run: Path) -> None:
-    (run / "resolved.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"resolved\.json` .*Remove the file to go on with the images as they are now"):
+def test_a_run_with_a_broken_plan_is_not_resumed_blindly(content: bytes, run: Path) -> None:
+    (run / "plan.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"plan\.json` .*cannot go on without its plan: put the file back as it was"):
         train(config(), run)
-    assert "resolved.json` " in write_report([run], run.parent / "report.html").read_text("utf-8")
+    assert "plan.json` " in write_report([run], run.parent / "report.html").read_text("utf-8")
 
 
 def test_the_way_on_is_taken(run: Path) -> None:
     (run / "results.json").unlink()
-    (run / "resolved.json").unlink()
     assert train(config(), run)["epochs"] == 1
 
 
@@ -192,7 +191,7 @@ KNOWN = ("holds a run with another", "images of `digits` have changed")  # what 
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("name", ["config.json", "results.json", "resolved.json", "mistakes.json", "environment.json"])
+@pytest.mark.parametrize("name", ["config.json", "results.json", "plan.json", "mistakes.json", "environment.json"])
 @pytest.mark.parametrize("reader", READERS)
 def test_no_value_of_the_wrong_kind_ends_in_a_traceback(reader: str, name: str, run: Path) -> None:
     """Each value of each file is exchanged for another; who reads it succeeds, or names the file."""
@@ -223,7 +222,7 @@ def test_results_without_value_are_read(run: Path) -> None:
     assert train(config(), run)["epochs"] == 1
 
 
-@pytest.mark.parametrize("name", ["results.json", "resolved.json", "mistakes.json", "report.html", "environment.json"])
+@pytest.mark.parametrize("name", ["results.json", "plan.json", "mistakes.json", "report.html", "environment.json"])
 def test_a_folder_in_the_way_of_a_file_is_refused_before_training(name: str, run: Path) -> None:
     (run / name).unlink(missing_ok=True)
     (run / name).mkdir()

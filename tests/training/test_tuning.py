@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from steerable.reporting.report import write_report
-from steerable.training import run
+from steerable.training import results
 from steerable.training.config import RunConfig
 from steerable.training.recipes import load_recipe
 from steerable.training.run import train
@@ -42,8 +42,8 @@ def test_images_are_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("test images were looked at")
 
     monkeypatch.setattr(RunBatches, "test_dataloader", forbidden)
-    monkeypatch.setattr(run, "pose_report", forbidden)
-    monkeypatch.setattr(run, "worst_mistakes", forbidden)
+    monkeypatch.setattr(results, "pose_report", forbidden)
+    monkeypatch.setattr(results, "worst_mistakes", forbidden)
 
 
 @pytest.fixture(autouse=True)

@@ -55,7 +55,7 @@ def test_text_is_read_as_sums_and_multiples(drawn) -> None:
     expected: Counter[st.Capsule] = Counter()
     for name, n in counts.items():
         expected[g.capsule(name)] += n
-    assert dict(x.blocks) == {capsule: n for capsule, n in expected.items() if n}
+    assert dict(x.terms) == {capsule: n for capsule, n in expected.items() if n}
     assert x.channels == sum(n * g.capsule(name).dim for name, n in counts.items())
 
 
@@ -83,16 +83,16 @@ def test_channels_slices_and_blocks_fit_together(x: st.FieldType) -> None:
             assert np.array_equal(whole[where, where], capsule.representation(g))
             whole[where, where] = 0
         assert not whole.any()
-    assert [s.stop - s.start for s in x.block_slices] == [c.dim * n for c, n in x.blocks]
+    assert [s.stop - s.start for s in x.term_slices] == [c.dim * n for c, n in x.terms]
 
 
 @quiet
 @given(a_group.flatmap(a_type))
 def test_equal_capsules_are_adjacent(x: st.FieldType) -> None:
-    kinds = [capsule for capsule, _ in x.blocks]
+    kinds = [capsule for capsule, _ in x.terms]
     assert len(set(kinds)) == len(kinds)
-    assert list(x.capsules) == [capsule for capsule, n in x.blocks for _ in range(n)]
-    assert all(n > 0 for _, n in x.blocks)
+    assert list(x.capsules) == [capsule for capsule, n in x.terms for _ in range(n)]
+    assert all(n > 0 for _, n in x.terms)
 
 
 @quiet
@@ -196,7 +196,11 @@ E = st.FieldType(D4, "E")
         (lambda: st.FieldType(D4, [(1.5, D4.capsule("E"))]), ValueError, "whole number ≥ 0, got 1.5"),
         (lambda: 1.5 * E, TypeError, "unsupported operand"),
         (lambda: E + 3, TypeError, "unsupported operand"),
-        (lambda: st.FieldType("D4", "E"), TypeError, "begins with its group, such as dihedral\\(4\\); got str"),
+        (
+            lambda: st.FieldType("D4", "E"),
+            TypeError,
+            "first argument of a field type is its group, such as dihedral\\(4\\); got str",
+        ),
         (lambda: st.FieldType(D4, 3), TypeError, "text such as '2\\*regular \\+ E', .* got int"),
         (lambda: st.FieldType(D4, [3]), TypeError, "expected a Capsule or a Representation with a name, got int"),
         (lambda: st.FieldType(D4, [st.cyclic(4).capsule("E")]), TypeError, "`E` belongs to C4, .* to D4. Restrict"),

@@ -54,7 +54,7 @@ def test_unlike_orbits_of_a_stretched_capsule_get_names_of_their_own(name: str) 
         restricted, order = st.restriction(full, members)
         expected = full.representation.matrices[g.indices(members)][:, order][:, :, order]
         assert np.abs(restricted.representation.matrices - expected).max() < 1e-9
-        kinds = [kind for kind, _ in restricted.blocks]
+        kinds = [kind for kind, _ in restricted.terms]
         assert len({kind.name for kind in kinds}) == len(kinds)
         assert st.FieldType(restricted.group, str(restricted), capsules=kinds) == restricted
 

@@ -1,9 +1,9 @@
 """Capsules: a representation in a fixed basis, with a name and with the nonlinearities that its matrices admit.
 
-A group's catalogue has its irreps by name and its quotients. For subgroups of D_n a quotient by K is called after K's
-generators, as in appendix C: ``qmr`` for {e, mr}, ``r2`` for the rotations by r2, ``r2m`` for both; K = {e} gives
-``regular`` and K = G the trivial irrep. For other groups, where conjugate subgroups give the same capsule up to the
-order of its channels, there is one per class: ``q6a`` is the quotient by the first class of subgroups of order 6.
+The catalogue of a group holds its irreps and its quotients by name. For subgroups of D_n a quotient by K is called
+after K's generators, as in appendix C: ``qmr`` for {e, mr}, ``r2`` for the rotations by r2, ``r2m`` for both; K = {e}
+gives ``regular`` and K = G the trivial irrep. For other groups, where conjugate subgroups give the same capsule up to
+the order of its channels, there is one per class: ``q6a`` is the quotient by the first class of subgroups of order 6.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from typing import Literal, final, get_args
 import numpy as np
 
 from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.induction import quotient
 from steerable.algebra.irreps import real_irreps, trivial_aliases
+from steerable.algebra.monomials import Monomial
 from steerable.algebra.recognition import RotationStructure, rotation_structure
-from steerable.algebra.representations import Monomial, Representation, quotient
+from steerable.algebra.representations import Representation
 from steerable.errors import did_you_mean, listing
 
 __all__ = ["Capsule", "Nonlinearity", "capsule_by_name", "catalogue", "quotient_name"]
@@ -153,9 +155,7 @@ def catalogue(group: FiniteGroup) -> Mapping[str, Capsule]:
 def capsule_by_name(group: FiniteGroup, name: str) -> Capsule:
     """One capsule of the catalogue; ``trivial``, ``A`` and ``A1`` name the trivial irrep in every group."""
     if not isinstance(name, str):
-        raise TypeError(
-            f"a capsule of {group.name} is asked for by name, such as 'regular'; got {type(name).__name__}."
-        )
+        raise TypeError(f"a capsule of {group.name} is named by text such as 'regular'; got {type(name).__name__}.")
     return _capsule_by_name(group, group.name, name)
 
 
@@ -173,7 +173,7 @@ def _capsule_by_name(group: FiniteGroup, group_name: str, name: str) -> Capsule:
 
 
 def quotient_name(group: FiniteGroup, subgroup: Iterable[str]) -> str | None:
-    """The catalogue's name for the quotient by a subgroup; None where only a conjugate subgroup's is listed."""
+    """The name of the quotient by a subgroup in the catalogue; None where it lists only a conjugate subgroup's."""
     members = tuple(subgroup)
     if len(members) == group.order:
         return str(real_irreps(group)[0])
@@ -189,7 +189,7 @@ def _quotients(group: FiniteGroup) -> Mapping[str, tuple[str, ...]]:
 
 
 def _quotients_by_generators(group: FiniteGroup, structure: RotationStructure) -> dict[str, tuple[str, ...]] | None:
-    """None where the elements' names, such as ``(r,e)`` of a product, make no distinct names of capsules."""
+    """Name → proper subgroup, or None where names of elements such as ``(r,e)`` do not give usable names."""
     names: dict[str, tuple[str, ...]] = {}
     proper = [members for members in group.subgroups() if len(members) < group.order]
     for members in proper:
@@ -226,7 +226,7 @@ def _letters(number: int) -> str:
 
 
 def _known_capsule(representation: Representation) -> Capsule | None:
-    """The catalogue's quotient with exactly these matrices, if there is one."""
+    """The quotient in the catalogue that has exactly these matrices, if there is one."""
     group = representation.group
     for name, members in _quotients(group).items():
         if group.order == representation.dim * len(members):

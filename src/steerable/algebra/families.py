@@ -1,4 +1,4 @@
-"""The groups people meet: cyclic, dihedral and octahedral, with their action on the plane or on space.
+"""Families of groups: cyclic, dihedral and octahedral ones, with their action on the plane or on space.
 
 r turns an image by 360°/n counter-clockwise as one sees it, m mirrors left and right: in coordinates (x to the right,
 y up) the matrices E(r) and E(m) of the paper's table 1. In space, x points to the right along a volume's width, y up
@@ -12,8 +12,8 @@ import re
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from steerable.algebra.arrays import FloatArray
 from steerable.algebra.generation import group_from_matrices
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.metrics import snap
@@ -92,7 +92,7 @@ def group_named(name: str) -> FiniteGroup:
     return (cyclic if match[1] == "C" else dihedral)(int(match[2]))
 
 
-def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> NDArray[np.float64]:
+def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> FloatArray:
     """The 2×2 matrix of r^power, or of m r^power, for rotations by multiples of 360°/n; exact at 0, ±1/2, ±1."""
     angle = 2 * math.pi * (power % n) / n
     rotation = snap(np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]))

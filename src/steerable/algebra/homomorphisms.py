@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steerable.algebra.groups import FiniteGroup, IntArray
+from steerable.algebra.arrays import IntArray
+from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.metrics import TOLERANCE
 
 __all__ = ["Homomorphism", "homomorphisms", "inclusion"]
@@ -32,15 +33,16 @@ class Homomorphism:
     def __post_init__(self) -> None:
         if len(self.images) != self.source.order:
             raise ValueError(
-                f"a map from {self.source.name} names {self.source.order} images, one per element; got "
+                f"a map from {self.source.name} has {self.source.order} images, one per element; got "
                 f"{len(self.images)}."
             )
         failing = _failing_pair(self.source, self.target, self.indices)
         if failing is not None:
             a, b = failing
             raise ValueError(
-                f"the map from {self.source.name} to {self.target.name} is no homomorphism: the image of `{a}`·`{b}` "
-                f"= `{self.source.multiply(a, b)}` is not the product of the images `{self(a)}` and `{self(b)}`."
+                f"the map from {self.source.name} to {self.target.name} is not a homomorphism: the image of "
+                f"`{a}`·`{b}` = `{self.source.multiply(a, b)}` is not the product of the images `{self(a)}` and "
+                f"`{self(b)}`."
             )
 
     def __call__(self, element: str) -> str:

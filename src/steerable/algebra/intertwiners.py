@@ -2,7 +2,7 @@
 
 Monomial representations are solved exactly: G permutes the matrix entries up to factors, and each orbit of entries
 carries at most one intertwiner. Otherwise the projector Ψ ↦ (1/|G|) Σ ρ(g) Ψ π(g)⁻¹ is factored by pivoted
-Gram–Schmidt, column by column, so that it is never written out. The number of solutions always has to be ⟨χ_π, χ_ρ⟩.
+Gram–Schmidt, column by column, so that it is never written out. The number of solutions must be ⟨χ_π, χ_ρ⟩.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.characters import inner_product, intertwining_number, whole_number
-from steerable.algebra.groups import IntArray
 from steerable.algebra.metrics import InvariantMetric, basis_scales, invariant_metric, is_orthogonal
-from steerable.algebra.representations import Monomial, Representation
+from steerable.algebra.monomials import Monomial
+from steerable.algebra.representations import Representation
 
 __all__ = ["SparseBasis", "hom_basis", "intertwiner_basis"]
-
-FloatArray = NDArray[np.float64]
 
 # Arrays with a larger condition number keep fewer than six digits when they are made orthonormal.
 _NEARLY_PARALLEL = 1e9
@@ -49,8 +47,8 @@ class SparseBasis:
     def of(arrays: FloatArray, scales: FloatArray | None = None) -> SparseBasis:
         """From a dense (count, *shape) array; entries at rounding level are dropped.
 
-        ``scales``, of a shape that broadcasts to ``shape``, says how large an entry at each place is by nature; by
-        default all are alike.
+        ``scales``, of a shape that broadcasts to ``shape``, says how large an entry at each place naturally is; by
+        default all are equally large.
         """
         size = math.prod(arrays.shape[1:])
         flat = arrays.reshape(len(arrays), size)
@@ -78,7 +76,7 @@ def intertwiner_basis(pi: Representation, rho: Representation) -> FloatArray:
 
 @lru_cache(maxsize=4096)
 def hom_basis(pi: Representation, rho: Representation) -> SparseBasis:
-    """The same basis in sparse form, remembered by the content of π and ρ."""
+    """The basis of :func:`intertwiner_basis` in sparse form, remembered by the content of π and ρ."""
     expected = intertwining_number(pi, rho)
     if pi.monomial is not None and rho.monomial is not None:
         basis = solve_monomial(pi.monomial, rho.monomial)
@@ -95,7 +93,7 @@ def hom_basis(pi: Representation, rho: Representation) -> SparseBasis:
 def solve_monomial(pi: Monomial, rho: Monomial) -> SparseBasis:
     """Orbits of matrix entries (i, j) ↦ (ρ's image of i, π's image of j) with their factors.
 
-    An orbit whose stabiliser acts by -1 on it carries nothing: its average is zero.
+    An orbit whose stabiliser acts by -1 on it carries no intertwiner: its average is zero.
     """
     order, columns = pi.image.shape
     rows = rho.image.shape[1]
@@ -133,7 +131,7 @@ def solve_dense(pi: FloatArray, rho: FloatArray) -> FloatArray:
 
 
 def entry_scales(pi: FloatArray, rho: FloatArray) -> FloatArray:
-    """(dim ρ, dim π): the size that an entry of an intertwiner has by nature, up to one common factor."""
+    """(dim ρ, dim π): the natural size of each entry of an intertwiner, up to one common factor."""
     return np.asarray(basis_scales(pi)[None, :] / basis_scales(rho)[:, None])
 
 
@@ -150,7 +148,7 @@ def orthonormalised(arrays: FloatArray) -> FloatArray:
         if r.size and np.linalg.cond(r) > _NEARLY_PARALLEL:
             raise ArithmeticError(
                 "the intertwiners of these representations are parallel up to rounding errors. The vectors of a basis "
-                "differ too much in length, or in direction too little: change to a better one with `change_basis`."
+                "differ too much in length or too little in direction: choose a better basis with `change_basis`."
             )
         flat = np.linalg.solve(r.T * np.sign(np.diag(r)), flat)
     return np.asarray(flat.reshape(arrays.shape), dtype=np.float64)

@@ -1,8 +1,8 @@
-"""How large a group's matrices are, as the group itself measures it: tolerances that the units of a basis cannot fool.
+"""Invariant metrics: how large a group's matrices are, whatever the units of the basis, and so which errors are small.
 
 In its invariant metric every representation of a finite group is orthogonal, so that its entries are at most 1 and an
-error means the same everywhere. In the basis in which it was given a block with entries of 10⁶ may stand beside one
-with entries of 1, and no single number is small for both.
+error means the same everywhere. In the basis in which a user gives it, entries of 10⁶ may stand beside entries of 1,
+and no single number is small for both.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from steerable.algebra.arrays import FloatArray
 
 __all__ = [
     "TOLERANCE",
@@ -23,8 +24,6 @@ __all__ = [
     "snap",
 ]
 
-FloatArray = NDArray[np.float64]
-
 # Errors up to this size, where matrices are of size 1, count as rounding errors of whoever wrote them down.
 TOLERANCE = 1e-9
 
@@ -34,10 +33,10 @@ _ROUNDING = 100 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class InvariantMetric:
-    """An upper triangular C for which Cρ(g)C⁻¹ is orthogonal, and what is left of the matrices' precision there.
+    """An upper triangular C for which Cρ(g)C⁻¹ is orthogonal, and the precision that is left of these matrices.
 
     Attributes:
-        factor: C; ‖Cv‖ is a length that the group leaves alone.
+        factor: C; ‖Cv‖ is a length that the group does not change.
         inverse: C⁻¹.
         orthogonal: (order, d, d), the matrices Cρ(g)C⁻¹.
         tolerance: the error of an entry of ``orthogonal`` that rounding explains.
@@ -63,7 +62,7 @@ def basis_scales(matrices: FloatArray) -> FloatArray:
 def generator_scales(matrices: FloatArray) -> FloatArray:
     """(d,): powers of two w for which max_g |ρ(g)_ij| w_i / w_j is as large along row j as along column j.
 
-    For generators, where the group's other matrices are not known yet.
+    It is meant for generators, when the group's other matrices are not known yet.
     """
     sizes = np.abs(matrices).max(axis=0) * (1 - np.eye(matrices.shape[1]))
     scales = np.ones(len(sizes))
@@ -105,7 +104,7 @@ def is_orthogonal(matrices: FloatArray) -> bool:
 def invariant_metric(matrices: FloatArray) -> InvariantMetric | None:
     """The metric (1/|G|) Σ ρ(g)ᵀρ(g) of matrices (order, d, d), or None where it is lost in rounding errors.
 
-    It is factored by Cholesky's method, which does not mind the units of the basis vectors.
+    It is factored by Cholesky's method, whose precision does not depend on the units of the basis vectors.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         factor, moved = np.diag(basis_scales(matrices)), in_own_units(matrices)

@@ -9,21 +9,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from steerable.types.field_types import FieldType
 
-__all__ = ["Call", "Operation", "Refusal", "Result", "Rule", "bound_call", "is_number", "tensors_in"]
+__all__ = [
+    "OTHER_NAMES",
+    "Call",
+    "Operation",
+    "Refused",
+    "Result",
+    "Rule",
+    "bound_call",
+    "is_number",
+    "tensors_in",
+]
 
 # The type of the result; one type per tensor of a tuple, None for those that are not fields; None for no field at all.
 Result = FieldType | Sequence[FieldType | None] | None
 
 # torch's functions and methods call one argument by several names.
-_OTHER_NAMES = {"self": "input", "tensor": "input", "axis": "dim", "train": "training", "keepdims": "keepdim"}
+OTHER_NAMES = {"self": "input", "tensor": "input", "axis": "dim", "train": "training", "keepdims": "keepdim"}
 
 
-class Refusal(TypeError):
-    """An operation that is not equivariant, or not known to be."""
+class Refused(TypeError):
+    """Raised for an operation that is not equivariant, or is not known to be."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ class Call:
     def field_type(self) -> FieldType:
         found = self.type_of(self.arguments["input"])
         if found is None:
-            raise Refusal(f"`{self.name}` takes its field as the first argument; there it got something untyped.")
+            raise Refused(f"`{self.name}` takes its field as the first argument; there it got something untyped.")
         return found
 
 
@@ -70,11 +80,14 @@ class Operation:
     """What is known of one of torch's operations.
 
     Attributes:
-        rule: gives the type of the result, or raises :class:`Refusal`.
+        rule: gives the type of the result, or raises :class:`Refused`.
         signature: all its arguments; a call with others is refused.
         fields: the arguments that may be fields.
         weights: those that may be tensors without a type, such as a linear layer's weight.
         models: those of which only shape, dtype or device counts, so that any tensor will do.
+        becomes: how ``convert`` follows it, such as ``"sum"`` or ``"activation"``; "" where it does not.
+        name: the operation's bare name.
+        layers: the modules of torch that do the same; a call of the function is converted as if it were the first one.
     """
 
     rule: Rule
@@ -82,13 +95,24 @@ class Operation:
     fields: tuple[str, ...]
     weights: tuple[str, ...]
     models: tuple[str, ...]
+    becomes: str = ""
+    name: str = ""
+    layers: tuple[type[nn.Module], ...] = ()
 
     @classmethod
     def described(
-        cls, rule: Rule, parameters: str, *, fields: str = "input", weights: str = "", models: str = ""
+        cls,
+        rule: Rule,
+        parameters: str,
+        *,
+        becomes: str = "",
+        fields: str = "input",
+        weights: str = "",
+        models: str = "",
     ) -> Operation:
         """An operation from text such as ``"input, min=None, *, out=None"``."""
-        return cls(rule, _signature(parameters), *(tuple(names.split()) for names in (fields, weights, models)))
+        in_fields, in_weights, in_models = (tuple(names.split()) for names in (fields, weights, models))
+        return cls(rule, _signature(parameters), in_fields, in_weights, in_models, becomes)
 
 
 def bound_call(
@@ -98,20 +122,20 @@ def bound_call(
     kwargs: Mapping[str, Any],
     types: Mapping[int, FieldType],
 ) -> Call:
-    """The call, still without its value; a Refusal where an argument is not known, or is a tensor and may not be."""
+    """The call, still without its value; a Refused where an argument is not known, or is a tensor and may not be."""
     known = operation.signature.parameters
-    named = {key if key in known else _OTHER_NAMES.get(key, key): item for key, item in kwargs.items()}
+    named = {key if key in known else OTHER_NAMES.get(key, key): item for key, item in kwargs.items()}
     try:
         bound = operation.signature.bind(*args, **named)
     except TypeError as error:
-        raise Refusal(f"this way of calling `{name}` is not known to be equivariant ({error}).") from None
+        raise Refused(f"this way of calling `{name}` is not known to be equivariant ({error}).") from None
     bound.apply_defaults()
     call = Call(name, bound.arguments, types)
     if call.arguments.get("out") is not None:
-        raise Refusal(f"`{name}` with out=... changes a tensor without changing its type. Use the result instead.")
+        raise Refused(f"`{name}` with out=... changes a tensor without changing its type. Use the result instead.")
     ranks = {tensor.ndim for key in operation.fields for tensor in tensors_in(call[key]) if id(tensor) in types}
     if len(ranks) > 1:
-        raise Refusal(
+        raise Refused(
             f"`{name}` of fields of ranks {' and '.join(map(str, sorted(ranks)))}: a map of pixels and a pooled field "
             "do not belong to the same pixels. Give the pooled one two dimensions of size 1 first."
         )
@@ -125,9 +149,9 @@ def _check_tensors(call: Call, operation: Operation, parameter: str, argument: o
         return
     for tensor in tensors_in(argument):
         if id(tensor) in call.types:
-            raise Refusal(f"`{call.name}` got a field as its argument `{parameter}`, which cannot be a field.")
+            raise Refused(f"`{call.name}` got a field as its argument `{parameter}`, which cannot be a field.")
         if parameter not in operation.weights and tensor.numel() != 1:
-            raise Refusal(
+            raise Refused(
                 f"`{call.name}` got a tensor of shape {tuple(tensor.shape)} as `{parameter}`: values of their own for "
                 "channels or pixels, which the group moves, break equivariance. Give a number."
             )
@@ -164,7 +188,7 @@ def tensors_in(value: object) -> Iterator[Tensor]:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is one number, perhaps as a tensor of one element; an answer, yes or no, is not a number."""
+    """Whether a value is a single number, perhaps in a tensor of one element; a bool is not a number."""
     if isinstance(value, Tensor):
         return value.numel() == 1
     return isinstance(value, numbers.Real) and not isinstance(value, bool)

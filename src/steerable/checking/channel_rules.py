@@ -5,13 +5,13 @@ from __future__ import annotations
 from torch import Tensor
 
 from steerable.algebra.capsules import Nonlinearity
-from steerable.checking.calls import Call, Refusal, Result, Rule
+from steerable.checking.calls import Call, Refused, Result, Rule
 from steerable.checking.value_rules import nonlinearity
 from steerable.nn.channels import merge_order
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 
-__all__ = ["concatenate", "expand", "index", "reduce", "reshape", "softmax", "split"]
+__all__ = ["concatenate", "expand", "index", "permute", "reduce", "reshape", "softmax", "split"]
 
 
 def concatenate(call: Call) -> Result:
@@ -19,25 +19,25 @@ def concatenate(call: Call) -> Result:
     types = [call.type_of(t) for t in tensors]
     known = [t for t in types if t is not None]
     if len(known) != len(types):
-        raise Refusal(f"`{call.name}` of fields and an untyped tensor: nothing says how that one transforms.")
+        raise Refused(f"`{call.name}` of fields and an untyped tensor: nothing says how that one transforms.")
     rank = tensors[0].ndim
     if dim % rank == 0:
         if any(t != known[0] for t in known):
-            raise Refusal(mismatch(known[0], next(t for t in known if t != known[0])))
+            raise Refused(mismatch(known[0], next(t for t in known if t != known[0])))
         return known[0]
     if dim % rank != 1:
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` along a spatial dimension moves pixels; only channels (dim=1) and batches may be joined."
         )
     if any(t.group != known[0].group for t in known):
-        raise Refusal(f"`{call.name}` of fields of different groups. Use `snn.Restrict` on one of them.")
+        raise Refused(f"`{call.name}` of fields of different groups. Use `snn.Restrict` on one of them.")
     total = known[0]
     for field_type in known[1:]:
         total = total + field_type
     stack = [capsule for field_type in known for capsule in field_type.capsules]
     order = merge_order(stack, total)
     if (order[1:] < order[:-1]).any():
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` leaves equal capsules apart ({' then '.join(f'`{t}`' for t in known)}), but a field type "
             f"keeps them adjacent (`{total}`): a layer of that type would take the wrong channels. Use `snn.Concat`."
         )
@@ -50,16 +50,16 @@ def index(call: Call) -> Result:
     added = [k for k in key if k is None]
     key = tuple(k for k in key if k is not None)
     if any(not isinstance(k, slice) and k is not Ellipsis for k in key):
-        raise Refusal("indexing a field with anything but slices is not known to be equivariant. Use `snn.Select`.")
+        raise Refused("indexing a field with anything but slices is not known to be equivariant. Use `snn.Select`.")
     if added and not (call.value.shape[:2] == call.field.shape[:2] and _is_fibre(call.field) and _is_fibre(call.value)):
-        raise Refusal("a new dimension in the middle of a field is not known to be equivariant. Add it at the end.")
+        raise Refused("a new dimension in the middle of a field is not known to be equivariant. Add it at the end.")
     if Ellipsis in key[:-1] or any(_picks(k, n) for k, n in zip(key[2:], call.field.shape[2:], strict=False)):
-        raise Refusal("slicing pixels samples the grid unevenly. Use a pooling layer of steerable.nn.")
+        raise Refused("slicing pixels samples the grid unevenly. Use a pooling layer of steerable.nn.")
     if len(key) < 2 or key[1] is Ellipsis:
         return call.field_type
     start, stop, step = key[1].indices(call.field_type.channels)
     if step != 1:
-        raise Refusal("taking every other channel tears capsules apart. Use `snn.Select`.")
+        raise Refused("taking every other channel tears capsules apart. Use `snn.Select`.")
     return _between(call.field_type, start, stop)
 
 
@@ -68,12 +68,12 @@ def _picks(key: object, size: int) -> bool:
 
 
 def split(call: Call) -> Result:
-    """chunk and split along the channels, at borders between capsules; along the batch anywhere."""
+    """chunk and split may cut the channels between capsules, and the batch anywhere."""
     dim = call["dim"] % call.field.ndim
     if dim == 0:
         return [call.field_type] * len(call.value)
     if dim != 1:
-        raise Refusal(f"`{call.name}` of pixels samples the grid unevenly.")
+        raise Refused(f"`{call.name}` of pixels samples the grid unevenly.")
     types, start = [], 0
     for part in call.value:
         types.append(_between(call.field_type, start, start + part.shape[1]))
@@ -84,7 +84,7 @@ def split(call: Call) -> Result:
 def _between(field_type: FieldType, start: int, stop: int) -> FieldType:
     borders = [s.start for s in field_type.slices] + [field_type.channels]
     if start not in borders or stop not in borders or stop < start:
-        raise Refusal(
+        raise Refused(
             f"channels {start} to {stop} of `{field_type}` cut a capsule in two; capsules begin at channels "
             f"{', '.join(map(str, borders[:9]))}{' …' if len(borders) > 9 else ''}. Use `snn.Select`."
         )
@@ -92,38 +92,48 @@ def _between(field_type: FieldType, start: int, stop: int) -> FieldType:
 
 
 def reshape(call: Call) -> Result:
-    """Views and reshapes: only dimensions of size 1 behind the channels may come and go."""
+    """Views and reshapes may only add or remove dimensions of size 1 after the channels."""
     value, field, field_type = call.value, call.field, call.field_type
     if value.dtype != field.dtype:
-        raise Refusal(f"`{call.name}` reads the bits of a field as {value.dtype}, which the group knows nothing of.")
+        raise Refused(f"`{call.name}` reads the bits of a field as {value.dtype}, which the group knows nothing of.")
     if value.shape == field.shape:
         return field_type
     if value.shape[:2] == field.shape[:2] and _is_fibre(field) and _is_fibre(value):
         return field_type
     if value.ndim == 2 and value.shape[0] == field.shape[0] and field_type.group.order == 1:
         return FieldType(field_type.group, [(int(value.shape[1]), field_type.group.trivial)])
-    raise Refusal(
+    raise Refused(
         f"`{call.name}` to shape {tuple(value.shape)} mixes pixels and channels, which the group moves differently. "
         "Pool first, with `snn.GlobalAvgPool`."
     )
 
 
+def permute(call: Call) -> Result:
+    """Dimensions must stay in their usual order, the only one that typecheck follows."""
+    if call.value.shape == call.field.shape and call.value.stride() == call.field.stride():
+        return call.field_type
+    raise Refused(
+        f"`{call.name}` is not known to be equivariant: it puts dimensions into another order, and a field is (batch, "
+        "channels, height, width). Keep that order, and use layers that work in it."
+    )
+
+
 def expand(call: Call) -> Result:
-    """One fibre repeated at every pixel, or one sample for a whole batch."""
+    """expand may repeat one fibre at every pixel, or one sample for a whole batch."""
     value, field = call.value, call.field
     same_channels = value.ndim == field.ndim and value.shape[1] == field.shape[1]
     if same_channels and (value.shape[2:] == field.shape[2:] or _is_fibre(field)):
         return call.field_type
-    raise Refusal(f"`{call.name}` to shape {tuple(value.shape)} is not known to be equivariant.")
+    raise Refused(f"`{call.name}` to shape {tuple(value.shape)} is not known to be equivariant.")
 
 
 def _is_fibre(x: Tensor) -> bool:
-    """Whether it is one fibre per sample: (batch, channels), perhaps with dimensions of size 1 behind."""
+    """Whether x has one fibre per sample: (batch, channels), perhaps followed by dimensions of size 1."""
     return x.ndim >= 2 and all(n == 1 for n in x.shape[2:])
 
 
 def reduce(kind: Nonlinearity | None) -> Rule:
-    """Means, sums and maxima over all pixels, or over all channels of permutation capsules."""
+    """The rule for means, sums and maxima, over all pixels or over all channels of permutation capsules."""
 
     def rule(call: Call) -> Result:
         rank, dims = call.field.ndim, call["dim"]
@@ -134,7 +144,7 @@ def reduce(kind: Nonlinearity | None) -> Rule:
         if dims in ([1], [1, 2, 3]) and call["keepdim"]:
             nonlinearity("pointwise")(call)
             return FieldType(call.field_type.group, call.field_type.group.trivial)
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` over dimensions {dims or 'all'} is not known to be equivariant. Reduce over both spatial "
             "dimensions (2, 3), or use `snn.GroupPool` to reduce capsules."
         )
@@ -144,5 +154,5 @@ def reduce(kind: Nonlinearity | None) -> Rule:
 
 def softmax(call: Call) -> Result:
     if call["dim"] is None or call["dim"] % call.field.ndim != 1:
-        raise Refusal(f"`{call.name}` is known to be equivariant over channels (dim=1) only.")
+        raise Refused(f"`{call.name}` is known to be equivariant over channels (dim=1) only.")
     return nonlinearity("pointwise")(call)

@@ -1,7 +1,7 @@
 """Whether a function commutes with the group, tried on random fields.
 
-The rules say what an operation does to types; this is the second opinion. An operation that a rule lets pass and that
-does not commute here is refused all the same.
+The rules say what an operation does to types, and this is the second opinion: an operation that a rule lets pass is
+refused all the same if it does not commute here.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def element_that_fails(
 
 @contextmanager
 def redrawn_parameters(model: object) -> Iterator[None]:
-    """While it lasts, parameters whose entries are all alike have others: scales of 1 and biases of 0 would hide much.
+    """A context in which parameters whose entries are all equal are random: scales of 1 and biases of 0 hide much.
 
-    Buffers are afterwards as they were before.
+    Parameters and buffers are restored afterwards.
     """
     parameters = list(model.parameters()) if isinstance(model, nn.Module) else []
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()] if isinstance(model, nn.Module) else []
@@ -101,14 +101,14 @@ def is_invariant(x: Tensor, field_type: FieldType) -> bool:
 
 
 def move_field(x: Tensor, element: str, field_type: FieldType) -> Tensor:
-    """π(g)x for maps and pooled fields, which may have dimensions of size 1 behind their channels."""
+    """π(g)x, for maps and for pooled fields, which may have dimensions of size 1 after their channels."""
     if all(n == 1 for n in x.shape[2:]):
         return transform(x.reshape(x.shape[:2]), element, field_type).reshape(x.shape)
     return transform(x, element, field_type)
 
 
 def _random_like(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Values of many sizes, since a function may behave differently on large and small ones."""
+    """Random values of many magnitudes, since a function may behave differently on large and small ones."""
     draw = partial(torch.randn, x.shape, generator=generator, dtype=torch.float64, device="cpu")
     normal, size = draw(), draw()
     return (normal * size.exp()).to(x.device, x.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from steerable.algebra.capsules import Nonlinearity
-from steerable.checking.calls import Call, Refusal, Result, Rule
+from steerable.checking.calls import Call, Refused, Result, Rule
 from steerable.checking.value_rules import nonlinearity
 from steerable.nn.sampling import axes_reversed, axes_swapped, pads_alike
 
@@ -22,7 +22,7 @@ def window_pool(kind: Nonlinearity | None) -> Rule:
         extent = (dilation[0] * (kernel[0] - 1) + 1, dilation[1] * (kernel[1] - 1) + 1)
         check_windows(call, extent, stride, padding)
         if call["ceil_mode"]:
-            raise Refusal(f"`{call.name}` with ceil_mode lets windows hang over one side only. Leave it off.")
+            raise Refused(f"`{call.name}` with ceil_mode lets windows hang over one side only. Leave it off.")
         return _with_indices(call)
 
     return rule
@@ -41,7 +41,7 @@ def adaptive_pool(kind: Nonlinearity | None) -> Rule:
 
 
 def _with_indices(call: Call) -> Result:
-    """The places of the maxima, where they are given too, are not a field."""
+    """The type of the result; the places of the maxima, where they are returned too, are not a field."""
     return (call.field_type, None) if isinstance(call.value, tuple) else call.field_type
 
 
@@ -50,14 +50,14 @@ def interpolate(call: Call) -> Result:
     factors = [a / b for b, a in zip(before, after, strict=True)]
     _check_square(call, "scale", (factors[0], factors[1]))
     if any(a % b for b, a in zip(before, after, strict=True)):
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` from {tuple(before)} to {tuple(after)} pixels, not by a whole factor, samples the grid "
             "unevenly. Use a whole factor, or adaptive_avg_pool2d."
         )
     given = call["scale_factor"]
     given = [given] if isinstance(given, int | float) else list(given or factors)
     if any(scale != factor for scale, factor in zip(given, factors, strict=False)):
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` by {call['scale_factor']} gives as many pixels as a factor {factors[0]:g}, but samples "
             f"between them. Use scale_factor={factors[0]:g}."
         )
@@ -67,15 +67,15 @@ def interpolate(call: Call) -> Result:
 def pad(call: Call) -> Result:
     widths = list(call["pad"])
     if len(widths) > 4 and any(widths[4:]):
-        raise Refusal("padding of channels changes the type. Use a layer of steerable.nn.")
+        raise Refused("padding of channels changes the type. Use a layer of steerable.nn.")
     left, right, top, bottom = [*widths, 0, 0, 0, 0][:4]
     if not pads_alike(call.field_type.group, (left, right, top, bottom)):
         if left == right and top == bottom:
-            raise Refusal(
+            raise Refused(
                 f"{call.field_type.group.name} exchanges height and width, so that the padding has one width for both; "
                 f"got {tuple(widths)}."
             )
-        raise Refusal(
+        raise Refused(
             f"the padding {tuple(widths)} is not symmetric under {call.field_type.group.name}, which moves the image's "
             "centre. Pad all sides alike."
         )
@@ -89,7 +89,7 @@ def check_windows(call: Call, kernel: tuple[int, int], stride: tuple[int, int], 
     for axis, is_reversed in enumerate(axes_reversed(call.field_type.group)):
         n = int(call.field.shape[2 + axis])
         if is_reversed and (n + 2 * padding[axis] - kernel[axis]) % stride[axis]:
-            raise Refusal(
+            raise Refused(
                 f"`{call.name}` with kernel {kernel[axis]}, stride {stride[axis]} and padding {padding[axis]} samples "
                 f"{n} pixels unevenly, so that it is not exactly equivariant to {call.field_type.group.name}. Choose "
                 f"a size n with (n + {2 * padding[axis] - kernel[axis]}) divisible by {stride[axis]}; typecheck(..., "
@@ -105,7 +105,7 @@ def pixel_pair(value: int | Sequence[int]) -> tuple[int, int]:
 
 def _check_square(call: Call, what: str, pair: tuple[float, float]) -> None:
     if pair[0] != pair[1] and axes_swapped(call.field_type.group):
-        raise Refusal(
+        raise Refused(
             f"{call.field_type.group.name} exchanges height and width, so that the {what} of `{call.name}` has one "
             f"extent for both; got {pair}."
         )

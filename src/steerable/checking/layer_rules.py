@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from steerable.checking.calls import Call, Refusal, Result
+from steerable.checking.calls import Call, Refused, Result
 from steerable.checking.grid_rules import check_windows, pixel_pair
 from steerable.checking.value_rules import is_trivial, nonlinearity
 from steerable.types.field_types import FieldType
 
-__all__ = ["convolve", "dropout", "layer_norm", "linear", "plain_norm"]
+__all__ = ["convolve", "dropout", "layer_norm", "linear", "plain_norm", "transposed_convolve"]
 
 
 def _scalars(field_type: FieldType, channels: int) -> FieldType:
@@ -19,7 +19,7 @@ def convolve(call: Call) -> Result:
     if field_type.group.order == 1:
         return _scalars(field_type, call.value.shape[1])
     if tuple(call["weight"].shape[-2:]) != (1, 1) or not is_trivial(field_type):
-        raise Refusal(
+        raise Refused(
             f"a plain convolution of `{field_type}` does not commute with {field_type.group.name}. Use `snn.Conv2d`."
         )
     padding = (0, 0) if isinstance(call["padding"], str) else pixel_pair(call["padding"])
@@ -27,14 +27,24 @@ def convolve(call: Call) -> Result:
     return _scalars(field_type, call.value.shape[1])
 
 
+def transposed_convolve(call: Call) -> Result:
+    field_type = call.field_type
+    if field_type.group.order > 1:
+        raise Refused(
+            f"a plain transposed convolution of `{field_type}` does not commute with {field_type.group.name}. Use "
+            "`snn.ConvTranspose2d`."
+        )
+    return _scalars(field_type, call.value.shape[1])
+
+
 def linear(call: Call) -> Result:
     if call.field.ndim != 2:
-        raise Refusal(
+        raise Refused(
             f"a linear layer on a tensor of shape {tuple(call.field.shape)} mixes the last dimension, which is not "
             "the channels. Pool first, or use `snn.Conv2d` with kernel size 1."
         )
     if not is_trivial(call.field_type):
-        raise Refusal(
+        raise Refused(
             f"a plain linear layer mixes the channels of `{call.field_type}`, which the group moves. Use "
             "`snn.Linear`, or make invariants first with `snn.GroupPool`."
         )
@@ -43,7 +53,7 @@ def linear(call: Call) -> Result:
 
 def plain_norm(call: Call) -> Result:
     if not is_trivial(call.field_type):
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` scales and shifts the channels of `{call.field_type}` one by one, but the group moves "
             "them. Use the norm of steerable.nn, for instance `snn.BatchNorm2d`."
         )
@@ -51,9 +61,9 @@ def plain_norm(call: Call) -> Result:
 
 
 def layer_norm(call: Call) -> Result:
-    """Over the channels of a pooled field; with weights of scalars, without them of any permutation capsules."""
+    """A layer norm over the channels of a pooled field: of scalars, or without weights of any permutation capsules."""
     if call.field.ndim != 2:
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` normalises the last dimensions, pixels among them, with a weight for each. Use "
             "`snn.LayerNorm`."
         )
@@ -64,5 +74,5 @@ def layer_norm(call: Call) -> Result:
 
 def dropout(call: Call) -> Result:
     if call["training"] and call["p"] > 0:
-        raise Refusal("dropout of single channels does not commute with the group. Use `snn.Dropout`.")
+        raise Refused("dropout of single channels does not commute with the group. Use `snn.Dropout`.")
     return call.field_type

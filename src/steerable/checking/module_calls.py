@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from steerable.checking.calls import Refusal, tensors_in
+from steerable.checking.calls import Refused, tensors_in
 from steerable.checking.commutation import element_that_fails, redrawn_parameters
 from steerable.checking.places import EquivarianceError, Run, current, place
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
@@ -24,7 +24,7 @@ _CALL = nn.Module.__call__  # as torch made it: one check may run inside another
 
 @contextmanager
 def followed_modules(model: object, run: Run) -> Iterator[None]:
-    """While it lasts every module that is called is in evaluation mode, and layers take and give typed tensors.
+    """A context in which every module that is called is in evaluation mode, and layers take and give typed tensors.
 
     All calls of modules are followed, not only those of the model's own: a function may call a layer that it closes
     over, and a list may hold some.
@@ -53,7 +53,7 @@ def followed_modules(model: object, run: Run) -> Iterator[None]:
             if not isinstance(module, EquivariantModule):
                 return _CALL(module, *args, **kwargs)
             return _call_layer(run, module, args, kwargs)
-        except Refusal as refusal:
+        except Refused as refusal:
             raise EquivarianceError(f"{place()}{refusal}") from None
         finally:
             run.running.pop()
@@ -85,7 +85,7 @@ def _call_layer(run: Run, module: EquivariantModule, args: tuple[Any, ...], kwar
 
 
 def _forget_warnings(module: EquivariantModule) -> None:
-    """Layers warn once of a size that does not fit; here they are to say it again."""
+    """Make the layers warn again of sizes that do not fit, which they otherwise do once."""
     for part in module.modules():
         for owner in (part, *vars(part).values()):
             warned = getattr(owner, "warned", None)
@@ -98,23 +98,23 @@ def _types_taken(module: EquivariantModule) -> tuple[FieldType, ...]:
 
 
 def _check_arguments(module: EquivariantModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Every tensor is a field of the type that the layer takes at its place among ``forward``'s arguments."""
+    """Refuse a tensor that is not a field of the type that the layer takes at that place among its arguments."""
     name, wanted = type(module).__name__, _types_taken(module)
     try:
         given = list(tensors_in(tuple(inspect.signature(module.forward).bind(*args, **kwargs).arguments.values())))
     except TypeError:  # forward itself says best what is wrong
         return
     if len(given) != len(wanted):
-        raise Refusal(f"{name} takes {len(wanted)} fields, one for each of its types; it got {len(given)} tensors.")
+        raise Refused(f"{name} takes {len(wanted)} fields, one for each of its types; it got {len(given)} tensors.")
     for tensor, field_type in zip(given, wanted, strict=True):
         if not isinstance(tensor, TypedTensor):
-            raise Refusal(f"{name} got an untyped tensor, expected `{field_type}`.")
+            raise Refused(f"{name} got an untyped tensor, expected `{field_type}`.")
         if tensor.field_type != field_type:
             found = tensor.field_type
             described = (
                 "something that is not a field" if found is None else f"one of type `{found}` of {found.group.name}"
             )
-            raise Refusal(
+            raise Refused(
                 f"{name} takes a field of type `{field_type}` of {field_type.group.name}, but got {described}."
             )
 
@@ -128,7 +128,7 @@ def _confirm(
 ) -> None:
     """Try a layer that somebody else wrote or hooked on random fields; those of this library have their own tests."""
     if not isinstance(value, Tensor):
-        raise Refusal(f"{type(module).__name__} has one out_type, but returns {type(value).__name__}. Return a tensor.")
+        raise Refused(f"{type(module).__name__} has one out_type, but returns {type(value).__name__}. Return a tensor.")
     hooked = bool(module._forward_hooks or module._forward_pre_hooks)
     if type(module).__module__.split(".")[0] == "steerable" and not hooked:
         return
@@ -137,7 +137,7 @@ def _confirm(
     with redrawn_parameters(module):
         element = element_that_fails(lambda *a, **k: _CALL(module, *a, **k), args, kwargs, types, [module.out_type])
     if element is not None:
-        raise Refusal(
+        raise Refused(
             f"{type(module).__name__} says that it maps `{module.in_type}` to `{module.out_type}`, but it does not "
             f"commute with `{element}` of {module.out_type.group.name}."
         )

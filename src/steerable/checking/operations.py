@@ -1,221 +1,247 @@
-"""The one table of what torch's operations do to field types. What is not in it is refused.
+"""The one table of what torch's operations do to field types, for ``typecheck`` and ``convert`` alike.
 
-A row names the rule, the operations, all their arguments, and which of these may be tensors. Operations are found by
-the function itself, not by its name alone: other functions of the same name are not known.
+A row names operations, each with the modules of torch that do the same (``relu:ReLU``), the rule that ``typecheck``
+follows, all their arguments, which of these may be tensors, and what ``convert`` makes of them. What is not in the
+table is refused by both. Operations are found by the function itself, not by its name alone: other functions of the
+same name are not known.
+
+To add an operation, add a row, and a rule if none fits. What it can become is in ``FUNCTION_READERS``,
+``LAYER_READERS`` and ``COUNTERPARTS`` of :mod:`steerable.conversion`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+from torch import nn
 
 from steerable.checking import channel_rules as channels
 from steerable.checking import grid_rules as grid
 from steerable.checking import layer_rules as layers
 from steerable.checking import value_rules as values
 from steerable.checking.calls import Operation
+from steerable.checking.operation_lookup import OperationTable, Row, row
 from steerable.checking.value_rules import nonlinearity
 
-__all__ = ["OPERATIONS", "known_operation", "operation_name"]
+__all__ = ["OPERATIONS", "QUESTIONS", "ROWS", "SHAPE_QUESTIONS", "known_layer", "known_operation"]
 
-_TABLE: tuple[tuple[str, Operation], ...] = (
+_POINTWISE, _ODD = nonlinearity("pointwise"), nonlinearity("odd")
+_MAX_POOL = "input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False"
+_MEAN = "input, dim=None, keepdim=False, *, dtype=None, out=None"
+
+ROWS: tuple[Row, ...] = (
     # copies
-    (
-        "clone contiguous cpu float double half bfloat16",
-        Operation.described(values.keep, "input, memory_format=None"),
-    ),
-    ("detach neg negative positive", Operation.described(values.keep, "input, *, out=None")),
-    ("requires_grad", Operation.described(values.keep, "input, requires_grad=True")),
-    ("pin_memory", Operation.described(values.keep, "input, device=None")),
-    ("cuda", Operation.described(values.keep, "input, device=None, non_blocking=False, memory_format=None")),
-    (
+    row("clone:Identity contiguous", values.keep, "input, memory_format=None", becomes="same"),
+    row("cpu float double half bfloat16", values.keep, "input, memory_format=None"),
+    row("neg negative", values.keep, "input, *, out=None", becomes="negative"),
+    row("detach positive", values.keep, "input, *, out=None"),
+    row("requires_grad", values.keep, "input, requires_grad=True"),
+    row("pin_memory", values.keep, "input, device=None"),
+    row("cuda", values.keep, "input, device=None, non_blocking=False, memory_format=None"),
+    row(
         "zeros_like",
-        Operation.described(
-            values.keep,
-            "input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None",
-        ),
+        values.keep,
+        "input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None",
     ),
-    ("to type", Operation.described(values.cast, "input, *target, **options", models="target options")),
-    ("type_as", Operation.described(values.keep, "input, other", models="other")),
-    ("new_zeros new_ones new_empty", Operation.described(values.untyped, "input, *size, **options")),
-    ("new_full", Operation.described(values.untyped, "input, size, fill_value, **options")),
-    ("new_tensor", Operation.described(values.untyped, "input, data, **options")),
+    row("to type", values.cast, "input, *target, **options", models="target options"),
+    row("type_as", values.keep, "input, other", models="other"),
+    row("new_zeros new_ones new_empty", values.untyped, "input, *size, **options", becomes="new tensor"),
+    row("new_full", values.untyped, "input, size, fill_value, **options", becomes="new tensor"),
+    row("new_tensor", values.untyped, "input, data, **options"),
     # arithmetic
-    (
-        "add sub subtract rsub",
-        Operation.described(values.add, "input, other, *, alpha=1, out=None", fields="input other"),
+    row("add sub subtract", values.add, "input, other, *, alpha=1, out=None", fields="input other", becomes="sum"),
+    row("rsub", values.add, "input, other, *, alpha=1, out=None", fields="input other"),
+    row("mul multiply", values.multiply, "input, other, *, out=None", fields="input other", becomes="product"),
+    row(
+        "div divide true_divide truediv",
+        values.divide,
+        "input, other, *, rounding_mode=None, out=None",
+        fields="input other",
+        becomes="quotient",
     ),
-    ("mul multiply", Operation.described(values.multiply, "input, other, *, out=None", fields="input other")),
-    (
-        "div divide true_divide",
-        Operation.described(values.divide, "input, other, *, rounding_mode=None, out=None", fields="input other"),
-    ),
-    (
-        "maximum minimum fmax fmin",
-        Operation.described(values.extremum, "input, other, *, out=None", fields="input other"),
-    ),
-    ("pow", Operation.described(values.power, "input, exponent, *, out=None")),
+    row("maximum minimum fmax fmin", values.extremum, "input, other, *, out=None", fields="input other"),
+    row("pow", values.power, "input, exponent, *, out=None", becomes="activation"),
     # functions of single values
-    (
-        "relu relu6 selu silu mish sigmoid logsigmoid hardswish hardsigmoid",
-        Operation.described(nonlinearity("pointwise"), "input, inplace=False, *, out=None"),
+    row(
+        "relu:ReLU relu6:ReLU6 selu:SELU silu:SiLU mish:Mish sigmoid:Sigmoid logsigmoid:LogSigmoid hardswish:Hardswish "
+        "hardsigmoid:Hardsigmoid",
+        _POINTWISE,
+        "input, inplace=False, *, out=None",
+        becomes="activation",
     ),
-    (
-        "exp expm1 log log1p sqrt rsqrt square abs reciprocal cos cosh",
-        Operation.described(nonlinearity("pointwise"), "input, *, out=None"),
+    row("exp expm1 log log1p sqrt square abs cos cosh", _POINTWISE, "input, *, out=None", becomes="activation"),
+    # Near a pole any rounding becomes large, so that ``convert`` could not measure what follows.
+    row("reciprocal rsqrt", _POINTWISE, "input, *, out=None"),
+    row("tan", _ODD, "input, *, out=None"),
+    row("leaky_relu:LeakyReLU", _POINTWISE, "input, negative_slope=0.01, inplace=False", becomes="activation"),
+    row("elu:ELU celu:CELU", _POINTWISE, "input, alpha=1.0, inplace=False", becomes="activation"),
+    row("gelu:GELU", _POINTWISE, "input, *, approximate='none'", becomes="activation"),
+    row("softplus:Softplus", _POINTWISE, "input, beta=1, threshold=20", becomes="activation"),
+    row("threshold:Threshold", _POINTWISE, "input, threshold, value, inplace=False", becomes="activation"),
+    row("clamp_min", _POINTWISE, "input, min, *, out=None", becomes="activation"),
+    row("clamp_max", _POINTWISE, "input, max, *, out=None", becomes="activation"),
+    row("clamp clip", values.clamp, "input, min=None, max=None, *, out=None", becomes="activation"),
+    row("prelu:PReLU", values.prelu, "input, weight", weights="weight", becomes="activation"),
+    row("rrelu", values.rrelu, "input, lower=0.125, upper=0.3333333333333333, training=False, inplace=False"),
+    row(
+        "tanh:Tanh softsign:Softsign tanhshrink:Tanhshrink sin sinh asinh atan erf sign",
+        _ODD,
+        "input, *, out=None",
+        becomes="activation",
     ),
-    ("leaky_relu", Operation.described(nonlinearity("pointwise"), "input, negative_slope=0.01, inplace=False")),
-    ("elu celu", Operation.described(nonlinearity("pointwise"), "input, alpha=1.0, inplace=False")),
-    ("gelu", Operation.described(nonlinearity("pointwise"), "input, approximate='none'")),
-    ("softplus", Operation.described(nonlinearity("pointwise"), "input, beta=1, threshold=20")),
-    ("threshold", Operation.described(nonlinearity("pointwise"), "input, threshold, value, inplace=False")),
-    ("clamp_min", Operation.described(nonlinearity("pointwise"), "input, min, *, out=None")),
-    ("clamp_max", Operation.described(nonlinearity("pointwise"), "input, max, *, out=None")),
-    ("clamp clip", Operation.described(values.clamp, "input, min=None, max=None, *, out=None")),
-    ("prelu", Operation.described(values.prelu, "input, weight", weights="weight")),
-    (
-        "rrelu",
-        Operation.described(
-            values.rrelu, "input, lower=0.125, upper=0.3333333333333333, training=False, inplace=False"
-        ),
-    ),
-    (
-        "tanh softsign sin sinh tan asinh atan erf sign tanhshrink",
-        Operation.described(nonlinearity("odd"), "input, *, out=None"),
-    ),
-    ("hardshrink softshrink", Operation.described(nonlinearity("odd"), "input, lambd=0.5, *, out=None")),
-    ("hardtanh", Operation.described(values.hardtanh, "input, min_val=-1.0, max_val=1.0, inplace=False")),
+    row("hardshrink:Hardshrink softshrink:Softshrink", _ODD, "input, lambd=0.5, *, out=None", becomes="activation"),
+    row("hardtanh:Hardtanh", values.hardtanh, "input, min_val=-1.0, max_val=1.0, inplace=False", becomes="activation"),
     # pixels
-    (
-        "avg_pool2d",
-        Operation.described(
-            grid.window_pool(None),
-            "input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, "
-            "divisor_override=None",
-        ),
+    row(
+        "avg_pool2d:AvgPool2d",
+        grid.window_pool(None),
+        "input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None",
+        becomes="average pooling",
     ),
-    (
-        "max_pool2d max_pool2d_with_indices",
-        Operation.described(
-            grid.window_pool("pointwise"),
-            "input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False",
-        ),
+    row("max_pool2d:MaxPool2d", grid.window_pool("pointwise"), _MAX_POOL, becomes="maximum pooling"),
+    row("max_pool2d_with_indices", grid.window_pool("pointwise"), _MAX_POOL),
+    row(
+        "adaptive_avg_pool2d:AdaptiveAvgPool2d",
+        grid.adaptive_pool(None),
+        "input, output_size",
+        becomes="adaptive pooling",
     ),
-    ("adaptive_avg_pool2d", Operation.described(grid.adaptive_pool(None), "input, output_size")),
-    (
-        "adaptive_max_pool2d adaptive_max_pool2d_with_indices",
-        Operation.described(grid.adaptive_pool("pointwise"), "input, output_size, return_indices=False"),
+    row(
+        "adaptive_max_pool2d:AdaptiveMaxPool2d",
+        grid.adaptive_pool("pointwise"),
+        "input, output_size, return_indices=False",
+        becomes="adaptive pooling",
     ),
-    (
-        "interpolate upsample",
-        Operation.described(
-            grid.interpolate,
-            "input, size=None, scale_factor=None, mode='nearest', align_corners=None, recompute_scale_factor=None, "
-            "antialias=False",
-        ),
+    row(
+        "adaptive_max_pool2d_with_indices", grid.adaptive_pool("pointwise"), "input, output_size, return_indices=False"
     ),
-    ("pad", Operation.described(grid.pad, "input, pad, mode='constant', value=None")),
+    row(
+        "interpolate:Upsample,UpsamplingNearest2d,UpsamplingBilinear2d upsample",
+        grid.interpolate,
+        "input, size=None, scale_factor=None, mode='nearest', align_corners=None, recompute_scale_factor=None, "
+        "antialias=False",
+        becomes="upsampling",
+    ),
+    row(
+        "pad:ConstantPad2d,ZeroPad2d,ReflectionPad2d,ReplicationPad2d,CircularPad2d",
+        grid.pad,
+        "input, pad, mode='constant', value=None",
+        becomes="padding",
+    ),
     # channels
-    (
+    row(
         "cat concat concatenate",
-        Operation.described(channels.concatenate, "tensors, dim=0, *, out=None", fields="tensors"),
+        channels.concatenate,
+        "tensors, dim=0, *, out=None",
+        fields="tensors",
+        becomes="concatenation",
     ),
-    ("getitem", Operation.described(channels.index, "input, index")),
-    ("chunk", Operation.described(channels.split, "input, chunks, dim=0")),
-    ("split", Operation.described(channels.split, "input, split_size_or_sections, dim=0")),
-    ("split_with_sizes", Operation.described(channels.split, "input, split_sizes, dim=0")),
-    ("tensor_split", Operation.described(channels.split, "input, indices_or_sections, dim=0")),
-    ("flatten", Operation.described(channels.reshape, "input, start_dim=0, end_dim=-1")),
-    ("view reshape", Operation.described(channels.reshape, "input, *shape, **options")),
-    ("view_as reshape_as", Operation.described(channels.reshape, "input, other", models="other")),
-    ("squeeze", Operation.described(channels.reshape, "input, dim=None")),
-    ("unsqueeze", Operation.described(channels.reshape, "input, dim")),
-    ("expand broadcast_to", Operation.described(channels.expand, "input, *sizes, **options")),
-    ("expand_as", Operation.described(channels.expand, "input, other", models="other")),
-    ("mean sum", Operation.described(channels.reduce(None), "input, dim=None, keepdim=False, *, dtype=None, out=None")),
-    ("amax amin", Operation.described(channels.reduce("pointwise"), "input, dim=(), keepdim=False, *, out=None")),
-    (
-        "softmax log_softmax softmin",
-        Operation.described(channels.softmax, "input, dim=None, _stacklevel=3, dtype=None, *, out=None"),
+    row("getitem", channels.index, "input, index", becomes="index"),
+    row("chunk", channels.split, "input, chunks, dim=0"),
+    row("split", channels.split, "input, split_size_or_sections, dim=0"),
+    row("split_with_sizes", channels.split, "input, split_sizes, dim=0"),
+    row("tensor_split", channels.split, "input, indices_or_sections, dim=0"),
+    row("flatten:Flatten", channels.reshape, "input, start_dim=0, end_dim=-1", becomes="flattening"),
+    row("view reshape", channels.reshape, "input, *shape, **options", becomes="reshape"),
+    row("squeeze", channels.reshape, "input, dim=None", becomes="reshape"),
+    row("view_as reshape_as", channels.reshape, "input, other", models="other"),
+    row("unsqueeze", channels.reshape, "input, dim"),
+    row("permute", channels.permute, "input, *dims", becomes="permutation"),
+    row("transpose swapdims", channels.permute, "input, dim0, dim1", becomes="permutation"),
+    row("swapaxes", channels.permute, "input, axis0, axis1", becomes="permutation"),
+    row("movedim moveaxis", channels.permute, "input, source, destination", becomes="permutation"),
+    row("expand broadcast_to", channels.expand, "input, *sizes, **options"),
+    row("expand_as", channels.expand, "input, other", models="other"),
+    row("mean", channels.reduce(None), _MEAN, becomes="mean over pixels"),
+    row("sum", channels.reduce(None), _MEAN),
+    row(
+        "amax", channels.reduce("pointwise"), "input, dim=(), keepdim=False, *, out=None", becomes="maximum over pixels"
+    ),
+    row("amin", channels.reduce("pointwise"), "input, dim=(), keepdim=False, *, out=None"),
+    row(
+        "softmax:Softmax log_softmax:LogSoftmax softmin:Softmin",
+        channels.softmax,
+        "input, dim=None, _stacklevel=3, dtype=None, *, out=None",
+        becomes="softmax",
     ),
     # torch's own layers
-    ("linear", Operation.described(layers.linear, "input, weight, bias=None", weights="weight bias")),
-    (
-        "conv2d",
-        Operation.described(
-            layers.convolve,
-            "input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1",
-            weights="weight bias",
-        ),
+    row("linear:Linear", layers.linear, "input, weight, bias=None", weights="weight bias", becomes="linear map"),
+    row(
+        "conv2d:Conv2d",
+        layers.convolve,
+        "input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1",
+        weights="weight bias",
+        becomes="convolution",
     ),
-    (
-        "batch_norm",
-        Operation.described(
-            layers.plain_norm,
-            "input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05",
-            weights="running_mean running_var weight bias",
-        ),
+    row(
+        "conv_transpose2d:ConvTranspose2d",
+        layers.transposed_convolve,
+        "input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1",
+        weights="weight bias",
+        becomes="convolution",
     ),
-    (
-        "instance_norm",
-        Operation.described(
-            layers.plain_norm,
-            "input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, "
-            "eps=1e-05",
-            weights="running_mean running_var weight bias",
-        ),
+    row(
+        "batch_norm:BatchNorm2d,BatchNorm1d,SyncBatchNorm",
+        layers.plain_norm,
+        "input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05",
+        weights="running_mean running_var weight bias",
+        becomes="batch norm",
     ),
-    (
-        "group_norm",
-        Operation.described(
-            layers.plain_norm, "input, num_groups, weight=None, bias=None, eps=1e-05", weights="weight bias"
-        ),
+    row(
+        "instance_norm:InstanceNorm2d",
+        layers.plain_norm,
+        "input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, "
+        "eps=1e-05",
+        weights="running_mean running_var weight bias",
+        becomes="instance norm",
     ),
-    (
-        "layer_norm",
-        Operation.described(
-            layers.layer_norm, "input, normalized_shape, weight=None, bias=None, eps=1e-05", weights="weight bias"
-        ),
+    row(
+        "group_norm:GroupNorm",
+        layers.plain_norm,
+        "input, num_groups, weight=None, bias=None, eps=1e-05",
+        weights="weight bias",
+        becomes="group norm",
     ),
-    (
-        "rms_norm",
-        Operation.described(layers.layer_norm, "input, normalized_shape, weight=None, eps=None", weights="weight"),
+    row(
+        "layer_norm:LayerNorm",
+        layers.layer_norm,
+        "input, normalized_shape, weight=None, bias=None, eps=1e-05, *, cudnn_enable=True",
+        weights="weight bias",
+        becomes="layer norm",
     ),
-    (
-        "dropout dropout2d feature_dropout alpha_dropout feature_alpha_dropout",
-        Operation.described(layers.dropout, "input, p=0.5, training=True, inplace=False"),
+    row("rms_norm", layers.layer_norm, "input, normalized_shape, weight=None, eps=None", weights="weight"),
+    row(
+        "dropout:Dropout dropout2d:Dropout2d",
+        layers.dropout,
+        "input, p=0.5, training=True, inplace=False",
+        becomes="dropout",
+    ),
+    row(
+        "feature_dropout alpha_dropout feature_alpha_dropout",
+        layers.dropout,
+        "input, p=0.5, training=True, inplace=False",
     ),
 )
 
-OPERATIONS: dict[str, Operation] = {name: operation for names, operation in _TABLE for name in names.split()}
+# Methods that do not look at a field's values; ``convert`` follows the numbers that come from a shape.
+SHAPE_QUESTIONS = frozenset("dim ndimension size".split())
+QUESTIONS = SHAPE_QUESTIONS | frozenset(
+    (
+        "element_size format get_device has_names hash is_complex is_contiguous is_floating_point is_inference "
+        "is_pinned is_same_size is_shared is_signed len nelement numel repr storage_offset stride"
+    ).split()
+)
 
-
-def operation_name(function: Callable[..., Any]) -> str:
-    """The bare name: ``add`` for torch.add, Tensor.add_, Tensor.__add__."""
-    return getattr(function, "__name__", str(function)).strip("_")
-
-
-def _functions(name: str) -> Iterator[Callable[..., Any]]:
-    """Every function of torch that goes by this name, in place or not."""
-    for home in (torch, Tensor, F, torch._C._nn):
-        for spelling in (name, f"{name}_", f"_{name}", f"__{name}__", f"__i{name}__"):
-            function = getattr(home, spelling, None)
-            if function is not None and function is not Tensor.__float__:  # which reads a value
-                yield function
-
-
-_BY_FUNCTION: dict[Callable[..., Any], Operation] = {
-    function: operation for name, operation in OPERATIONS.items() for function in _functions(name)
-}
+_TABLE = OperationTable(ROWS)
+OPERATIONS = _TABLE.by_name
 
 
 def known_operation(function: Callable[..., Any]) -> Operation | None:
     """What is known of a function of torch; None where nothing is."""
-    try:
-        return _BY_FUNCTION.get(function)
-    except TypeError:  # not hashable
-        return None
+    return _TABLE.of_function(function)
+
+
+def known_layer(layer: type[nn.Module]) -> Operation | None:
+    """The operation that a module of torch carries out; None where it is not known."""
+    return _TABLE.of_layer(layer)

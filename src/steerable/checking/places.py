@@ -51,7 +51,7 @@ def current_run() -> Run | None:
 
 @contextmanager
 def current(run: Run) -> Iterator[None]:
-    """While it lasts, :func:`place` speaks of this run."""
+    """A context in which :func:`place` speaks of this run."""
     _runs.append(run)
     try:
         yield

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steerable.checking.calls import Refusal, tensors_in
+from steerable.checking.calls import Refused, tensors_in
 from steerable.checking.commutation import element_that_fails, redrawn_parameters
 from steerable.checking.module_calls import followed_modules
 from steerable.checking.places import EquivarianceError, Run
@@ -29,7 +29,7 @@ def typecheck(
 ) -> FieldType | Any:
     """The type of a model's output, found by running it once on typed tensors; no data is needed.
 
-    Follows arithmetic, ``torch.cat``, activations, pooling and the like through ``forward`` methods of your own, and
+    It follows arithmetic, ``torch.cat``, activations, pooling and the like through your own ``forward`` methods, and
     the layers of this library by their types. Operations, arguments and ways of calling that are not known to be
     equivariant are refused; those that are known are tried on random fields as well, and so is the model as a whole. It
     is in evaluation mode meanwhile and is not changed.
@@ -85,13 +85,13 @@ def _output_types(model: Callable[[Any], Any], in_type: FieldType, size: int | t
             types = _types_in(output)
             run.on_plain_tensors = True
             _confirm_as_a_whole(model, x, in_type, types)
-        except Refusal as refusal:
+        except Refused as refusal:
             raise EquivarianceError(f"in the model's output: {refusal}") from None
     return types
 
 
 def _confirm_as_a_whole(model: Callable[[Any], Any], x: Tensor, in_type: FieldType, types: Any) -> None:
-    """Refuse a model whose values say otherwise than its types, whatever it did where no operation was seen."""
+    """Refuse a model whose values contradict its types, whatever it did where no operation was seen."""
 
     def outputs(field: Tensor) -> list[Tensor]:
         with torch.enable_grad():  # as in training
@@ -104,7 +104,7 @@ def _confirm_as_a_whole(model: Callable[[Any], Any], x: Tensor, in_type: FieldTy
     except EquivarianceError:  # it holds typed constants, and so takes no plain tensors
         return
     if element is not None:
-        raise Refusal(
+        raise Refused(
             f"on random input it depends on whether `{element}` of {results[0].group.name} acts before or after the "
             "model, although no single operation was seen to break equivariance. Something works on values that are "
             "not fields, or a layer was changed after it was made."
@@ -134,7 +134,7 @@ def _types_in(value: Any) -> Any:
         )
     if value is None or isinstance(value, str | int | float):
         return value
-    raise Refusal(f"typecheck looks into tuples, lists and dicts; it got {type(value).__name__}. Return one of those.")
+    raise Refused(f"typecheck looks into tuples, lists and dicts; it got {type(value).__name__}. Return one of those.")
 
 
 def _tensors(model: object) -> Iterator[Tensor]:

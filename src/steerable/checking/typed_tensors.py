@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steerable.checking.calls import Refusal, Result, bound_call, tensors_in
+from steerable.checking.calls import Refused, Result, bound_call, tensors_in
 from steerable.checking.commutation import element_that_fails, is_invariant, replaced
-from steerable.checking.operations import known_operation, operation_name
+from steerable.checking.operation_lookup import operation_name
+from steerable.checking.operations import QUESTIONS, known_operation
 from steerable.checking.places import EquivarianceError, current_run, place
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
@@ -21,14 +22,6 @@ __all__ = ["TypedTensor", "plain_tensors", "typed", "typed_result"]
 # Attributes that are the field itself; others, such as .mT, move its pixels.
 _SAME_FIELD = tuple(getattr(Tensor, name).__get__ for name in ("data", "grad", "real"))
 _SET_DATA, _SET_FLAG = (getattr(Tensor, name).__set__ for name in ("data", "requires_grad"))
-
-# What may be asked of a field without a look at its values.
-_QUESTIONS = frozenset(
-    (
-        "dim element_size format get_device has_names hash is_complex is_contiguous is_floating_point is_inference "
-        "is_pinned is_same_size is_shared is_signed len ndimension nelement numel repr size storage_offset stride"
-    ).split()
-)
 
 
 def _operator(function: Callable[[Any, Any], Any]) -> Any:
@@ -43,7 +36,7 @@ class TypedTensor(Tensor):
 
     Attributes:
         field_type: how the tensor transforms; None for what came of a field but is not one, such as the places of
-            maxima. Nothing may be done with that but to ignore it.
+            maxima. It can only be ignored.
         claimed: whether :func:`typed` made it. In a model such a tensor is a constant, which must be invariant.
     """
 
@@ -60,7 +53,7 @@ class TypedTensor(Tensor):
     ) -> Any:
         try:
             return _checked(func, args, kwargs or {})
-        except Refusal as refusal:
+        except Refused as refusal:
             raise EquivarianceError(f"{place()}{refusal}") from refusal.__cause__
 
     # Tensor's own operators turn a TypeError into "unsupported operand"; these let the reason through.
@@ -131,7 +124,7 @@ def typed_result(value: Any, result: Result) -> Any:
         try:
             return _wrapped(value, result)
         except ValueError as error:
-            raise Refusal(str(error)) from None
+            raise Refused(str(error)) from None
     parts = [_wrapped(part, part_type) for part, part_type in zip(value, result, strict=True)]
     return type(value)(parts) if type(value) in (tuple, list) else tuple(parts)
 
@@ -153,12 +146,12 @@ def plain_tensors(value: Any, known: dict[int, FieldType]) -> Any:
 
 def _usable_type(value: TypedTensor, plain: Tensor) -> FieldType:
     if value.field_type is None:
-        raise Refusal(
+        raise Refused(
             "this was computed from a field but is not one, such as the places of maxima: nothing says how it "
             "transforms. Leave it unused."
         )
     if value.claimed and current_run() is not None and not is_invariant(plain, value.field_type):
-        raise Refusal(
+        raise Refused(
             f"a constant field of type `{value.field_type}` is not invariant: the group moves it, but the model adds "
             "the same one to an image in every pose. Use a constant that the group leaves as it is."
         )
@@ -166,17 +159,17 @@ def _usable_type(value: TypedTensor, plain: Tensor) -> FieldType:
 
 
 def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of one call of a torch function, typed; Refusal where it is not known to be equivariant."""
+    """The typed result of one call of a torch function; Refused where it is not known to be equivariant."""
     name = operation_name(func)
-    if name in _QUESTIONS or name == "get":
+    if name in QUESTIONS or name == "get":
         return _answer(func, name, args, kwargs)
     if name == "set":
         return _set_attribute(func, *args)
     if name == "setitem":
-        raise Refusal("writing into a part of a field is not known to be equivariant.")
+        raise Refused("writing into a part of a field is not known to be equivariant.")
     operation = known_operation(func)
     if operation is None:
-        raise Refusal(
+        raise Refused(
             f"`{name}` is not known to be equivariant. Use a layer of steerable.nn, or operations that act on whole "
             "capsules."
         )
@@ -201,14 +194,14 @@ def _answer(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: 
         return value
     if func not in _SAME_FIELD:
         attribute = getattr(getattr(func, "__self__", None), "__name__", name)
-        raise Refusal(f"`{attribute}` is not known to be equivariant. Use a layer of steerable.nn.")
+        raise Refused(f"`{attribute}` is not known to be equivariant. Use a layer of steerable.nn.")
     result = _wrapped(value, args[0].field_type)
     result.claimed = args[0].claimed
     return result
 
 
 def _value(func: Callable[..., Any], name: str, args: Any, kwargs: Any, known: Mapping[int, FieldType]) -> Any:
-    """What the function returns. Other tensors than fields are copied, so that nothing of the model's is changed."""
+    """What the function returns. Tensors that are not fields are copied, so that the model is not changed."""
     copies: list[Tensor] = []
 
     def own(tensor: Tensor) -> Tensor:
@@ -222,10 +215,10 @@ def _value(func: Callable[..., Any], name: str, args: Any, kwargs: Any, known: M
             value = func(*replaced(args, own), **replaced(kwargs, own))
     except RuntimeError as error:
         if name in ("add", "sub", "subtract") and len(known) == 2:  # sizes differ: types say why
-            raise Refusal(mismatch(*known.values())) from error
+            raise Refused(mismatch(*known.values())) from error
         raise
     if any(value is copy for copy in copies):
-        raise Refusal(f"`{name}` writes a field into an untyped tensor, which gets no type by it. Use the result.")
+        raise Refused(f"`{name}` writes a field into an untyped tensor, which gets no type by it. Use the result.")
     return value
 
 
@@ -240,14 +233,14 @@ def _confirm(
 ) -> None:
     """Refuse what a rule lets pass although the values say otherwise."""
     if isinstance(value, Tensor) and known.get(id(value), result) != result:
-        raise Refusal(
+        raise Refused(
             f"`{name}` writes a field of type `{result}` into one of type `{known[id(value)]}`, which keeps its type. "
             "Use the operation that does not work in place."
         )
     types = [result] if isinstance(result, FieldType) else list(result)
     for part, part_type in zip(tensors_in(value), types, strict=True):
         if part_type is not None and not part.is_floating_point():
-            raise Refusal(
+            raise Refused(
                 f"`{name}` gives numbers of {part.dtype}, but fields are made of real ones: others lose signs and "
                 "fractions. Keep to floating-point dtypes."
             )
@@ -255,7 +248,7 @@ def _confirm(
         element = element_that_fails(func, args, kwargs, known, types)
     if element is not None:
         group = next(iter(known.values())).group
-        raise Refusal(
+        raise Refused(
             f"`{name}` with these arguments does not commute with `{element}` of {group.name}: on random fields the "
             "result depends on which comes first. Use a layer of steerable.nn."
         )
@@ -264,11 +257,11 @@ def _confirm(
 def _set_attribute(func: Callable[..., Any], field: TypedTensor, new: Any) -> None:
     if func == _SET_DATA:
         if not isinstance(new, TypedTensor) or new.field_type != field.field_type:
-            raise Refusal(
+            raise Refused(
                 f"the data of a field of type `{field.field_type}` are replaced by something else. Assign a field of "
                 "the same type, or use the new tensor itself."
             )
     elif func != _SET_FLAG:
-        raise Refusal("setting an attribute of a field is not known to be equivariant.")
+        raise Refused("setting an attribute of a field is not known to be equivariant.")
     with torch._C.DisableTorchFunctionSubclass():
         func(field, plain_tensors(new, {}))

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from steerable.algebra.capsules import Nonlinearity
-from steerable.checking.calls import Call, Refusal, Result, Rule, is_number
-from steerable.nn.activations import require
+from steerable.checking.calls import Call, Refused, Result, Rule, is_number
+from steerable.nn.admissibility import require
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 
@@ -19,34 +19,34 @@ __all__ = [
 
 def is_trivial(field_type: FieldType) -> bool:
     """Whether the group leaves every channel alone."""
-    return all(capsule.representation.is_trivial for capsule, _ in field_type.blocks)
+    return all(capsule.representation.is_trivial for capsule, _ in field_type.terms)
 
 
 def keep(call: Call) -> Result:
-    """Operations that do the same linear thing to every value: copies, signs, zeros."""
+    """Operations that treat every value in the same linear way keep the type: copies, signs, zeros."""
     return call.field_type
 
 
 def untyped(call: Call) -> Result:
-    """Tensors that have no value in common with the field, such as ``x.new_zeros(3)``."""
+    """Tensors that contain none of the field's values have no type, such as ``x.new_zeros(3)``."""
     return None
 
 
 def nonlinearity(kind: Nonlinearity) -> Rule:
-    """Functions of single values, where every capsule admits this kind."""
+    """The rule for functions of single values: every capsule must admit this kind of nonlinearity."""
 
     def rule(call: Call) -> Result:
         try:
             require(f"`{call.name}`", call.field_type, kind)
         except TypeError as error:
-            raise Refusal(str(error)) from None
+            raise Refused(str(error)) from None
         return call.field_type
 
     return rule
 
 
 def cast(call: Call) -> Result:
-    """Other dtypes, devices and memory formats; ``x.type()`` without one is a word."""
+    """A change of dtype, device or memory format keeps the type; ``x.type()`` without an argument is a string."""
     return call.field_type if isinstance(call.value, Tensor) else None
 
 
@@ -57,20 +57,20 @@ def add(call: Call) -> Result:
         if type_a == type_b:
             return type_a
         for one, other in ((type_a, type_b), (type_b, type_a)):
-            if _is_invariant_channel(one, other) and all(c.admits("pointwise") for c, _ in other.blocks):
+            if _is_invariant_channel(one, other) and all(c.admits("pointwise") for c, _ in other.terms):
                 return other  # the same number is added to every channel
-        raise Refusal(mismatch(type_a, type_b))
+        raise Refused(mismatch(type_a, type_b))
     known, other = (type_a, b) if type_a is not None else (type_b, a)
     if known is None or not _is_factor(call, other, known):
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` of a field of type `{known}` and an untyped tensor: nothing says how the other one "
             "transforms. Give it a type with typed(x, type), or use a layer of steerable.nn."
         )
     if isinstance(other, int | float) and other == 0:  # as in sum([x, y]), which begins with 0 + x
         return known
-    for capsule, _ in known.blocks:
+    for capsule, _ in known.terms:
         if not capsule.admits("pointwise"):
-            raise Refusal(
+            raise Refused(
                 f"a constant was added to capsule `{capsule}`, which has channels that change sign or mix under the "
                 "group. Add it along invariants only, as the bias of `snn.Conv2d` does."
             )
@@ -84,15 +84,15 @@ def multiply(call: Call) -> Result:
         for one, other in ((type_a, type_b), (type_b, type_a)):
             if _is_invariant_channel(one, other):
                 return other
-        if type_a == type_b and all(c.admits("pointwise") for c, _ in type_a.blocks):
+        if type_a == type_b and all(c.admits("pointwise") for c, _ in type_a.terms):
             return type_a
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` of fields of types `{type_a}` and `{type_b}` is not equivariant channel by channel. "
             "Multiply by an invariant (one `A1` channel), use `snn.Gated`, or multiply equal permutation capsules."
         )
     known, other = (type_a, b) if type_a is not None else (type_b, a)
     if known is None or not _is_factor(call, other, known):
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` of a field of type `{known}` and an untyped tensor: different factors on the channels of "
             "one capsule break equivariance. Multiply by a number, or use `snn.BatchNorm2d` for learned scales."
         )
@@ -101,7 +101,7 @@ def multiply(call: Call) -> Result:
 
 def divide(call: Call) -> Result:
     if call.type_of(call["input"]) is None or call.type_of(call["other"]) is not None:
-        raise Refusal(
+        raise Refused(
             f"`{call.name}` by a field is not known to be equivariant. Divide by a number, or use `snn.Gated`."
         )
     mode = call["rounding_mode"]
@@ -111,10 +111,10 @@ def divide(call: Call) -> Result:
 
 
 def extremum(call: Call) -> Result:
-    """The larger or smaller of two fields, channel by channel."""
+    """The larger or smaller of two fields, channel by channel, needs one type of permutation capsules."""
     types = [call.type_of(call[name]) for name in ("input", "other")]
     if types[0] is None or types[0] != types[1]:
-        raise Refusal(f"`{call.name}` takes two fields of one type, got `{types[0]}` and `{types[1]}`.")
+        raise Refused(f"`{call.name}` takes two fields of one type, got `{types[0]}` and `{types[1]}`.")
     return nonlinearity("pointwise")(call)
 
 
@@ -139,7 +139,7 @@ def power(call: Call) -> Result:
 
 def prelu(call: Call) -> Result:
     if call["weight"].numel() > 1 and not is_trivial(call.field_type):
-        raise Refusal(
+        raise Refused(
             f"`prelu` with {call['weight'].numel()} slopes, one per channel, but the group moves channels. Use "
             "nn.PReLU() with a single slope."
         )
@@ -148,7 +148,7 @@ def prelu(call: Call) -> Result:
 
 def rrelu(call: Call) -> Result:
     if call["training"]:
-        raise Refusal("`rrelu` in training draws a slope for every value, which does not commute with the group.")
+        raise Refused("`rrelu` in training draws a slope for every value, which does not commute with the group.")
     return nonlinearity("pointwise")(call)
 
 
@@ -157,7 +157,7 @@ def _is_invariant_channel(one: FieldType, other: FieldType) -> bool:
 
 
 def _is_factor(call: Call, other: object, known: FieldType) -> bool:
-    """Whether it is one number, or one for each sample, as stochastic depth has them, or for each scalar channel."""
+    """Whether it is one number, one per sample, as in stochastic depth, or one per scalar channel."""
     if is_number(other):
         return True
     if not isinstance(other, Tensor) or other.dtype == torch.bool or other.ndim > call.value.ndim:

@@ -1,18 +1,24 @@
 """The ``steerable`` command, one file for each group of commands.
 
-``commands`` puts them together. It needs packages that come with extras, so that it is imported when the command is
-run: where one of them is missing, ``main`` says which extra to install. Heavy imports (torch, Lightning) happen inside
-the commands that need them, so that help and tables come at once.
+``commands`` puts them together. It needs packages that come with extras, so ``main`` imports it only when the command
+is run, and where one of them is missing says which extra to install. Heavy imports (torch, Lightning) happen inside the
+commands that need them, so that help and tables appear at once.
 """
 
-from steerable.cli.extras import or_missing_extra
+import sys
+
+from steerable.extras import EXTRAS, missing
 
 __all__ = ["main"]
 
 
-@or_missing_extra
 def main() -> None:
-    """Entry point: a mistake of the user is one line and exit code 2, a missing package one line and exit code 1."""
-    from steerable.cli.commands import run
+    """Run the command; a user's mistake is one line and exit code 2, a missing package one line and exit code 1."""
+    try:
+        from steerable.cli.commands import run
 
-    run()
+        run()
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]  # set by Python itself, not by `missing`
+        sys.stderr.write(f"error: {missing(package) if package in EXTRAS else error}\n")
+        raise SystemExit(1) from None

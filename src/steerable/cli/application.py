@@ -1,4 +1,4 @@
-"""The application that all commands belong to, and what they share: options, the console, how mistakes are told."""
+"""The application that all commands belong to, and what they share: options, the console, how errors are shown."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def about(
 
 
 def run() -> None:
-    """Carry out the command: mistakes of the user are one line and exit code 2, not a traceback; so are warnings."""
+    """Run the command; a user's mistake is one line and exit code 2, not a traceback, and a warning is one line."""
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
@@ -53,10 +53,10 @@ def run() -> None:
 
 
 class ReadingBar:
-    """A progress bar that comes with the first image and goes with the last one.
+    """A progress bar that appears with the first image and goes with the last one.
 
     Args:
-        what: is being done.
+        what: what is being done, shown beside the bar.
     """
 
     def __init__(self, what: str) -> None:
@@ -81,7 +81,7 @@ def _fail(message: str) -> NoReturn:
 
 
 def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
-    """Without the line of code that it came from, which is of no use to someone who did not write it."""
+    """Show a warning without the line of code that it came from, which does not help a user."""
     if not sys.stderr.closed:
         typer.secho("warning: ", fg="yellow", err=True, nl=False)
         typer.echo(str(message), err=True)

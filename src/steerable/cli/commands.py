@@ -4,7 +4,7 @@ from steerable.cli import drawings, reports, tables, trained_models, training
 from steerable.cli.application import app, run
 
 ORDER = ("train", "evaluate", "predict", "export", "report", "cost", "types", "explore", "figures")
-"""Of the commands in the help and in the documentation: what one does first stands first."""
+"""The order of the commands in the help and in the documentation: what a user does first comes first."""
 
 app.registered_commands.sort(key=lambda command: ORDER.index(getattr(command.callback, "__name__", "")))
 

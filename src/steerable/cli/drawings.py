@@ -10,7 +10,7 @@ import typer
 
 from steerable.algebra.families import group_named
 from steerable.cli.application import app, console
-from steerable.cli.extras import require
+from steerable.extras import require
 
 __all__ = ["explore", "figures"]
 
@@ -40,8 +40,8 @@ def explore(
         typer.Option(help="Another name by which browsers reach it, such as that of a proxy. Repeatable."),
     ] = None,
 ) -> None:
-    """Serve a page on which groups, filters, costs, steering and trained models are looked at; Ctrl+C ends it."""
-    require("gradio")  # before the address is told
+    """Serve a page that shows groups, filters, costs, steering and trained models; Ctrl+C ends it."""
+    require("gradio")  # before the address is printed
     from steerable.explorer import Explorer
 
     explorer = Explorer(host, port, runs, name or ())

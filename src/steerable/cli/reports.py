@@ -17,7 +17,7 @@ def report(
     runs: Annotated[list[Path], typer.Argument(help="Run folders to compare.", exists=True, file_okay=False)],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
 ) -> None:
-    """One HTML page with curves, accuracy and drift under every pose, confusion matrices and costs."""
+    """Write one HTML page with curves, accuracy and drift under every pose, confusion matrices and costs."""
     from steerable.reporting.report import write_page
     from steerable.reporting.run_records import read_runs
 

@@ -1,8 +1,9 @@
-"""Tables that need no training: what a group offers, what a convolution or a network costs."""
+"""``steerable types`` and ``steerable cost``: what a group offers, what a convolution or a network costs."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
@@ -12,10 +13,14 @@ from rich.table import Table
 from steerable.algebra.families import group_named
 from steerable.algebra.groups import FiniteGroup
 from steerable.cli.application import Json, app, console
-from steerable.filters.pixel_patches import pixel_patch
-from steerable.types.field_types import FieldType, parameter_cost
+from steerable.cli.option_groups import grouped_options
+from steerable.types.convolution_costs import axes_moved_by, convolution_cost
+from steerable.types.field_types import FieldType
 
 __all__ = ["cost", "types"]
+
+# Field types are long. Where they would squeeze the numbers, which cut short are other numbers, they are left out.
+_WIDTH_FOR_TYPES = 110
 
 
 @app.command()
@@ -23,7 +28,7 @@ def types(
     group: Annotated[str, typer.Argument(help="A group: C1, C2, C4, D1, D2, D4, …, O, O_h.")] = "D4",
     as_json: Json = False,
 ) -> None:
-    """What a group offers: its irreps and capsules, and which nonlinearities each admits."""
+    """Show what a group offers: its irreps and capsules, and which nonlinearities each admits."""
     found = group_named(group)
     rows: list[dict[str, Any]] = [
         {
@@ -47,43 +52,59 @@ def types(
     console.print(table)
 
 
+@dataclass(frozen=True)
+class NetworkOptions:
+    """The options of ``steerable cost resnet``."""
+
+    depth: Annotated[int, typer.Option(help="For 'resnet': its depth, 6·blocks + 2.")] = 14
+    copies: Annotated[int, typer.Option(help="For 'resnet': copies of each capsule in the first stage.", min=1)] = 14
+    stream: Annotated[
+        str | None, typer.Option(help="For 'resnet': the mix of capsules between blocks; by default the paper's.")
+    ] = None
+    inner: Annotated[
+        str | None, typer.Option(help="For 'resnet': the mix of capsules inside a block; by default the paper's.")
+    ] = None
+    in_channels: Annotated[int, typer.Option(help="For 'resnet': channels of the image.", min=1, max=10**6)] = 3
+
+
 @app.command()
+@grouped_options
 def cost(
     in_type: Annotated[str, typer.Argument(help="A field type, such as '2*regular + E'; or 'resnet'.")],
     out_type: Annotated[str | None, typer.Argument(help="The type to map to; none for a model.")] = None,
+    *,
     group: Annotated[str, typer.Option(help="The group of both types.")] = "D4",
     kernel_size: Annotated[int, typer.Option(help="Taps along each side of the filter.", min=1, max=99)] = 3,
-    depth: Annotated[int, typer.Option(help="For 'resnet': its depth, 6·blocks + 2.")] = 14,
-    copies: Annotated[int, typer.Option(help="For 'resnet': copies of each capsule in the first stage.", min=1)] = 14,
-    stream: Annotated[str | None, typer.Option(help="For 'resnet': the mix between blocks; else the paper's.")] = None,
-    inner: Annotated[str | None, typer.Option(help="For 'resnet': the mix inside a block, likewise.")] = None,
-    in_channels: Annotated[int, typer.Option(help="For 'resnet': channels of the image.", min=1, max=10**6)] = 3,
+    network: NetworkOptions,
     size: Annotated[int, typer.Option(help="Height and width of the images, for FLOPs.", min=1, max=10**6)] = 32,
     as_json: Json = False,
 ) -> None:
-    """Channels, parameters, utilisation μ and FLOPs of one convolution, or of all those of a residual network."""
-    if out_type is None and in_type != "resnet":
+    """Show channels, parameters, utilisation μ and FLOPs of one convolution, or of all those of a residual network."""
+    found = group_named(group)
+    if out_type is not None:
+        pair = FieldType(found, in_type), FieldType(found, out_type)
+        rows = [_cost_row("convolution", *pair, kernel_size, size)]
+    elif in_type == "resnet":
+        rows = _network_costs(found, size, network)
+    else:
         raise ValueError(
             f"one argument names a model, and the only one is 'resnet'; got {in_type!r}. Or give two types."
         )
-    if out_type is None:
-        image = f"{in_channels}*A1"
-        rows = _model_costs(depth, copies, group, size, image_type=image, stream=stream, inner=inner)
-    else:
-        rows = _pair_cost(in_type, out_type, group, kernel_size, size)
     total = {"parameters": sum(r["parameters"] for r in rows), "flops": sum(r["flops"] for r in rows)}
     if as_json:
         typer.echo(json.dumps({"layers": rows, **total}, indent=2))
         return
-    axes = _axes(group_named(group))
+    axes = axes_moved_by(found)
     seen = "×".join([str(size)] * axes) + (" image" if axes == 2 else " volume")
-    table = Table(title=f"{total['parameters']:,} parameters, {total['flops'] / 1e9:.2f} GFLOP per {seen}")
+    _print_costs(rows, f"{total['parameters']:,} parameters, {total['flops'] / 1e9:.2f} GFLOP per {seen}")
+
+
+def _print_costs(rows: list[dict[str, Any]], title: str) -> None:
     page = console if console.is_terminal else Console(width=140)
-    # Types are long. Where they would squeeze the numbers, which cut short are other numbers, they are left out.
-    left_out = ("from", "to") if page.width < 110 and len(rows) > 1 else ()
-    shown = [
-        head for head in ("layer", "from", "to", "channels", "size", "parameters", "μ", "MFLOP") if head not in left_out
-    ]
+    left_out = ("from", "to") if page.width < _WIDTH_FOR_TYPES and len(rows) > 1 else ()
+    heads = ("layer", "from", "to", "channels", "size", "parameters", "μ", "MFLOP")
+    shown = [head for head in heads if head not in left_out]
+    table = Table(title=title)
     for head in shown:
         text = head in ("layer", "from", "to")
         table.add_column(head, justify="left" if text else "right", overflow="fold", no_wrap=not text)
@@ -101,34 +122,30 @@ def cost(
         table.add_row(*(cells[head] for head in shown))
     page.print(table)
     if left_out:
-        page.print("Field types are shown where there are 110 columns, and by --json.")
+        page.print(f"Field types are shown where there are {_WIDTH_FOR_TYPES} columns, and by --json.")
 
 
-def _pair_cost(in_text: str, out_text: str, group: str, kernel_size: int, size: int) -> list[dict[str, Any]]:
-    found = group_named(group)
-    return [_cost_row("convolution", FieldType(found, in_text), FieldType(found, out_text), kernel_size, size)]
-
-
-def _model_costs(depth: int, copies: int, group: str, size: int, **mixes: Any) -> list[dict[str, Any]]:
+def _network_costs(group: FiniteGroup, size: int, network: NetworkOptions) -> list[dict[str, Any]]:
     from steerable.types.network_plans import resnet_plan
 
-    found = group_named(group)
-    if _axes(found) != 2:
+    if axes_moved_by(group) != 2:
         raise ValueError(
-            f"resnet is a network for images, and {group} moves volumes. Choose another group, such as D4."
+            f"resnet is a network for images, and {group.name} moves volumes. Choose another group, such as D4."
         )
     if size < 4:
-        raise ValueError(f"resnet halves its images twice, so that they have a size of 4 at least; got {size}.")
+        raise ValueError(f"resnet halves its images twice, so their size must be at least 4; got {size}.")
+    options = asdict(network)
+    image_type = f"{options.pop('in_channels')}*A1"
+    plan = resnet_plan(**options, group=group, image_type=image_type)
     rows = []
-    for conv in resnet_plan(depth, copies, group=found, **mixes).convolutions:
+    for conv in plan.convolutions:
         stage = int(conv.name[5]) if conv.name.startswith("stage") else 1
         rows.append(_cost_row(conv.name, conv.in_type, conv.out_type, conv.kernel_size, size // 2 ** (stage - 1)))
     return rows
 
 
 def _cost_row(name: str, in_type: FieldType, out_type: FieldType, kernel_size: int, size: int) -> dict[str, Any]:
-    parameters = parameter_cost(in_type, out_type, kernel_size)
-    weights = pixel_patch(in_type.group, kernel_size).dim * in_type.channels * out_type.channels
+    found = convolution_cost(in_type, out_type, kernel_size, size)
     return {
         "name": name,
         "in_type": str(in_type),
@@ -136,12 +153,7 @@ def _cost_row(name: str, in_type: FieldType, out_type: FieldType, kernel_size: i
         "in_channels": in_type.channels,
         "out_channels": out_type.channels,
         "size": size,
-        "parameters": parameters,
-        "utilization": weights / parameters if parameters else None,
-        "flops": 2 * weights * size ** _axes(in_type.group),  # of the dense convolution that carries it out
+        "parameters": found.parameters,
+        "utilization": found.utilization,
+        "flops": found.dense_flops,  # of the dense convolution that carries it out
     }
-
-
-def _axes(group: FiniteGroup) -> int:
-    """2 for groups that move images, 3 for those that move volumes."""
-    return 2 if group.action is None else int(group.action.shape[1])

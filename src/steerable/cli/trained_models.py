@@ -1,4 +1,4 @@
-"""What one does with a trained network: evaluate it, predict with it, export it."""
+"""``steerable evaluate``, ``steerable predict`` and ``steerable export``: what can be done with a trained network."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def predict(
     out: Annotated[Path | None, typer.Option("--csv", help="Write a CSV file instead of printing.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
 ) -> None:
-    """The class and its probability for each image; unreadable ones are named and left out."""
+    """Print the class and its probability for each image; unreadable ones are named and left out."""
     from steerable.atomic import write_text
     from steerable.data.files import named, printable
     from steerable.training.trained_model import TrainedModel
@@ -53,7 +53,7 @@ def predict(
     trained = TrainedModel.load(run)
     predictions, skipped = trained.predict_files(images, ReadingBar("predicting") if out is not None else None)
     if not predictions:
-        why = f": {named(skipped)}" if skipped else ", for there is none"
+        why = f": {named(skipped)}" if skipped else ": it contains no files"
         raise ValueError(f"no image in {images} can be read{why}.")
     for path, reason in skipped:
         typer.echo(f"left out {path}: {reason}", err=True)
@@ -108,12 +108,12 @@ def export(
 
 
 def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> None:
-    """Accuracy and drift by pose, as a table or as JSON."""
+    """Print accuracy and drift by pose, as a table or as JSON."""
     if as_json:
         typer.echo(json.dumps(results, indent=2))
         return
     title = f"{results['model']['name']} on {results['dataset']}: {results['parameters']:,} parameters"
-    table = Table(title=Text(title))  # a folder's name is no markup
+    table = Table(title=Text(title))  # a folder's name is not markup
     for head in ("pose", "accuracy", "drift of the scores"):
         table.add_column(head, justify="right")
     poses = results["poses"]

@@ -1,103 +1,117 @@
-"""``steerable train``: a run from a data set's name, or from a folder or table of one's own images."""
+"""``steerable train``: a run from a data set's name, or from a folder or table of one's own images.
+
+Its options are the fields of ``RunConfig`` and ``Recipe`` that are marked as options; a new field is a new option.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import os
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from steerable.cli.application import DataDir, Json, ReadingBar, app
-from steerable.cli.extras import require
+from steerable.cli.application import Json, ReadingBar, app
 from steerable.cli.trained_models import print_results
-
-if TYPE_CHECKING:
-    from steerable.training.config import RunConfig
+from steerable.extras import require
+from steerable.training.config import RunConfig
+from steerable.training.limits import Range
+from steerable.training.recipes import Recipe, recipe_names
+from steerable.training.settings import settings_of
 
 __all__ = ["train"]
 
+PANELS = ("", "Network and recipe", "Speed and hardware")
+"""The headings of the options in the order in which ``--help`` shows them."""
+BY_DATA = ("parameters", "minutes", "validation", "patience")
+"""Settings whose default depends on the data set: the help texts say how."""
+
+Dataset = Annotated[str, typer.Argument(help=settings_of(RunConfig)["dataset"].help)]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="The run folder; an interrupted run in it is resumed. By default runs/NAME."),
+]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="The plan.json of another run on the same images, to repeat that run bit for bit.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+Model = Annotated[str, typer.Option(help="resnet or plain_resnet.", rich_help_panel=PANELS[1])]
+ModelOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        "-m",
+        help="An option of the model, such as copies=4. Repeatable. resnet: depth, copies, group, stream, inner, "
+        "head (linear, mirror, invariant, max), downsampling (pool, stride). plain_resnet: depth, width, inner, "
+        "crelu.",
+        rich_help_panel=PANELS[1],
+    ),
+]
+RecipeName = Annotated[
+    str | None,
+    typer.Option(
+        help=f"{', '.join(recipe_names())}, or a .toml file of your own. images for a folder or .csv, else modern.",
+        rich_help_panel=PANELS[1],
+    ),
+]
+
+
+def _options(kind: type) -> list[inspect.Parameter]:
+    """An option for each field that is to have one."""
+    hints, known = get_type_hints(kind), settings_of(kind)
+    found = []
+    for field in fields(kind):
+        about = known.get(field.name)
+        if about is None or not about.option:
+            continue
+        hint, default = hints[field.name], field.default
+        if kind is Recipe or field.name in BY_DATA:  # what is not said is not changed
+            hint, default = hint | None, None
+        lowest = about.limit.lowest if isinstance(about.limit, Range) and not about.limit.above else None
+        option = typer.Option(*about.flags, help=about.help, min=lowest, rich_help_panel=about.panel or None)
+        found.append(
+            inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option]
+            )
+        )
+    return found
+
+
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for each such field; it takes them by name."""
+    written = inspect.signature(command, eval_str=True).parameters.values()
+    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in written if p.name != "settings"]
+    found = sorted([*own, *_options(RunConfig), *_options(Recipe)], key=lambda p: PANELS.index(_panel(p)))
+    command.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
+    return command
+
+
+def _panel(parameter: inspect.Parameter) -> str:
+    details = getattr(parameter.annotation, "__metadata__", ())
+    return next((detail.rich_help_panel for detail in details), None) or ""
+
 
 @app.command()
+@_with_options
 def train(
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            help="A folder with one sub-folder of images per class; a .csv file with the columns file and label; or "
-            "digits, cifar10, cifar100."
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The run folder; an interrupted run in it is resumed. By default runs/NAME."),
-    ] = None,
-    params: Annotated[
-        int | None,
-        typer.Option(
-            help="How large the network is, roughly. For a folder or .csv 100000, or fewer where time is short.", min=1
-        ),
-    ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option("--minutes", "--max-minutes", help="Fit the run to this time. 10 for a folder or .csv.", min=0.01),
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Stretch the recipe's schedule to so many.", min=1)] = None,
-    image_size: Annotated[
-        int | None, typer.Option(help="Resize images to this. By default their median size, up to 128.", min=4)
-    ] = None,
-    validation: Annotated[
-        float | None,
-        typer.Option(help="Hold out so many (or this share) for validation. 0.15 for a folder or .csv.", min=0),
-    ] = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(
-            help="Stop after so many epochs without a lower validation loss, and keep the best; 0: never. 20 for a "
-            "folder or .csv.",
-            min=0,
-        ),
-    ] = None,
-    model: Annotated[str, typer.Option(help="resnet or plain_resnet.")] = "resnet",
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            "-m",
-            help="An option of the model, such as copies=4. Repeatable. resnet: depth, copies, group, stream, inner, "
-            "head (linear, mirror, invariant, max), downsampling (pool, stride). plain_resnet: depth, width, inner, "
-            "crelu.",
-        ),
-    ] = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(help="images (for a folder or .csv), modern, few (labels), paper, demo, or a .toml file."),
-    ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Images per step, over all devices.", min=1)] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="In place of the recipe's.")] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="In place of the recipe's.")] = None,
-    rates_by_sharing: Annotated[
-        bool | None,
-        typer.Option(help="Scale the learning rate of each filter bank by its weights per parameter, μ; decay by 1/μ."),
-    ] = None,
-    augment: Annotated[bool | None, typer.Option(help="Shifts and mirror images, the '+' of the paper.")] = None,
-    labels: Annotated[int | None, typer.Option(help="Use so many labelled images, balanced.", min=1)] = None,
-    seed: Annotated[int, typer.Option(help="Of everything that is random.", min=0)] = 0,
-    data_dir: DataDir = None,
-    precision: Annotated[str, typer.Option(help="32-true, bf16-mixed or 16-mixed.")] = "32-true",
-    compile: Annotated[bool, typer.Option(help="Use torch.compile.")] = False,  # noqa: A002 - the option's name
-    cuda_graphs: Annotated[
-        bool,
-        typer.Option(help="Record the network's passes, compiled or not, so that a GPU does not wait for Python."),
-    ] = False,
-    channels_last: Annotated[bool, typer.Option(help="The memory format that GPUs prefer.")] = False,
-    accelerator: Annotated[str, typer.Option(help="auto, cpu or gpu.")] = "auto",
-    devices: Annotated[int, typer.Option(help="Processes per node; more than one is DDP.", min=1)] = 1,
-    nodes: Annotated[int, typer.Option(help="Machines.", min=1)] = 1,
-    progress: Annotated[bool, typer.Option(help="Show progress bars.")] = True,
-    checkpoint_seconds: Annotated[float, typer.Option(help="How often to save; 0 after every epoch.", min=0)] = 60.0,
+    context: typer.Context,
+    dataset: Dataset,
+    out: Out = None,
+    plan: PlanFile = None,
     as_json: Json = False,
+    model: Model = "resnet",
+    option: ModelOptions = None,
+    recipe: RecipeName = None,
+    **settings: Any,
 ) -> None:
     """Train a network and write a run folder with curves, checkpoints, the model, results and a report.
 
@@ -105,38 +119,21 @@ def train(
     """
     # What is needed at the end of a run, to save the network and to draw the report, is missed at once.
     require("lightning", "torchmetrics", "huggingface_hub", "safetensors", "matplotlib")
-    from steerable.training.defaults import configured
+    from steerable.training.defaults import configured, repeated
+    from steerable.training.plan import Plan
 
-    config = configured(
-        dataset,
-        {"name": model, **_options(option or [])},
-        recipe=recipe,
-        changes={
-            "epochs": epochs,
-            "batch_size": batch_size,
-            "learning_rate": learning_rate,
-            "weight_decay": weight_decay,
-            "rates_by_sharing": rates_by_sharing,
-            "augment": augment,
-        },
-        parameters=params,
-        minutes=minutes,
-        validation=validation,
-        patience=patience,
-        labels=labels,
-        seed=seed,
-        data_dir=None if data_dir is None else str(data_dir),
-        image_size=image_size,
-        precision=precision,
-        compile=compile,
-        cuda_graphs=cuda_graphs,
-        channels_last=channels_last,
-        accelerator=accelerator,
-        devices=devices,
-        nodes=nodes,
-        progress=progress and not as_json,
-        checkpoint_seconds=checkpoint_seconds,
-    )
+    said = {name: value for name, value in settings.items() if _is_said(context, name)}
+    said["progress"] = settings["progress"] and not as_json
+    changes = {name: said.pop(name) for name in settings_of(Recipe) if name in said}
+    network = {
+        **({"name": model} if plan is None or _is_said(context, "model") else {}),
+        **_model_options(option or []),
+    }
+    followed = None if plan is None else Plan.load(plan)
+    if followed is None:
+        config = configured(dataset, network, recipe=recipe, changes=changes, **said)
+    else:
+        config = repeated(followed, dataset, model=network, recipe=recipe, changes=changes, **said)
     folder = _default_folder(config) if out is None else out
     from lightning.pytorch.utilities import rank_zero_only
 
@@ -151,6 +148,7 @@ def train(
         results = run(
             config,
             folder,
+            plan=followed,
             progress=ReadingBar("reading images") if config.progress and speaks else None,
             tell=None if as_json else typer.echo,
         )
@@ -163,6 +161,11 @@ def train(
         print_results(results, as_json, page)
         if not as_json:
             typer.echo(f"Next: steerable predict {folder} IMAGES, steerable export {folder} --onnx model.onnx")
+
+
+def _is_said(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _default_folder(config: RunConfig) -> Path:
@@ -183,7 +186,7 @@ def _default_folder(config: RunConfig) -> Path:
             return folder
 
 
-def _options(texts: list[str]) -> dict[str, Any]:
+def _model_options(texts: list[str]) -> dict[str, Any]:
     """key=value pairs; numbers are numbers, the rest is text."""
     options: dict[str, Any] = {}
     for text in texts:

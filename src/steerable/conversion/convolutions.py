@@ -12,7 +12,7 @@ from steerable import nn as snn
 from steerable.conversion.fitted_pools import FittedAvgPool2d
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.windows import Downsampling, fitting_sizes, misfits, one_number
-from steerable.nn.sampling import pair
+from steerable.nn.geometry import pair
 from steerable.types.field_types import FieldType
 
 __all__ = ["convolution", "transposed_convolution"]
@@ -54,14 +54,14 @@ def transposed_convolution(plain: nn.ConvTranspose2d, before: FieldType, after: 
 
 def _groups(wanted: int, before: FieldType, after: FieldType) -> int:
     """The largest number of groups, at most the plain one, that divides every kind of capsule into equal shares."""
-    common = math.gcd(*(copies for field_type in (before, after) for _, copies in field_type.blocks))
+    common = math.gcd(*(copies for field_type in (before, after) for _, copies in field_type.terms))
     return max(d for d in range(1, min(wanted, common) + 1) if common % d == 0)
 
 
 def _strided(
     plain: nn.Conv2d, in_type: FieldType, out_type: FieldType, groups: int, downsampling: Downsampling
 ) -> tuple[snn.EquivariantModule, str]:
-    """The convolution of the same kernel, and what is to be said about its stride."""
+    """The convolution with the same kernel, and a note on its stride."""
     kernel, stride, dilation = (pair(v, "size", minimum=1) for v in (plain.kernel_size, plain.stride, plain.dilation))
     extent = (dilation[0] * (kernel[0] - 1) + 1, dilation[1] * (kernel[1] - 1) + 1)
     padding: str | tuple[int, int] = plain.padding if plain.padding == "same" else _numbers(plain.padding)
@@ -77,8 +77,8 @@ def _strided(
         padding,
         dilation,
         groups,
-        plain.bias is not None,
-        plain.padding_mode,
+        bias=plain.bias is not None,
+        padding_mode=plain.padding_mode,
     )
     if not any(apart):
         return conv, "" if isinstance(padding, str) else fitting_sizes(extent, stride, padding)

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from steerable import nn as snn
+from steerable.nn.pooling import WindowPool
 from steerable.nn.sampling import axes_reversed
 from steerable.types.field_types import FieldType
 
@@ -27,17 +28,24 @@ __all__ = ["FittedAvgPool2d", "FittedMaxPool2d"]
 _Sizes = int | Sequence[int]
 
 
-class _Fitted:
-    """The windows that fit, for a pooling layer of steerable.nn; only along the axes that the group reverses."""
+class _FittedPool(WindowPool):
+    """Windows that fit; they grow only along the axes that the group reverses."""
 
-    kernel_size: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    grows: tuple[bool, bool]
-    ceil_mode: bool
-
-    def fit(self, field_type: FieldType, ceil_mode: bool) -> None:
+    def __init__(
+        self,
+        field_type: FieldType,
+        kernel_size: _Sizes,
+        stride: _Sizes,
+        padding: _Sizes = 0,
+        *,
+        ceil_mode: bool = False,
+    ) -> None:
+        super().__init__(field_type, kernel_size, stride, padding)
         self.grows, self.ceil_mode = axes_reversed(field_type.group), ceil_mode
+        self.guard.reversed = (False, False)  # nothing to warn of
+
+    def plain(self) -> nn.Module:
+        return snn.EquivariantModule.plain(self)  # traced, with the arithmetic
 
     # Arithmetic only, without decisions about sizes, so that it can be traced.
 
@@ -62,24 +70,11 @@ class _Fitted:
         ]
 
 
-class FittedAvgPool2d(_Fitted, snn.AvgPool2d):
+class FittedAvgPool2d(_FittedPool, snn.AvgPool2d):
     """The mean over windows that are symmetric on every size: exactly equivariant, for any capsules.
 
     Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …), rounded up with ``ceil_mode``.
     """
-
-    def __init__(
-        self,
-        field_type: FieldType,
-        kernel_size: _Sizes,
-        stride: _Sizes,
-        padding: _Sizes = 0,
-        *,
-        ceil_mode: bool = False,
-    ) -> None:
-        super().__init__(field_type, kernel_size, stride, padding)
-        self.fit(field_type, ceil_mode)
-        self.guard.reversed = (False, False)  # nothing to warn of
 
     def pool(self, x: Tensor) -> Tensor:
         if not self.ceil_mode:
@@ -92,28 +87,12 @@ class FittedAvgPool2d(_Fitted, snn.AvgPool2d):
         )
         return F.avg_pool2d(F.pad(padded, border), window, self.stride) / share
 
-    def plain(self) -> nn.Module:
-        return snn.EquivariantModule.plain(self)  # traced, with the arithmetic
 
-
-class FittedMaxPool2d(_Fitted, snn.MaxPool2d):
+class FittedMaxPool2d(_FittedPool, snn.MaxPool2d):
     """The greatest value of windows that are symmetric on every size: exactly equivariant, for permutations.
 
     Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …), rounded up with ``ceil_mode``.
     """
-
-    def __init__(
-        self,
-        field_type: FieldType,
-        kernel_size: _Sizes,
-        stride: _Sizes,
-        padding: _Sizes = 0,
-        *,
-        ceil_mode: bool = False,
-    ) -> None:
-        super().__init__(field_type, kernel_size, stride, padding)
-        self.fit(field_type, ceil_mode)
-        self.guard.reversed = (False, False)  # nothing to warn of
 
     def pool(self, x: Tensor) -> Tensor:
         if not self.ceil_mode:
@@ -121,6 +100,3 @@ class FittedMaxPool2d(_Fitted, snn.MaxPool2d):
         rows, columns = self.padding
         border = [a + b for a, b in zip(self.border(x), (columns, columns, rows, rows), strict=True)]
         return F.max_pool2d(F.pad(x, border, value=-math.inf), self.window(x), self.stride)
-
-    def plain(self) -> nn.Module:
-        return snn.EquivariantModule.plain(self)  # traced, with the arithmetic

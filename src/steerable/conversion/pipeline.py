@@ -1,8 +1,30 @@
-"""``convert``: from a plain network to its steerable counterpart."""
+"""``convert``: from a plain network to its steerable counterpart.
+
+The plain network is followed with torch.fx, so that a ``forward`` of its own, residual sums, ``torch.cat`` and
+functions such as ``F.relu`` are fine. Every layer is replaced by that of ``steerable.nn``; the image is made of
+scalars, what is in between of copies of a mix of capsules, and the output of invariant scalars.
+
+What changes besides the types is in the report: channels are rounded to whole copies of the mix; layers of stride 2
+that are off centre on some sizes are brought into an exact form (a convolution of stride 1 and a mean over 2×2 pixels,
+which costs four times as much there; a pooling window that grows by one where needed); groups of channels become groups
+of capsules; flattening a 1×1 map becomes a mean over pixels.
+
+>>> plain = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5))
+>>> print(convert(plain, "D4").report)
+module  before             after                        parameters
+0       Conv2d 3 → 16      Conv2d 3*A1 → 2*regular      448 → 56
+1       ReLU               ReLU 2*regular
+2       AdaptiveAvgPool2d  AdaptiveAvgPool2d 2*regular
+3       Flatten            GlobalAvgPool 2*regular
+4       Linear 16 → 5      Linear 2*regular → 5*A1      85 → 15
+In all 533 → 71 parameters; D4, equal channels.
+Exactly equivariant on 32×32 inputs, for instance.
+"""
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Literal, get_args
 
 import torch
@@ -11,12 +33,14 @@ from torch import fx, nn
 from steerable.algebra.families import group_named
 from steerable.algebra.groups import FiniteGroup
 from steerable.checking import EquivarianceError, typecheck
-from steerable.conversion.building import build, count_parameters
-from steerable.conversion.measuring import first_breach
+from steerable.conversion.call_equivariance import first_breach
+from steerable.conversion.graph_reading import read_network
 from steerable.conversion.network import Converted
-from steerable.conversion.reading import read_network
+from steerable.conversion.network_assembly import assembled
+from steerable.conversion.plan import ConversionPlan
 from steerable.conversion.refusals import place_of_module, refusal
 from steerable.conversion.report import ConversionReport
+from steerable.conversion.report_rows import count_parameters
 from steerable.conversion.widths import Mix, Widths, matching_width
 from steerable.conversion.windows import Downsampling
 from steerable.errors import expect
@@ -45,34 +69,23 @@ def convert(
 ) -> Converted:
     """The steerable counterpart of an ordinary network of images: same layout, new weights, exactly equivariant.
 
-    ``model`` is followed with torch.fx, so that a ``forward`` of its own, residual sums, ``torch.cat`` and functions
-    such as ``F.relu`` are fine. Every layer is replaced by that of ``steerable.nn``; the image is made of scalars, what
-    is in between of copies of ``mix``, and the output of invariant scalars. ``model`` is not changed. The weights are
-    freshly drawn: the counterpart is to be trained, it does not compute what ``model`` computes.
-
-    What changes beside the types is in ``report``: channels are rounded to whole copies of the mix; layers of stride 2
-    that are off centre on some sizes are brought into an exact form (a convolution of stride 1 and a mean over 2×2
-    pixels, which costs four times as much there; a pooling window that grows by one where needed); groups of channels
-    become groups of capsules; flattening a 1×1 map becomes a mean over pixels.
+    ``model`` is not changed. The weights are freshly drawn: the counterpart has to be trained, since it does not
+    compute what ``model`` computes. What was replaced is in ``report``.
 
     Args:
-        model: convolutions, linear layers, norms (also of channels-last tensors), pointwise activations, pooling,
-            dropout, upsampling, sums, products, concatenation, layer scale, stochastic depth; for anything else the
-            module is named and refused. VGG and AlexNet need ``head="pool"``.
+        model: convolutions, linear layers, norms, pointwise functions, pooling, dropout, upsampling, sums, products,
+            concatenation, layer scale, stochastic depth; anything else is named and refused.
         group: the group, or its name; one that maps the pixel grid onto itself.
-        match: ``"channels"`` keeps the number of channels and so, about, the cost of a step, with fewer parameters.
-            ``"parameters"`` widens all hidden layers by one factor until there are as many parameters as before, or
-            nearly; a step costs more.
+        match: ``"channels"`` keeps the number of channels and so, about, the cost of a step, with fewer parameters;
+            ``"parameters"`` widens all hidden layers until there are about as many parameters, and a step costs more.
         mix: the capsules of hidden layers as text, such as ``"regular + qm"``, or a function from a number of channels
             to a field type. Copies of ``regular`` and other permutations admit every pointwise activation.
-        downsampling: ``"pool"`` is the exact form; ``"stride"`` keeps all strides and windows, most of which are exact
-            on odd sizes.
-        head: ``"keep"`` refuses a network that flattens several pixels into a linear layer, as VGG and AlexNet do,
-            since such a layer depends on where each pixel is; ``"pool"`` gives that layer the mean over all pixels
-            instead, and the report says so.
+        downsampling: ``"pool"`` is exact on every size; ``"stride"`` keeps all strides and windows, most of which are
+            exact on odd sizes.
+        head: ``"keep"`` refuses a network that flattens several pixels into a linear layer, as VGG and AlexNet do;
+            ``"pool"`` gives that layer the mean over all pixels instead.
         in_channels: channels of the image, where no layer says so.
-        out_type: the type of the output, or its text, where it is to be other than invariant scalars; of as many
-            channels.
+        out_type: the type of the output, or its text, in place of invariant scalars; it has as many channels.
 
     Returns:
         A module with ``in_type``, ``out_type`` and ``report``, and the counterparts in ``net``; in the dtype, on the
@@ -80,57 +93,66 @@ def convert(
 
     Raises:
         ConversionError: a TypeError that names the first module or function without a counterpart, with the remedy.
-
-    >>> import steerable as st
-    >>> plain = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5))
-    >>> net = st.convert(plain, st.dihedral(4))
-    >>> print(net.report)
-    module  before             after                        parameters
-    0       Conv2d 3 → 16      Conv2d 3*A1 → 2*regular      448 → 56
-    1       ReLU               ReLU 2*regular
-    2       AdaptiveAvgPool2d  AdaptiveAvgPool2d 2*regular
-    3       Flatten            GlobalAvgPool 2*regular
-    4       Linear 16 → 5      Linear 2*regular → 5*A1      85 → 15
-    In all 533 → 71 parameters; D4, equal channels.
-    Exactly equivariant on 32×32 inputs, for instance.
     """
     expect(model, nn.Module, "a torch.nn.Module to convert")
+    group = _known_group(group)
+    _check_options({"match": match, "downsampling": downsampling, "head": head}, in_channels)
+    plan = read_network(model, in_channels, _known_type(out_type, group), pools_head=head == "pool")
+    widths = Widths(group, mix, _width_factor(plan, Widths(group, mix), downsampling, model, match))
+    with torch.device("cpu"):  # wherever new tensors go by default; the check below needs values
+        net, rows = assembled(plan, widths, downsampling)
+    types = widths.type_of(plan.in_variable), widths.type_of(plan.out_variable)
+    counts = count_parameters(model.parameters()), count_parameters(net.parameters())
+    report = ConversionReport(
+        group.name, match, widths.factor, rows, *counts, *_checked(net, model, *types), plan.remark
+    )
+    return _in_the_manner_of(model, Converted(net, *types, report))
+
+
+def _known_group(group: FiniteGroup | str) -> FiniteGroup:
     group = group_named(group) if isinstance(group, str) else group
     expect(group, FiniteGroup, "a group such as dihedral(4), or its name")
-    for name, value, known in (
-        ("match", match, get_args(Match)),
-        ("downsampling", downsampling, get_args(Downsampling)),
-        ("head", head, get_args(Head)),
-    ):
-        if value not in known:
-            raise ValueError(f"{name} is one of {', '.join(known)}; got {value!r}.")
     axes_swapped(group)  # refuses a group that does not map the pixel grid onto itself
-    if in_channels is not None and (
-        isinstance(in_channels, bool) or not isinstance(in_channels, int) or in_channels < 1
-    ):
+    return group
+
+
+def _check_options(chosen: dict[str, str], in_channels: int | None) -> None:
+    known = {"match": get_args(Match), "downsampling": get_args(Downsampling), "head": get_args(Head)}
+    for name, value in chosen.items():
+        if value not in known[name]:
+            raise ValueError(f"{name} is one of {', '.join(known[name])}; got {value!r}.")
+    counts = isinstance(in_channels, int) and not isinstance(in_channels, bool) and in_channels >= 1
+    if in_channels is not None and not counts:
         raise ValueError(f"in_channels is a whole number ≥ 1, got {in_channels!r}.")
-    if isinstance(out_type, str):
-        out_type = FieldType(group, out_type)
-    if out_type is not None:
-        expect(out_type, FieldType, "out_type to be a FieldType or its text")
-    if out_type is not None and out_type.group != group:
+
+
+def _known_type(out_type: FieldType | str | None, group: FiniteGroup) -> FieldType | None:
+    if out_type is None:
+        return None
+    out_type = FieldType(group, out_type) if isinstance(out_type, str) else out_type
+    expect(out_type, FieldType, "out_type to be a FieldType or its text")
+    if out_type.group != group:
         raise TypeError(f"out_type is a type of {group.name}, got one of {out_type.group.name}.")
-    plan = read_network(model, in_channels, out_type, pools_head=head == "pool")
-    target = count_parameters(model.parameters())
+    return out_type
+
+
+def _width_factor(
+    plan: ConversionPlan, widths: Widths, downsampling: Downsampling, model: nn.Module, match: Match
+) -> float:
+    """What the plain network's hidden channels are multiplied by."""
+    if match == "channels":
+        return 1.0
 
     def parameters(factor: float) -> int:
         with torch.device("meta"):  # shapes alone
-            return count_parameters(build(plan, Widths(group, mix, factor), downsampling)[0].parameters())
+            wider = dataclasses.replace(widths, factor=factor)
+            return count_parameters(assembled(plan, wider, downsampling)[0].parameters())
 
-    factor = matching_width(parameters, target) if match == "parameters" else 1.0
-    widths = Widths(group, mix, factor)
-    with torch.device("cpu"):  # wherever new tensors go by default; the check below needs values
-        net, rows = build(plan, widths, downsampling)
-    in_type, out = widths.type_of(plan.in_fibre), widths.type_of(plan.out_fibre)
-    size, failure = _checked(net, model, in_type, out)
-    after = count_parameters(net.parameters())
-    report = ConversionReport(group.name, match, factor, rows, target, after, size, failure, plan.remark)
-    converted = Converted(net, in_type, out, report)
+    return matching_width(parameters, count_parameters(model.parameters()))
+
+
+def _in_the_manner_of(model: nn.Module, converted: Converted) -> Converted:
+    """The converted network in the dtype, on the device and in the mode of the plain one."""
     like = next((t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()), None)
     if like is not None:
         converted.to(like.device, like.dtype)

@@ -41,7 +41,7 @@ class ConversionReport:
             and window was symmetric, and each result was measured to be equivariant to rounding; None where none of
             the sizes that were tried fits all strides and windows.
         check_failure: then, the first of those sizes and what does not fit.
-        remark: what is to be said of the network as a whole; empty where nothing is.
+        remark: a remark on the network as a whole; it may be empty.
     """
 
     group: str

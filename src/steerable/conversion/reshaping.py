@@ -1,7 +1,8 @@
-"""Reading sizes and reshapes: a map of one pixel as a vector, and a vector as a map of one pixel."""
+"""Reading reshapes: a map of one pixel as a vector, a vector as a map of one pixel, channels last and back."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,23 +10,24 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from steerable.conversion.binding import called
-from steerable.conversion.layers import read_flatten
-from steerable.conversion.ledger import TRIALS, Ledger, Signal, Step
-from steerable.conversion.network import FibreToMap
-from steerable.conversion.refusals import NoCounterpart, scope_of
+from steerable.conversion.extra_layers import VectorToMap
+from steerable.conversion.graph_analysis import TRIALS, GraphAnalysis, Signal
+from steerable.conversion.layer_calls import read_flatten
+from steerable.conversion.plain_calls import PlainCall, called
+from steerable.conversion.plan import Replacement
+from steerable.conversion.refusals import NoCounterpart
 
 __all__ = ["read_index", "read_permutation", "read_reshape"]
 
 
-def read_permutation(ledger: Ledger, node: fx.Node, first: Any) -> None:
-    """Note that a map's channels go last, or come back; NoCounterpart for any other order of dimensions."""
-    signal = ledger.tensor(first, "last")
-    probe = torch.empty(tuple(range(len(ledger.shape(first, 0)))), device="meta")
-    moved = called(node, lambda _: probe)
+def read_permutation(analysis: GraphAnalysis, call: PlainCall) -> None:
+    """Record that a map's channels go last, or come back; NoCounterpart for any other order of dimensions."""
+    signal = analysis.tensor(call.source, "last")
+    probe = torch.empty(tuple(range(len(analysis.shape(call.source, 0)))), device="meta")
+    moved = called(call.node, lambda _: probe)
     order, forms = tuple(moved.shape), {(0, 2, 3, 1): ("map", "last"), (0, 3, 1, 2): ("last", "map")}
     if order == tuple(probe.shape):
-        ledger.alias(node, first, signal)
+        analysis.alias(call.node, call.source, signal)
         return
     before, after = forms.get(order, ("", ""))
     if signal.form not in (before, "point" if before == "map" else before):
@@ -33,38 +35,35 @@ def read_permutation(ledger: Ledger, node: fx.Node, first: Any) -> None:
             f"it puts the dimensions into the order {order}. Only the channels of a map may go last, with "
             "x.permute(0, 2, 3, 1), and come back, with x.permute(0, 3, 1, 2)."
         )
-    ledger.alias(node, first, Signal(after, signal.fibre))  # type: ignore[arg-type]
+    analysis.alias(call.node, call.source, Signal(after, signal.variable))  # type: ignore[arg-type]
 
 
-def read_reshape(ledger: Ledger, node: fx.Node, place: str, name: str, first: Any) -> None:
-    """Note a reshape between (batch, channels, 1, 1) and (batch, channels); NoCounterpart for any other."""
-    signal = ledger.tensor(first, "line")
-    parameter = {"view": "size", "reshape": "shape", "squeeze": "dim"}[name]
-    if set(node.kwargs) - {"input", parameter}:
-        raise NoCounterpart(f"its argument {', '.join(set(node.kwargs) - {'input', parameter})} is not known here.")
-    given: Any = node.args[1:] or tuple(node.kwargs[key] for key in (parameter,) if key in node.kwargs)
-    given = tuple(given[0]) if len(given) == 1 and isinstance(given[0], Sequence) else given
-    sizes = _named(ledger, first, given)
-    if name == "squeeze" and (signal.form == "point" or signal.lined_by == "squeeze"):
-        if _read_squeeze(ledger, node, place, first, given, signal):
+def read_reshape(analysis: GraphAnalysis, call: PlainCall) -> None:
+    """Record a reshape between (batch, channels, 1, 1) and (batch, channels); NoCounterpart for any other."""
+    signal, squeeze = analysis.tensor(call.source, "sequence"), call.name == "squeeze"
+    given = _sizes(call)
+    sizes = _named(analysis, call.source, given)
+    if squeeze and (signal.form == "point" or signal.made_by == "squeeze"):
+        if _read_squeeze(analysis, call, given, signal):
             return
-    elif signal.form in ("map", "point") and sizes in (["batch", "channels", -1], ["batch", "channels", "pixels"]):
-        ledger.alias(node, first, Signal("line", signal.fibre, lined_by="flatten"))  # (batch, channels, pixels)
+    elif signal.is_map and sizes in (["batch", "channels", -1], ["batch", "channels", "pixels"]):
+        sequence = Signal("sequence", signal.variable, made_by="flatten")  # (batch, channels, pixels)
+        analysis.alias(call.node, call.source, sequence)
         return
-    if signal.form in ("vector", "flat") and (name == "squeeze" or len(sizes) == 1):
+    if signal.is_vector and (squeeze or len(sizes) == 1):
         raise NoCounterpart(
             "it takes the dimension of the channels away. Leave it out, and apply it to what the network returns."
         )
     rows, rest = sizes[:1] in (["batch"], [-1]), sizes[1:]
-    if signal.form in ("vector", "flat") and rows:
+    if signal.is_vector and rows:
         if rest in (["channels", 1, 1], [-1, 1, 1]):
-            _read_to_map(ledger, node, place, first, signal)
+            _read_to_map(analysis, call, signal)
             return
         if rest in ([-1], ["channels"], ["values"]):
-            ledger.alias(node, first, signal)
+            analysis.alias(call.node, call.source, signal)
             return
-    elif signal.form in ("map", "point") and name != "squeeze" and rows and len(rest) == 1:
-        _read_flat_view(ledger, node, place, first, rest[0])
+    elif signal.is_map and not squeeze and rows and len(rest) == 1:
+        _read_flat_view(analysis, call, rest[0])
         return
     raise NoCounterpart(
         f"a reshape to {given} is not known to be equivariant. Flatten a 1×1 map with torch.flatten(x, 1), and make a "
@@ -72,26 +71,40 @@ def read_reshape(ledger: Ledger, node: fx.Node, place: str, name: str, first: An
     )
 
 
-def _read_flat_view(ledger: Ledger, node: fx.Node, place: str, first: Any, last: int | str) -> None:
-    """Note x.view(batch, last) of a map."""
-    channels = ledger.signals[first].fibre.channels
+def _sizes(call: PlainCall) -> tuple[Any, ...]:
+    """The sizes that a reshape is given, or the dimensions that are squeezed, one by one or as a sequence."""
+    parameter = {"view": "size", "reshape": "shape", "squeeze": "dim"}[call.name]
+    kwargs = call.node.kwargs
+    unknown = set(kwargs) - {"input", parameter}
+    if unknown:
+        raise NoCounterpart(f"its argument {', '.join(unknown)} is not known here.")
+    given: Any = call.node.args[1:] or tuple(kwargs[key] for key in (parameter,) if key in kwargs)
+    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], Sequence) else given
+
+
+def _read_flat_view(analysis: GraphAnalysis, call: PlainCall, last: int | str) -> None:
+    """Record x.view(batch, last) of a map."""
+    channels = analysis.signals[call.source].variable.channels
     several = isinstance(last, int) and last != -1
-    if several and not (ledger.pools_head and channels and int(last) % channels == 0):
+    if several and not (analysis.pools_head and channels and int(last) % channels == 0):
         raise NoCounterpart(
             f"it lays several pixels of {channels} channels side by side. Pool over all pixels first, with "
             "nn.AdaptiveAvgPool2d(1); convert(..., head='pool') does so by itself."
         )
-    path = ledger.free_path(scope_of(node)[0], "flatten")
-    read_flatten(ledger, node, first, place, path, nn.Flatten(), certain=last == "channels")
+    read_flatten(analysis, _as_flatten(analysis, call), certain=last == "channels")
 
 
-def _named(ledger: Ledger, source: fx.Node, sizes: Sequence[Any]) -> list[Any]:
+def _as_flatten(analysis: GraphAnalysis, call: PlainCall) -> PlainCall:
+    return dataclasses.replace(analysis.named(call, "flatten"), plain=nn.Flatten())
+
+
+def _named(analysis: GraphAnalysis, source: fx.Node, sizes: Sequence[Any]) -> list[Any]:
     """Sizes by what they are of a field: "batch", "channels", "pixels", "values" (all of one sample), or numbers."""
     names: list[Any] = []
     for size in sizes:
         candidates: list[set[Any]] = []
         for trial in TRIALS:
-            shape, found = ledger.shape(source, trial), ledger.measured(size, trial)
+            shape, found = analysis.shape(source, trial), analysis.measured(size, trial)
             pixels, values = math.prod(shape[2:]), math.prod(shape[1:])
             known = {"batch": shape[0], "channels": shape[1], "pixels": pixels, "values": values}
             candidates.append({name for name, count in known.items() if count == found} | {found})
@@ -102,8 +115,8 @@ def _named(ledger: Ledger, source: fx.Node, sizes: Sequence[Any]) -> list[Any]:
     return names
 
 
-def _read_squeeze(ledger: Ledger, node: fx.Node, place: str, first: Any, dims: Any, signal: Signal) -> bool:
-    """Note that the sides of a map of one pixel go, both or one at a time; False where it is something else."""
+def _read_squeeze(analysis: GraphAnalysis, call: PlainCall, dims: Any, signal: Signal) -> bool:
+    """Record that the sides of a map of one pixel go, both or one at a time; False where it is something else."""
     sides = (2, 3) if signal.form == "point" else (2,)
     rank = len(sides) + 2
     if any(not isinstance(d, int) for d in dims):
@@ -112,23 +125,21 @@ def _read_squeeze(ledger: Ledger, node: fx.Node, place: str, first: Any, dims: A
     if not gone <= set(sides):
         return False
     if gone != set(sides):
-        ledger.alias(node, first, Signal("line", signal.fibre, lined_by="squeeze"))
-        return True
-    path = ledger.free_path(scope_of(node)[0], "flatten")
-    source = ledger.aliases.get(first, first)
-    read_flatten(ledger, node, source, place, path, nn.Flatten(), certain=True)
+        analysis.alias(call.node, call.source, Signal("sequence", signal.variable, made_by="squeeze"))
+    else:
+        flatten, source = _as_flatten(analysis, call), analysis.source(call.source)
+        read_flatten(analysis, flatten, source=source, certain=True)
     return True
 
 
-def read_index(ledger: Ledger, node: fx.Node, place: str, first: Any) -> None:
-    """Note x[:, :, None, None] of a vector; NoCounterpart for any other."""
-    signal = ledger.tensor(first)
-    whole = (slice(None), slice(None), None, None)
-    if node.args[1] == whole and signal.form == "vector":
-        _read_to_map(ledger, node, place, first, signal)
+def read_index(analysis: GraphAnalysis, call: PlainCall) -> None:
+    """Record x[:, :, None, None] of a vector; NoCounterpart for any other."""
+    signal, index = analysis.tensor(call.source), call.node.args[1]
+    if index == (slice(None), slice(None), None, None) and signal.form == "vector":
+        _read_to_map(analysis, call, signal)
         return
-    if node.args[1] == (slice(None), slice(None), 0, 0) and signal.form == "point":
-        read_flatten(ledger, node, first, place, ledger.free_path(scope_of(node)[0], "flatten"), nn.Flatten())
+    if index == (slice(None), slice(None), 0, 0) and signal.form == "point":
+        read_flatten(analysis, _as_flatten(analysis, call))
         return
     raise NoCounterpart(
         "indexing takes channels or pixels apart. Only x[:, :, None, None] of a vector is followed, and x[:, :, 0, 0] "
@@ -136,13 +147,11 @@ def read_index(ledger: Ledger, node: fx.Node, place: str, first: Any) -> None:
     )
 
 
-def _read_to_map(ledger: Ledger, node: fx.Node, place: str, first: Any, signal: Signal) -> None:
+def _read_to_map(analysis: GraphAnalysis, call: PlainCall, signal: Signal) -> None:
     if signal.form == "flat":
         raise NoCounterpart("it makes a map of a flattened one. Pool over all pixels first.")
 
-    def build(before: Any, after: Any, downsampling: Any) -> tuple[nn.Module, str]:
-        return FibreToMap(before[0]), ""
+    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
+        return VectorToMap(before[0]), ""
 
-    path = ledger.free_path(scope_of(node)[0], "to_map")
-    step = Step(node, place, (first,), (signal.fibre,), signal.fibre, path, None, build)
-    ledger.add(step, Signal("point", signal.fibre))
+    analysis.add(analysis.named(call, "to_map"), (call.source,), Signal("point", signal.variable), build)

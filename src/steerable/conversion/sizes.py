@@ -4,39 +4,42 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import fx, nn
+from torch import fx
 
-from steerable.conversion.binding import bound
-from steerable.conversion.ledger import TRIALS, Ledger, Signal, Step
-from steerable.conversion.network import PadTo
-from steerable.conversion.refusals import NoCounterpart, function_name, scope_of
+from steerable.checking.operations import SHAPE_QUESTIONS
+from steerable.conversion.extra_layers import PadTo
+from steerable.conversion.graph_analysis import TRIALS, GraphAnalysis, Signal
+from steerable.conversion.plain_calls import PlainCall
+from steerable.conversion.plan import Replacement
+from steerable.conversion.refusals import NoCounterpart, function_name
 
 __all__ = ["fields_behind", "is_about_sizes", "read_pad_to"]
 
 _ATTRIBUTES = ("shape", "ndim", "dtype", "device")
-_METHODS = ("size", "dim", "ndimension", "new_empty", "new_ones", "new_zeros", "new_full")
 
 
-def is_about_sizes(ledger: Ledger, node: fx.Node) -> bool:
+def is_about_sizes(analysis: GraphAnalysis, call: PlainCall) -> bool:
     """Whether a call sees no values of a field: only sizes, dtypes and devices, and what was made of those."""
+    node = call.node
     name, inputs = function_name(node), node.all_input_nodes
-    if name == "getattr" and inputs[0] in ledger.signals:
+    if name == "getattr" and inputs[0] in analysis.signals:
         if node.args[1] not in _ATTRIBUTES:
             raise NoCounterpart(
                 f"of a tensor's attributes only {', '.join(_ATTRIBUTES)} can be followed, not {node.args[1]}."
             )
         return True
-    if name in _METHODS and node.op == "call_method" and inputs[0] in ledger.signals:
+    asks = name in SHAPE_QUESTIONS or call.becomes == "new tensor"
+    if asks and node.op == "call_method" and inputs[0] in analysis.signals:
         inputs = inputs[1:]
-    return all(node in ledger.free for node in inputs)
+    return all(node in analysis.from_sizes for node in inputs)
 
 
-def fields_behind(ledger: Ledger, value: Any) -> list[fx.Node]:
+def fields_behind(analysis: GraphAnalysis, value: Any) -> list[fx.Node]:
     """The fields whose sizes a value was computed from."""
     found: dict[fx.Node, None] = {}
 
     def visit(node: fx.Node) -> None:
-        if node not in ledger.free:
+        if node not in analysis.from_sizes:
             found[node] = None
             return
         for before in node.all_input_nodes:
@@ -46,32 +49,30 @@ def fields_behind(ledger: Ledger, value: Any) -> list[fx.Node]:
     return list(found)
 
 
-def read_pad_to(ledger: Ledger, node: fx.Node, place: str) -> None:
-    """Note ``F.pad(x, sides)`` where the sides bring x to the size of another field; NoCounterpart for any others."""
-    given = bound(node, "input pad mode value")
+def read_pad_to(analysis: GraphAnalysis, call: PlainCall) -> None:
+    """Record ``F.pad(x, sides)`` where the sides bring x to the size of another field; NoCounterpart for any others."""
+    given = call.arguments()
     x, sides, mode, value = given["input"], given["pad"], given.get("mode", "constant"), given.get("value") or 0.0
-    signal = ledger.tensor(x)
-    others = [field for field in fields_behind(ledger, sides) if field is not x]
-    if len(others) != 1 or any(not _brings_to(ledger, x, others[0], sides, trial) for trial in TRIALS):
+    signal = analysis.tensor(x)
+    others = [field for field in fields_behind(analysis, sides) if field is not x]
+    if len(others) != 1 or any(not _brings_to(analysis, x, others[0], sides, trial) for trial in TRIALS):
         raise NoCounterpart(
             "it pads by what was computed from sizes, and that is followed only where it brings one map to the size of "
             "another: d // 2 pixels on the left and at the top, d - d // 2 on the right and at the bottom, for "
             "differences d of their widths and heights."
         )
-    like = ledger.tensor(others[0])
-    if signal.form not in ("map", "point") or like.form not in ("map", "point"):
+    like = analysis.tensor(others[0])
+    if not (signal.is_map and like.is_map):
         raise NoCounterpart("it takes a map of pixels, but gets a vector.")
 
-    def build(before: Any, after: Any, downsampling: Any) -> tuple[nn.Module, str]:
+    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
         return PadTo(before[0], before[1], mode, value), "exact where an even number of rows and columns is added"
 
-    path = ledger.free_path(scope_of(node)[0], "pad")
-    step = Step(node, place, (x, others[0]), (signal.fibre, like.fibre), signal.fibre, path, None, build)
-    ledger.add(step, Signal("map", signal.fibre))
+    analysis.add(analysis.named(call, "pad"), (x, others[0]), Signal("map", signal.variable), build)
 
 
-def _brings_to(ledger: Ledger, x: fx.Node, like: fx.Node, sides: Any, trial: int) -> bool:
-    """Whether the sides come to those of :class:`PadTo`, for fields of random sizes."""
-    ours, theirs = ledger.shape(x, trial)[2:], ledger.shape(like, trial)[2:]
+def _brings_to(analysis: GraphAnalysis, x: fx.Node, like: fx.Node, sides: Any, trial: int) -> bool:
+    """Whether the sides are those of :class:`PadTo`, for fields of random sizes."""
+    ours, theirs = analysis.shape(x, trial)[2:], analysis.shape(like, trial)[2:]
     rows, columns = (m - n for n, m in zip(ours, theirs, strict=True)) if len(ours) == len(theirs) == 2 else (0, 0)
-    return list(ledger.measured(sides, trial)) == [columns // 2, columns - columns // 2, rows // 2, rows - rows // 2]
+    return list(analysis.measured(sides, trial)) == [columns // 2, columns - columns // 2, rows // 2, rows - rows // 2]

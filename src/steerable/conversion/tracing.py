@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from steerable.conversion.modes import ModesDiffer, compare_modes
 from steerable.conversion.refusals import (
     ROOT,
     ConversionError,
@@ -21,6 +20,7 @@ from steerable.conversion.refusals import (
     place_of_module,
     refusal,
 )
+from steerable.conversion.training_and_evaluation import ModesDiffer, compare_modes
 from steerable.nn import EquivariantModule
 
 __all__ = ["Trace", "traced_network"]
@@ -86,12 +86,12 @@ def _where(node: fx.Node) -> str:
 def _traced(model: nn.Module, *, training: bool) -> tuple[fx.Graph, nn.Module]:
     try:
         caller = _Caller(copy.deepcopy(model))  # a tracer may leave constants behind in what it traces
-    except Exception as error:  # whatever a module may hold beside its weights
+    except Exception as error:  # whatever a module may hold besides its weights
         raise refusal(
             place_of_module("", model),
             f"it cannot be copied ({type(error).__name__}: {error}). Convert it freshly built, before it has run.",
         ) from error
-    tracer = _Tracer()
+    tracer = _NetworkTracer()
     try:
         with _followed_factories(tracer):
             return tracer.trace(caller.train(training)), caller
@@ -115,8 +115,8 @@ class _Caller(nn.Module):
         return self.network(x)
 
 
-class _Tracer(fx.Tracer):
-    """Notes which modules are running, so that one that cannot be followed can be named."""
+class _NetworkTracer(fx.Tracer):
+    """A tracer that records which modules are running, so that one that cannot be followed can be named."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ class _Tracer(fx.Tracer):
 
 @contextmanager
 def _followed_factories(tracer: fx.Tracer) -> Iterator[None]:
-    """While it lasts, functions such as ``torch.rand(x.shape[0], 1, 1, 1)`` become calls of the graph."""
+    """A context in which functions such as ``torch.rand(x.shape[0], 1, 1, 1)`` become calls of the graph."""
     originals = {name: getattr(torch, name) for name in _FACTORIES}
 
     def followed(name: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""How wide the converted network is: a field type for every fibre, and the factor that matches the parameters."""
+"""How wide the converted network is: a value for every type variable, and the factor that matches the parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from steerable.algebra.groups import FiniteGroup
-from steerable.conversion.fibres import Fibre
+from steerable.conversion.type_variables import TypeVariable
 from steerable.errors import expect
 from steerable.types.field_types import FieldType
 
@@ -17,7 +17,7 @@ Mix = str | Callable[[int], FieldType]
 
 @dataclass(frozen=True)
 class Widths:
-    """The type of a hidden fibre of c plain channels: as many copies of a mix as come nearest to ``factor``·c channels.
+    """The type of a hidden layer of c plain channels: as many copies of a mix as come nearest to ``factor``·c channels.
 
     Attributes:
         group: the group.
@@ -29,19 +29,19 @@ class Widths:
     mix: Mix
     factor: float = 1.0
 
-    def type_of(self, fibre: Fibre) -> FieldType:
-        """The field type of a fibre; a stack of fibres has the sum of their types."""
+    def type_of(self, variable: TypeVariable) -> FieldType:
+        """The field type that a variable gets; a stack of variables gets the sum of their types."""
         total = FieldType(self.group, [])
-        for leaf in fibre.leaves:
+        for leaf in variable.leaves:
             total = total + self._type_of_leaf(leaf)
         return total
 
-    def _type_of_leaf(self, leaf: Fibre) -> FieldType:
+    def _type_of_leaf(self, leaf: TypeVariable) -> FieldType:
         if leaf.given is not None:
             return leaf.given
         channels = leaf.channels
         if channels is None:
-            raise ValueError("a fibre whose channels are not known has no type yet")
+            raise ValueError("a type variable whose channels are not known has no value yet")
         if leaf.scalar:
             return FieldType(self.group, [(channels, self.group.trivial)])
         return self.hidden(channels)

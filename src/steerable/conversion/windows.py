@@ -16,7 +16,8 @@ from torch import nn
 from steerable import nn as snn
 from steerable.conversion.fitted_pools import FittedAvgPool2d, FittedMaxPool2d
 from steerable.conversion.refusals import NoCounterpart
-from steerable.nn.sampling import axes_reversed, pair
+from steerable.nn.geometry import pair
+from steerable.nn.sampling import axes_reversed
 from steerable.types.field_types import FieldType
 
 __all__ = ["Downsampling", "fitting_sizes", "misfits", "one_number", "window_pool"]

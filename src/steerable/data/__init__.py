@@ -1,14 +1,45 @@
-"""Images and labels: data sets, folders and tables of images, batches, augmentation."""
+"""Images and labels: data sets, folders and tables of images, batches, augmentation.
 
-from steerable.data.batches import DeviceBatches
-from steerable.data.cifar import CIFAR10, CIFAR100, load_cifar
-from steerable.data.datasets import DATASETS, load_dataset
-from steerable.data.digits import load_digits
-from steerable.data.folders import load_image_folder
-from steerable.data.images import read_images
-from steerable.data.label_tables import load_label_table
-from steerable.data.labelled_images import LabelledImages, Splits
-from steerable.data.preprocessing import Augmentation, Normalisation, augment
+Each name is imported when it is first used, so that the names of data sets are known without torch.
+"""
+
+from typing import TYPE_CHECKING
+
+from steerable.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from steerable.data.augmentation import Augmentation, augment
+    from steerable.data.batches import DeviceBatches
+    from steerable.data.cifar import CIFAR10, CIFAR100, load_cifar
+    from steerable.data.datasets import DATASETS, load_dataset
+    from steerable.data.digits import load_digits
+    from steerable.data.folders import load_image_folder
+    from steerable.data.images import read_images
+    from steerable.data.label_tables import load_label_table
+    from steerable.data.labelled_images import LabelledImages
+    from steerable.data.normalisation import Normalisation
+    from steerable.data.splits import Splits
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "CIFAR10": "steerable.data.cifar",
+        "CIFAR100": "steerable.data.cifar",
+        "DATASETS": "steerable.data.datasets",
+        "Augmentation": "steerable.data.augmentation",
+        "DeviceBatches": "steerable.data.batches",
+        "LabelledImages": "steerable.data.labelled_images",
+        "Normalisation": "steerable.data.normalisation",
+        "Splits": "steerable.data.splits",
+        "augment": "steerable.data.augmentation",
+        "load_cifar": "steerable.data.cifar",
+        "load_dataset": "steerable.data.datasets",
+        "load_digits": "steerable.data.digits",
+        "load_image_folder": "steerable.data.folders",
+        "load_label_table": "steerable.data.label_tables",
+        "read_images": "steerable.data.images",
+    },
+)
 
 __all__ = [
     "CIFAR10",

@@ -1,4 +1,4 @@
-"""From files with labels to training, validation and test images; what is odd about them is said, and left out."""
+"""Training, validation and test images from files with labels; unusable files are left out and named."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 
 from steerable.data.files import named, source_name
 from steerable.data.images import Pixels, Progress, image_sizes, read_squares, with_channels
-from steerable.data.labelled_images import LabelledImages, Splits
+from steerable.data.labelled_images import LabelledImages
+from steerable.data.splits import Splits
 from steerable.errors import listing
 
-__all__ = ["LabelledFile", "assemble", "common_size", "read_labelled", "stacked"]
+__all__ = ["FoundFiles", "LabelledFile", "assemble", "common_size", "read_labelled", "stacked"]
 
 LARGEST_DEFAULT = 128
 MEASURED = 2000  # images whose size is looked at, at most
@@ -35,42 +36,47 @@ class LabelledFile:
     part: Part = "train"
 
 
+class FoundFiles(NamedTuple):
+    """The files of a folder or table, (name, reason) of what cannot be read, and what else was noticed."""
+
+    files: list[LabelledFile]
+    skipped: list[tuple[str, str]]
+    notes: list[str]
+
+
 Read = tuple[LabelledFile, Pixels]
 
 
 def assemble(
-    files: Sequence[LabelledFile],
+    found: FoundFiles,
     source: Path,
     *,
-    image_size: int | None = None,
-    test_fraction: float = 0.2,
-    seed: int = 0,
-    progress: Progress | None = None,
-    skipped: Sequence[tuple[str, str]] = (),
-    notes: Sequence[str] = (),
+    image_size: int | None,
+    test_fraction: float,
+    seed: int,
+    progress: Progress | None,
 ) -> Splits:
     """Read labelled files into one data set of squares (n, channels, image_size, image_size).
 
-    A class of which nothing can be read is left out, as long as two remain. Where no file is marked as a test image, a
-    share of each class is held out. Everything that is left out or looks like a mistake is one warning each, and a
-    note of the result.
+    A class none of whose files can be read is left out, as long as two classes remain. Where no file is marked as a
+    test image, a share of each class is held out. Each thing that is left out or looks like a mistake gives a warning,
+    and a note in the result.
 
     Args:
-        files: what to read.
-        source: the folder or table they come from, for messages.
+        found: what to read.
+        source: the folder or table that they come from, for messages.
         image_size: height and width; by default :func:`common_size`.
         test_fraction: the share of test images, where none are marked.
-        seed: which images these are.
+        seed: of the choice of test images.
         progress: called with (images read, all images) after each image.
-        skipped: (name, reason) of what is known to be unreadable.
-        notes: what was noticed before.
     """
+    files, known_unreadable, noticed = found
     size = common_size([file.path for file in files], source) if image_size is None else image_size
     read, unreadable = read_labelled(files, size, progress)
-    skipped, notes = [*skipped, *unreadable], list(notes)
+    skipped, notes = [*known_unreadable, *unreadable], list(noticed)
     if skipped:
         notes.append(
-            f"{len(skipped)} of {len(files) + len(skipped) - len(unreadable)} files in `{source}` cannot be read and "
+            f"{len(skipped)} of {len(files) + len(known_unreadable)} files in `{source}` cannot be read and "
             f"are left out: {named(skipped)}."
         )
     classes = _classes(files, read, source, notes)
@@ -99,7 +105,7 @@ def assemble(
 def read_labelled(
     files: Sequence[LabelledFile], size: int, progress: Progress | None = None
 ) -> tuple[list[Read], list[tuple[str, str]]]:
-    """(files with their pixels, [(name, why it cannot be read)])"""
+    """Return (files with their pixels, [(name, why it cannot be read)])."""
     read: list[Read] = []
     unreadable = []
     for file, pixels in zip(files, read_squares([file.path for file in files], size, progress), strict=True):
@@ -111,7 +117,7 @@ def read_labelled(
 
 
 def common_size(paths: Sequence[Path], source: Path) -> int:
-    """The median of the images' shorter sides, 4 to 128, rounded down to a multiple of 4, which halves twice."""
+    """The median of the images' shorter sides, from 4 to 128, rounded down to a multiple of 4, which halves twice."""
     sizes = image_sizes(paths[:: max(1, len(paths) // MEASURED)])
     if not sizes:
         raise ValueError(
@@ -123,7 +129,7 @@ def common_size(paths: Sequence[Path], source: Path) -> int:
 
 
 def stacked(read: Sequence[Read], channels: int, classes: tuple[str, ...]) -> LabelledImages | None:
-    """Labels and pixels as one data set; grey images among coloured ones have their channel repeated."""
+    """One data set of these labels and pixels; grey images among coloured ones have their channel repeated."""
     if not read:
         return None
     number = {name: k for k, name in enumerate(classes)}
@@ -140,8 +146,8 @@ def _classes(files: Sequence[LabelledFile], read: Sequence[Read], source: Path, 
     if len(classes) < 2:
         only = f"only the class {listing(classes)}" if classes else "no class"
         raise ValueError(
-            f"`{source}` has {only} with training images that can be read, expected at least two: else there is "
-            f"nothing to tell apart. {' '.join(notes) or 'Add images of other classes.'}"
+            f"`{source}` has {only} with training images that can be read, expected at least two: with "
+            f"fewer there is nothing to tell apart. {' '.join(notes) or 'Add images of other classes.'}"
         )
     if lost:
         notes.append(f"no training image of {listing(lost)} can be read; training goes on without such images.")
@@ -155,7 +161,7 @@ def _classes(files: Sequence[LabelledFile], read: Sequence[Read], source: Path, 
 
 
 def _same_pixels_other_label(read: Sequence[Read], size: int) -> list[str]:
-    """A note that names pairs of files which are the same picture under two labels."""
+    """A note that names pairs of files that are the same picture under two labels."""
     seen: dict[bytes, LabelledFile] = {}
     pairs = []
     for file, pixels in read:
@@ -167,15 +173,15 @@ def _same_pixels_other_label(read: Sequence[Read], size: int) -> list[str]:
         return []
     more = f"; and {len(pairs) - 5} more" if len(pairs) > 5 else ""
     return [
-        f"the same picture, at {size}×{size} pixels, has two labels: {'; '.join(pairs[:5])}{more}. Nobody can learn "
-        "both; remove one of each."
+        f"the same picture, at {size}×{size} pixels, has two labels: {'; '.join(pairs[:5])}{more}. Nothing can "
+        "learn both; remove one of each pair."
     ]
 
 
 def _held_out(
     train: LabelledImages, fraction: float, seed: int, source: Path, notes: list[str]
 ) -> tuple[LabelledImages, LabelledImages]:
-    """(training images, test images)"""
+    """Return (training images, test images)."""
     single = [name for name, count in zip(train.classes, train.counts, strict=True) if count == 1]
     if len(single) == len(train.classes):
         raise ValueError(
@@ -183,5 +189,5 @@ def _held_out(
             "out to test on. Add images."
         )
     if single:
-        notes.append(f"{listing(single)} has one image only: it is trained on and never tested. Add images.")
+        notes.append(f"{listing(single)} has only one image, which is trained on and never tested. Add images.")
     return train.split(fraction, seed)

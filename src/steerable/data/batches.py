@@ -1,40 +1,35 @@
-"""Batches cut on the device, in an order that depends on the seed and the epoch and on nothing else."""
+"""Batches that are cut on the device, in an order that depends on nothing but the seed and the epoch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from steerable.data.augmentation import Augmentation
 from steerable.data.labelled_images import LabelledImages
-from steerable.data.preprocessing import Augmentation
 
 __all__ = ["DeviceBatches"]
-
-Storage = Literal["auto", "device", "host"]
 
 
 class DeviceBatches:
     """Iterates over batches: uint8 images (b, channels, height, width) and int64 labels (b,), on the device.
 
-    Batch k of epoch e is a function of (seed, e, k), augmentation included, whatever was iterated before, on any
-    device. Of several processes each gets its part of every batch, and the parts together are the batch of one process.
+    Batch k of epoch e is a function of (seed, e, k), augmentation included, on any device and whatever was iterated
+    before. Each of several processes gets its part of every batch; together the parts are the batch of one process.
 
     Args:
-        data: the images; they are copied to the device as bytes, once.
+        data: the images; they are copied to the device as bytes, once. Where they would take more than half of a
+            GPU's free memory, they stay outside and are sent batch by batch.
         batch_size: images in a batch of all processes together.
-        shuffle: a new order in each epoch.
+        shuffle: whether each epoch has an order of its own.
         seed: of order and augmentation.
-        device: where the batches are wanted.
+        device: where the batches are needed.
         augment: shifts and mirror images, or None.
         rank: the number of this process.
-        world_size: how many processes there are; a divisor of ``batch_size``.
-        drop_last: leave out a last batch that is not full.
-        storage: ``"device"`` keeps all images there, ``"host"`` sends them batch by batch, ``"auto"`` decides by the
-            GPU's free memory.
+        world_size: the number of processes, a divisor of ``batch_size``.
     """
 
     def __init__(
@@ -48,30 +43,20 @@ class DeviceBatches:
         augment: Augmentation | None = None,
         rank: int = 0,
         world_size: int = 1,
-        drop_last: bool = False,
-        storage: Storage = "auto",
     ) -> None:
-        if storage not in get_args(Storage):
-            raise ValueError(f"storage is one of {', '.join(get_args(Storage))}; got {storage!r}.")
         if seed < 0:
-            raise ValueError(f"a seed is not negative, got {seed}.")
+            raise ValueError(f"`seed` must not be negative, got {seed}.")
         if not 0 <= rank < world_size:
-            raise ValueError(f"rank goes from 0 to world_size - 1; got rank {rank} of {world_size}.")
+            raise ValueError(f"`rank` goes from 0 to `world_size` - 1; got rank {rank} of {world_size}.")
         if batch_size < 1 or batch_size % world_size:
             raise ValueError(
-                "batch_size counts the images of all processes and is a positive multiple of their number; got "
+                "`batch_size` counts the images of all processes and must be a positive multiple of their number; got "
                 f"{batch_size} for {world_size} processes."
             )
-        whole, last = divmod(len(data), batch_size)
-        if drop_last and not whole:
-            raise ValueError(
-                f"{len(data)} images do not fill one batch of {batch_size}, and drop_last leaves nothing. Use a "
-                "smaller batch_size."
-            )
-        if not drop_last and 0 < last < world_size:
+        if 0 < (last := len(data) % batch_size) < world_size:
             raise ValueError(
                 f"{len(data)} images leave a last batch of {last} for {world_size} processes, and each needs an "
-                "image. Use drop_last=True or another batch_size."
+                "image. Use another batch_size."
             )
         if augment is not None:
             augment.check(*data.image_size)
@@ -79,15 +64,14 @@ class DeviceBatches:
         self.shuffle, self.seed, self.augment = shuffle, seed, augment
         self.classes = data.classes
         self.device = torch.device(device)
-        self._batches = whole if drop_last else whole + bool(last)
-        home = self.device if storage == "device" or (storage == "auto" and _fits(data, self.device)) else "cpu"
+        home = self.device if _fits(data, self.device) else "cpu"
         self._images, self._labels = data.images.to(home), data.labels.to(home)
         self._epoch = 0
         self._plan: tuple[Tensor, Tensor | None] | None = None
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
-        return self._batches
+        """The number of batches in an epoch."""
+        return -(-len(self._labels) // self.batch_size)
 
     @property
     def epoch(self) -> int:
@@ -112,7 +96,7 @@ class DeviceBatches:
         return self._cut(self._planned(), number)
 
     def global_size(self, number: int) -> int:
-        """Images in batch ``number`` of all processes.
+        """The number of images in batch ``number``, over all processes.
 
         Where the last batch does not divide evenly, a mean over it is the sum over processes of each one's mean times
         its share of these images.

@@ -1,21 +1,59 @@
-"""Data sets by name, or from a folder or table of one's own images."""
+"""Data sets by name, or from a folder or table of one's own images.
+
+A new data set is a file that loads it and an entry of ``DATASETS``. Nothing here imports torch before it loads images,
+so that help texts can list the names.
+"""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from steerable.data.cifar import CIFAR10, CIFAR100, load_cifar
-from steerable.data.digits import load_digits
-from steerable.data.folders import load_image_folder
-from steerable.data.images import Progress
-from steerable.data.label_tables import load_label_table
-from steerable.data.labelled_images import LabelledImages, Splits
+from steerable.data.cifar_archives import CIFAR10, CIFAR100
 from steerable.errors import listing
+from steerable.lazy import resolve
 
-__all__ = ["DATASETS", "LabelledImages", "Splits", "check_source", "load_dataset"]
+if TYPE_CHECKING:
+    from steerable.data.images import Progress
+    from steerable.data.splits import Splits
 
-DATASETS = ("digits", "cifar10", "cifar100")
+__all__ = ["DATASETS", "SOURCES", "KnownDataSet", "check_source", "load_dataset"]
+
+
+@dataclass(frozen=True)
+class KnownDataSet:
+    """A data set that has a name.
+
+    Args:
+        classes: their names, by label.
+        channels: 1 for grey images, 3 for RGB.
+        loader: the function that reads it, ``"module:name"``. It takes ``data_dir``, the folder with the data set's
+            files or None, ``download``, whether it may fetch them, and ``seed``, that of the test split where the data
+            set has none of its own; it returns :class:`~steerable.data.splits.Splits`.
+    """
+
+    classes: tuple[str, ...]
+    channels: int
+    loader: str
+
+    def load(self, data_dir: str | Path | None, *, download: bool, seed: int) -> Splits:
+        """Read the images."""
+        found: Splits = resolve(self.loader)(data_dir=data_dir, download=download, seed=seed)
+        return found
+
+
+DATASETS = {
+    "digits": KnownDataSet(tuple("0123456789"), 1, "steerable.data.digits:load_digits_by_name"),
+    "cifar10": KnownDataSet(CIFAR10.classes, 3, "steerable.data.cifar:load_cifar10"),
+    "cifar100": KnownDataSet(CIFAR100.classes, 3, "steerable.data.cifar:load_cifar100"),
+}
+"""The data sets that have a name."""
+
+OWN_IMAGES = "a folder with one sub-folder of images per class, or a .csv file with the columns `file` and `label`"
+SOURCES = f"{OWN_IMAGES}, or one of {', '.join(DATASETS)}"
+"""What the images may come from, in words."""
 
 
 def load_dataset(
@@ -30,22 +68,20 @@ def load_dataset(
     """A data set, ready to train on.
 
     Args:
-        name_or_path: ``"digits"``, ``"cifar10"``, ``"cifar100"``, a folder with one sub-folder of images per class,
-            or a .csv file with the columns ``file`` and ``label``.
+        name_or_path: a name from ``DATASETS``, a folder with one sub-folder of images per class, or a .csv file with
+            the columns ``file`` and ``label``.
         data_dir: where CIFAR lies, unpacked or as the official archive; by default a cache folder of this user.
         download: fetch CIFAR where it is not found.
         image_size: scale all images to this height and width; by default their own.
         seed: of the test split, where the data have none of their own.
         progress: called with (images read, all images) for folders and tables.
     """
-    if name_or_path == "digits":
-        return load_digits(image_size, seed=seed)
-    for cifar in (CIFAR10, CIFAR100):
-        if name_or_path == cifar.name:
-            splits = load_cifar(cifar, data_dir, download=download)
-            if image_size is None:
-                return splits
-            return Splits(splits.train.resized(image_size), splits.test.resized(image_size), splits.name)
+    if isinstance(name_or_path, str) and name_or_path in DATASETS:
+        found = DATASETS[name_or_path].load(data_dir, download=download, seed=seed)
+        return found if image_size is None else found.resized(image_size)
+    from steerable.data.folders import load_image_folder
+    from steerable.data.label_tables import load_label_table
+
     path = Path(name_or_path).expanduser()
     check_source(name_or_path)
     load = load_image_folder if path.is_dir() else load_label_table
@@ -56,22 +92,20 @@ def check_source(name_or_path: str | Path) -> None:
     """Refuse what is neither a known data set nor a folder or table, before anything is read."""
     path = Path(name_or_path).expanduser()
     if not str(name_or_path).strip():
-        raise ValueError("the data set's name is empty; give a folder with one sub-folder of images per class.")
-    if name_or_path in DATASETS and path.is_dir():
-        warnings.warn(
-            f"`{name_or_path}` is the known data set of that name, not the folder here; write ./{name_or_path} for the "
-            "folder.",
-            stacklevel=2,
-        )
-    if name_or_path in DATASETS or path.is_dir() or (path.is_file() and path.suffix.lower() == ".csv"):
+        raise ValueError(f"the data set's name is empty. Give {SOURCES}.")
+    if name_or_path in DATASETS:
+        if path.is_dir():
+            warnings.warn(
+                f"`{name_or_path}` is the known data set of that name, not the folder here; write ./{name_or_path} for "
+                "the folder.",
+                stacklevel=2,
+            )
+        return
+    if path.is_dir() or (path.is_file() and path.suffix.lower() == ".csv"):
         return
     if path.is_file():
-        raise ValueError(
-            f"`{path}` is a file, expected a folder with one sub-folder of images per class, or a .csv file with the "
-            "columns `file` and `label`."
-        )
+        raise ValueError(f"`{path}` is a file, expected {OWN_IMAGES}.")
     raise ValueError(
-        f"`{name_or_path}` is neither a known data set nor an existing folder. Known names: {listing(DATASETS)}; or "
-        "give the path of a folder with one sub-folder of images per class, or of a .csv file with the columns `file` "
-        "and `label`."
+        f"`{name_or_path}` is neither a known data set nor an existing folder. Known names: {listing(DATASETS)}. Or "
+        f"give the path of {OWN_IMAGES}."
     )

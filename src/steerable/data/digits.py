@@ -8,9 +8,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from steerable.data.labelled_images import LabelledImages, Splits
+from steerable.data.labelled_images import LabelledImages
+from steerable.data.splits import Splits
+from steerable.errors import check_choice
+from steerable.extras import require
 
-__all__ = ["load_digits"]
+__all__ = ["load_digits", "load_digits_by_name"]
 
 Fit = Literal["resize", "pad"]
 
@@ -21,23 +24,19 @@ def load_digits(
     """The digits, (n, 1, 8, 8), split into training and test images with the same share of each class.
 
     Args:
-        image_size: another size than 8.
+        image_size: height and width; by default 8, the images' own.
         fit: ``"resize"`` scales the images, ``"pad"`` puts them into the middle of a black square.
         test_fraction: the share of test images.
-        seed: which images are test images.
+        seed: of the choice of test images.
     """
-    if fit not in get_args(Fit):
-        raise ValueError(f"fit is one of {', '.join(get_args(Fit))}; got {fit!r}.")
+    check_choice("fit", fit, get_args(Fit))
     if fit == "pad" and image_size is not None and image_size < 8:
         raise ValueError(
             f"8×8 digits cannot be padded to {image_size}×{image_size}. Use fit='resize' for smaller images."
         )
-    try:
-        from sklearn import datasets
-    except ImportError as error:
-        raise ImportError(
-            "the digits come with scikit-learn. Install it with pip install 'steerable[training]'."
-        ) from error
+    require("sklearn", purpose="the data set `digits`")
+    from sklearn import datasets
+
     raw = datasets.load_digits()
     images = torch.from_numpy(np.rint(raw.images * (255 / 16)).astype(np.uint8)).unsqueeze(1)  # ink is 0 to 16
     data = LabelledImages(images, torch.from_numpy(raw.target.astype(np.int64)), tuple(str(d) for d in range(10)))
@@ -47,3 +46,8 @@ def load_digits(
     elif image_size is not None:
         data = data.resized(image_size)
     return Splits(*data.split(test_fraction, seed), name="digits")
+
+
+def load_digits_by_name(*, data_dir: object, download: object, seed: int) -> Splits:
+    """The digits for ``DATASETS``; they come with scikit-learn and need no folder and no download."""
+    return load_digits(seed=seed)

@@ -17,7 +17,7 @@ SUFFIXES = frozenset(
 
 
 def files_below(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
-    """(files, [(folder, why it cannot be opened)]): all files below a folder in the order of their names.
+    """Return (files, [(folder, why it cannot be opened)]) with all files below a folder in the order of their names.
 
     Hidden files and folders, and what desktops leave behind, are left out.
     """
@@ -38,7 +38,7 @@ def files_below(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
 
 
 def looks_like_an_image(path: Path) -> bool:
-    """By its name alone."""
+    """Whether a file is an image, judged by its name alone."""
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
@@ -49,7 +49,7 @@ def source_name(path: Path) -> str:
 
 
 def printable(name: object) -> str:
-    """A file's name as text that can be written anywhere: bytes that are no UTF-8 become a question mark."""
+    """A file's name as text that can be written anywhere: bytes that are not UTF-8 become question marks."""
     return str(name).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

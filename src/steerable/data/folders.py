@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from steerable.data.assembling import LabelledFile, Part, assemble
+from steerable.data.assembling import FoundFiles, LabelledFile, Part, assemble
 from steerable.data.files import files_below, looks_like_an_image, printable
 from steerable.data.images import Progress
-from steerable.data.labelled_images import Splits
+from steerable.data.splits import Splits
 from steerable.errors import listing
 
 __all__ = ["labelled_folder", "load_image_folder"]
@@ -26,9 +26,9 @@ def load_image_folder(
 ) -> Splits:
     """All images under ``root``, as squares (n, channels, image_size, image_size).
 
-    The sub-folders of ``root/train`` and ``root/test`` (or ``root/val``) are the classes; with both of the latter,
-    ``val`` is for validation. Without them, the sub-folders of ``root`` are, and a share of each class becomes the test
-    images. Images keep their aspect, and lose what sticks out of the middle square; see
+    The sub-folders of ``root/train`` and ``root/test`` (or ``root/val``) are the classes; where there are both ``test``
+    and ``val``, the latter is for validation. Otherwise the sub-folders of ``root`` are the classes, and a share of
+    each becomes the test images. Images keep their aspect, and lose what sticks out of the middle square; see
     :func:`~steerable.data.images.read_squares`. They are grey (1 channel) if all are, else RGB. Files that cannot
     be read are left out, named in one warning and listed in ``skipped``.
 
@@ -37,27 +37,16 @@ def load_image_folder(
         image_size: height and width. By default the median of the images' shorter sides, at most 128, rounded down to
             a multiple of 4, which halves twice.
         test_fraction: the share of test images, where there is no test folder.
-        seed: which images these are.
+        seed: of the choice of test images.
         progress: called with (images read, all images) after each image.
     """
     root = Path(root).expanduser()
-    files, skipped, notes = labelled_folder(root)
-    return assemble(
-        files,
-        root,
-        image_size=image_size,
-        test_fraction=test_fraction,
-        seed=seed,
-        progress=progress,
-        skipped=skipped,
-        notes=notes,
-    )
+    found = labelled_folder(root)
+    return assemble(found, root, image_size=image_size, test_fraction=test_fraction, seed=seed, progress=progress)
 
 
-def labelled_folder(
-    root: Path, *, fewest_classes: int = 2
-) -> tuple[list[LabelledFile], list[tuple[str, str]], list[str]]:
-    """(every file below the class folders, [(folder, why it cannot be opened)], what else was noticed)"""
+def labelled_folder(root: Path, *, fewest_classes: int = 2) -> FoundFiles:
+    """The files below the class folders, and the folders that cannot be opened."""
     if not root.is_dir():
         raise FileNotFoundError(f"`{root}` is not a folder. Give a folder with one sub-folder of images per class.")
     parts = _parts(root)
@@ -93,7 +82,7 @@ def labelled_folder(
             f"{listing(loose, 5)} in `{parts['train']}` lie beside the class folders, have no label and are not used. "
             "Put them into the folder of their class."
         )
-    return files, skipped, notes
+    return FoundFiles(files, skipped, notes)
 
 
 def _parts(root: Path) -> dict[Part, Path]:
@@ -134,7 +123,7 @@ def _classes(folder: Path, fewest: int) -> list[str]:
         inside = folder / names[0]
         hint = f" Or did you mean {inside}?" if len(_sub_folders(inside)) > 1 else ""
         raise ValueError(
-            f"`{folder}` has one class only, {listing(names)}; expected at least two sub-folders, else there is "
-            f"nothing to tell apart. Give the folder above the classes, or above `train` and `test`.{hint}"
+            f"`{folder}` has only one class, {listing(names)}; expected at least two sub-folders, as otherwise "
+            f"there is nothing to tell apart. Give the folder above the classes, or above `train` and `test`.{hint}"
         )
     return names

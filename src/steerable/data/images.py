@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from steerable.data.files import files_below, printable, reason
+from steerable.extras import require
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -42,7 +43,7 @@ Progress = Callable[[int, int], None]
 def read_images(
     path: str | Path, image_size: int, channels: int, progress: Progress | None = None
 ) -> tuple[list[str], Tensor, list[tuple[str, str]]]:
-    """An image file, or all of those below a folder, for prediction.
+    """Read an image file, or all of those below a folder, for prediction.
 
     Returns:
         The files that were read; their pixels, uint8 (n, channels, image_size, image_size), see :func:`read_squares`;
@@ -109,7 +110,7 @@ def read_squares(paths: Sequence[Path], image_size: int, progress: Progress | No
     one channel, however it is stored.
     """
     if image_size < 1:
-        raise ValueError(f"image_size is at least 1, got {image_size}.")
+        raise ValueError(f"`image_size` must be at least 1, got {image_size}.")
     with _strict_about_bombs():
         return _for_each(lambda path: _read(path, image_size), paths, progress)
 
@@ -122,13 +123,10 @@ def image_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
 
 @contextmanager
 def _strict_about_bombs() -> Iterator[None]:
-    """Images beyond Pillow's limit are errors; its other warnings, on odd metadata, are of no use here."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError(
-            "image files are read with Pillow. Install it with pip install 'steerable[training]'."
-        ) from error
+    """Images beyond Pillow's limit are errors; its other warnings, about odd metadata, help nobody here."""
+    require("PIL", purpose="reading image files")
+    from PIL import Image
+
     Image.init()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -151,7 +149,7 @@ def _measure(path: Path) -> tuple[int, int] | None:
     try:
         with _open(path) as image:
             return image.size
-    except Exception:  # whatever is wrong with it is said when its pixels are read
+    except Exception:  # what is wrong with it is reported when its pixels are read
         return None
 
 
@@ -167,8 +165,8 @@ def _read(path: Path, size: int) -> Pixels | str:
 def _open(path: Path) -> Image.Image:
     from PIL import Image
 
-    if path.exists() and not path.is_file():  # to read from a pipe would mean to wait for ever
-        raise OSError("it is no regular file")
+    if path.exists() and not path.is_file():  # reading from a pipe would wait forever
+        raise OSError("it is not a regular file")
     return Image.open(path, formats=[name for name in FORMATS if name in Image.OPEN])
 
 

@@ -7,10 +7,10 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from steerable.data.assembling import LabelledFile, assemble
+from steerable.data.assembling import FoundFiles, LabelledFile, assemble
 from steerable.data.files import looks_like_an_image, named, printable
 from steerable.data.images import Progress
-from steerable.data.labelled_images import Splits
+from steerable.data.splits import Splits
 from steerable.errors import listing
 
 __all__ = ["labelled_table", "load_label_table"]
@@ -26,28 +26,19 @@ def load_label_table(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Splits:
-    """The images of a table, as squares; the arguments are those of :func:`~steerable.training.load_image_folder`.
+    """The images of a table, as squares; the arguments are those of :func:`~steerable.data.folders.load_image_folder`.
 
     The table is UTF-8 with a header line ``file,label``, where semicolons or tabs may stand for the commas and other
     columns are ignored. Files are relative to the table's own folder. Rows without a label, and rows whose file is
     missing or cannot be read, are left out and named.
     """
     path = Path(path).expanduser()
-    files, skipped, notes = labelled_table(path)
-    return assemble(
-        files,
-        path,
-        image_size=image_size,
-        test_fraction=test_fraction,
-        seed=seed,
-        progress=progress,
-        skipped=skipped,
-        notes=notes,
-    )
+    found = labelled_table(path)
+    return assemble(found, path, image_size=image_size, test_fraction=test_fraction, seed=seed, progress=progress)
 
 
-def labelled_table(path: Path) -> tuple[list[LabelledFile], list[tuple[str, str]], list[str]]:
-    """(the files of the rows, [(file, why it is left out)], what else was noticed)"""
+def labelled_table(path: Path) -> FoundFiles:
+    """The files of the rows, and the rows that are left out."""
     files: dict[tuple[str, str], LabelledFile] = {}
     skipped: list[tuple[str, str]] = []
     repeated = []
@@ -75,11 +66,11 @@ def labelled_table(path: Path) -> tuple[list[LabelledFile], list[tuple[str, str]
     if repeated:
         notes.append(f"`{path}` lists {listing(repeated, 5)} more than once; each is used once.")
     notes += _without_label(path, {file.path for file in files.values()} | {path.parent / name for name, _ in skipped})
-    return list(files.values()), skipped, notes
+    return FoundFiles(list(files.values()), skipped, notes)
 
 
 def _missing(file: Path) -> str:
-    """Why there is no such file; "" where there is."""
+    """Why there is no such file; empty where there is one."""
     try:
         return "" if file.is_file() else "is a folder" if file.is_dir() else "does not exist"
     except OSError as error:  # a name that is too long, for one
@@ -87,14 +78,14 @@ def _missing(file: Path) -> str:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
-    """(line, file, label), without spaces around them."""
+    """Yield (line, file, label), without spaces around them."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file `{path}`. Give a CSV file with the columns `file` and `label`.")
     try:
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"`{path}` is no UTF-8 text: byte 0x{error.object[error.start]:02x} at position {error.start}. Save it as "
+            f"`{path}` is not UTF-8 text: byte 0x{error.object[error.start]:02x} at position {error.start}. Save it as "
             "`CSV UTF-8`."
         ) from None
     header = text.split("\n", 1)[0].strip()

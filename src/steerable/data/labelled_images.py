@@ -1,4 +1,4 @@
-"""Labelled images in memory: subsets, splits, and the pair of training and test images that a data set is."""
+"""Labelled images in memory, their subsets and splits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from steerable.errors import listing
 
-__all__ = ["LabelledImages", "Splits"]
+__all__ = ["LabelledImages"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class LabelledImages:
 
     @property
     def comfortable_batch(self) -> int:
-        """Images at a time outside training: 500 of 32×32 pixels, and fewer of larger ones, for the sake of memory."""
+        """How many images to take at a time outside training: 500 of 32×32 pixels, and fewer of larger ones."""
         height, width = self.image_size
         return max(1, min(500, 500 * 32 * 32 // (height * width)))
 
@@ -116,11 +116,11 @@ class LabelledImages:
         return self.subset(self._sample(wanted, seed))
 
     def split(self, part: float | int, seed: int = 0) -> tuple[LabelledImages, LabelledImages]:
-        """(the rest, the part): each class gives the same share to the part, and keeps at least one image.
+        """Return (the rest, the part): each class gives the same share to the part, and keeps at least one image.
 
         Args:
             part: a number of images, or a fraction between 0 and 1, which is cut to what there is to give.
-            seed: which images.
+            seed: of the choice of images.
         """
         room = [max(0, n - 1) for n in self.counts]
         share = isinstance(part, float) and 0 < part < 1
@@ -132,7 +132,7 @@ class LabelledImages:
             )
         ideal = [count * n / len(self) for n in self.counts]
         quota = [min(int(share), free) for share, free in zip(ideal, room, strict=True)]
-        # Largest remainders first; again and again, for small classes may have no room.
+        # Largest remainders first; again and again, because small classes may have no room.
         by_remainder = sorted(range(len(ideal)), key=lambda c: quota[c] - ideal[c])
         while sum(quota) < count:
             for c in by_remainder:
@@ -158,53 +158,10 @@ class LabelledImages:
     def _sample(self, wanted: Sequence[int], seed: int) -> Tensor:
         """The sorted numbers of ``wanted[c]`` random images of each class c, drawn class by class."""
         if seed < 0:
-            raise ValueError(f"a seed is not negative, got {seed}.")
+            raise ValueError(f"`seed` must not be negative, got {seed}.")
         labels = self.labels.cpu().numpy()
         chosen = [
             np.random.default_rng((seed, c)).permutation(np.flatnonzero(labels == c))[:count]
             for c, count in enumerate(wanted)
         ]
         return torch.from_numpy(np.sort(np.concatenate(chosen)))
-
-
-@dataclass(frozen=True, eq=False)
-class Splits:
-    """A data set: training and test images of the same classes, channels and size.
-
-    Args:
-        train, test: the images.
-        name: for reports.
-        skipped: (path, reason) of files that could not be read.
-        validation: images to choose by, where the data set sets some apart itself.
-        notes: what was noticed about the files, one sentence or two each.
-    """
-
-    train: LabelledImages
-    test: LabelledImages
-    name: str
-    skipped: tuple[tuple[str, str], ...] = ()
-    validation: LabelledImages | None = None
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for other in (self.test, self.validation):
-            for what in ("classes", "channels", "image_size"):
-                ours, theirs = getattr(self.train, what), getattr(other or self.test, what)
-                if ours != theirs:
-                    raise ValueError(
-                        f"training and test images of `{self.name}` have the same classes, channels and size, for one "
-                        f"network reads both; got {what} {ours} and {theirs}."
-                    )
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self.train.classes
-
-    @property
-    def channels(self) -> int:
-        return self.train.channels
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        """(height, width)"""
-        return self.train.image_size

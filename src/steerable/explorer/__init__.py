@@ -1,4 +1,4 @@
-"""The explorer: a page on which groups, filters, costs, steering and trained models are looked at; needs Gradio."""
+"""The explorer: a page that shows groups, filters, costs, steering and trained models; it needs Gradio."""
 
 from steerable.explorer.app import Explorer
 

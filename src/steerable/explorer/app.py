@@ -6,6 +6,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,8 @@ from steerable.explorer.group_tab import add_group_tab
 from steerable.explorer.hosts import Hosts, listens_everywhere
 from steerable.explorer.model_tab import add_model_tab
 from steerable.explorer.steer_tab import add_steer_tab
-from steerable.explorer.style import STYLE
 from steerable.explorer.uploads import LARGEST_UPLOAD, UPLOADS_LIVE, Uploads
+from steerable.extras import require
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -28,7 +29,7 @@ __all__ = ["Explorer"]
 class Explorer:
     """The page and its server.
 
-    The port is taken at once, so that one that is in use is refused before anything is built.
+    The port is taken at once: one that is in use is refused before anything is built.
 
     Args:
         host: the address to listen on.
@@ -42,7 +43,7 @@ class Explorer:
     ) -> None:
         self.runs = Path(runs).resolve()
         if not self.runs.is_dir():
-            raise ValueError(f"`{runs}` is no folder; give the folder that holds your runs.")
+            raise ValueError(f"`{runs}` is not a folder. Give the folder that holds your runs.")
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self._socket = socket.create_server((host, port), family=family)
@@ -65,14 +66,12 @@ class Explorer:
         os.environ["GRADIO_TEMP_DIR"] = str(uploads.folder)
         # Before Gradio is imported, which reads it then; nothing is reported to anyone.
         os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-        try:
-            import gradio as gr
-        except ImportError as error:
-            raise ImportError("the explorer needs Gradio: pip install 'steerable[explorer]'.") from error
+        require("gradio", purpose="the explorer")
+        import gradio as gr
         from fastapi import FastAPI
 
         with gr.Blocks(title="steerable explorer", analytics_enabled=False, delete_cache=(600, UPLOADS_LIVE)) as page:
-            gr.Markdown("# steerable explorer\nSteerable CNNs to look at: all of it is computed as you ask.")
+            gr.Markdown("# steerable explorer\nSteerable CNNs to look at: everything is computed when you ask for it.")
             with gr.Tabs():
                 add_group_tab()
                 add_filters_tab()
@@ -91,7 +90,7 @@ class Explorer:
             ssr_mode=False,
             enable_monitoring=False,
             theme=gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
-            css=STYLE,
+            css=files("steerable.explorer").joinpath("explorer.css").read_text("utf-8"),
         )
         # What ``launch`` would set. Without it Gradio takes every request for a part of building the page: it copies
         # any file that one names to where it can be fetched, and shows drawings with their scripts.
@@ -99,7 +98,7 @@ class Explorer:
         return application
 
     def close(self) -> None:
-        """Give the port back; ``serve`` does so by itself."""
+        """Give the port back; after ``serve`` this is not needed."""
         self._socket.close()
 
     def serve(self) -> None:

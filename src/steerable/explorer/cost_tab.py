@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from steerable.explorer.group_tab import GROUPS, admitted, checked_group
-from steerable.explorer.messages import MISTAKES, error_box, note, whole
-from steerable.filters.pixel_patches import pixel_patch
-from steerable.reporting.markup import Html, count, join, table, tag
-from steerable.types.field_types import FieldType, parameter_cost
+from markupsafe import Markup
 
-__all__ = ["Cost", "add_cost_tab", "cost_page", "pair_cost"]
+from steerable.algebra.groups import FiniteGroup
+from steerable.explorer.groups import GROUPS, admitted, checked_group
+from steerable.explorer.messages import MISTAKES, TEMPLATES, or_message, whole
+from steerable.types.convolution_costs import axes_moved_by, convolution_cost
+from steerable.types.field_types import FieldType
+
+__all__ = ["add_cost_tab", "cost_page"]
 
 _LONGEST_TEXT = 500
 _MOST_CHANNELS = 100_000
-_LARGEST_KERNEL, _LARGEST_IMAGE = 15, 4096
+_LARGEST = {2: (15, 4096), 3: (5, 256)}  # filter and image, by the number of axes
 EXAMPLES = {
     "the paper's block": ("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E"),
     "its 14-layer network": ("14*(regular + qm + qmr2 + qmr3)", "14*(A1 + A2 + B1 + B2 + 2*E)"),
@@ -25,145 +26,46 @@ EXAMPLES = {
 }
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What one equivariant convolution between two types takes, per image of ``pixels`` pixels."""
-
-    in_type: FieldType
-    out_type: FieldType
-    kernel_size: int
-    weights: int
-    """Of the dense filter bank: taps · channels in · channels out."""
-    parameters: int
-    fourier: int
-    """Multiplications per pixel in the irreps' basis."""
-    pixels: int
-
-    @property
-    def utilization(self) -> float | None:
-        """μ, weights per parameter; None where there is no equivariant map."""
-        return self.weights / self.parameters if self.parameters else None
-
-    @property
-    def dense_flops(self) -> int:
-        return 2 * self.weights * self.pixels
-
-    @property
-    def fourier_flops(self) -> int:
-        return 2 * self.fourier * self.pixels
-
-
-def pair_cost(in_type: FieldType, out_type: FieldType, kernel_size: int, image_size: int) -> Cost:
-    """Count weights, parameters and multiplications.
-
-    In the irreps' basis the map patch ⊗ ρ_in → ρ_out is block diagonal. With nᵢ copies of irrep i coming in and mᵢ
-    going out it takes Σ sᵢ dᵢ nᵢ mᵢ multiplications per pixel; for D4 the change of basis is additions only.
-    """
-    group = in_type.group
-    patch = pixel_patch(group, kernel_size)
-    axes = 2 if group.action is None else group.action.shape[1]
-    incoming = [0] * len(group.irreps)
-    for capsule, copies in in_type.blocks:
-        incoming = [n + copies * m for n, m in zip(incoming, (patch @ capsule.representation).type, strict=True)]
-    fourier = sum(
-        irrep.commutant_dim * irrep.dim * n * m
-        for irrep, n, m in zip(group.irreps, incoming, out_type.type, strict=True)
-    )
-    weights = patch.dim * in_type.channels * out_type.channels
-    parameters = parameter_cost(in_type, out_type, kernel_size)
-    return Cost(in_type, out_type, kernel_size, weights, parameters, fourier, image_size**axes)
-
-
-def cost_page(group: str, source: str, target: str, kernel_size: float, image_size: float) -> Html:
+@or_message
+def cost_page(group: str, source: str, target: str, kernel_size: float, image_size: float) -> Markup:
     """The costs, or for each text that is wrong the message with the place marked."""
-    try:
-        found = checked_group(group)
-        in_space = group in ("O", "O_h")
-        kernel = whole(kernel_size, "the filter's size", 1, 5 if in_space else _LARGEST_KERNEL)
-        image = whole(image_size, "the image's size", 1, 256 if in_space else _LARGEST_IMAGE)
-    except MISTAKES as error:
-        return error_box(error)
+    found = checked_group(group)
+    axes = axes_moved_by(found)
+    largest_kernel, largest_image = _LARGEST[axes]
+    kernel = whole(kernel_size, "the filter's size", 1, largest_kernel)
+    image = whole(image_size, "the image's size", 1, largest_image)
     types: list[FieldType] = []
-    problems: list[Html] = []
+    mistakes: list[tuple[str, str]] = []
     for role, text in (("From", source), ("To", target)):
         try:
-            if len(text) > _LONGEST_TEXT:
-                raise ValueError(f"the text has {len(text)} characters; at most {_LONGEST_TEXT} are read.")
-            field_type = FieldType(found, text)
-            if field_type.channels > _MOST_CHANNELS:
-                raise ValueError(
-                    f"{count(field_type.channels)} channels; the page counts up to {count(_MOST_CHANNELS)}."
-                )
-            types.append(field_type)
+            types.append(_field_type(found, text))
         except MISTAKES as error:
-            problems += [tag("p", tag("b", role), class_="st-note"), error_box(error)]
-    if problems:
-        return join(problems)
-    try:
-        return _page(pair_cost(types[0], types[1], kernel, image))
-    except MISTAKES as error:
-        return error_box(error)
-
-
-def _page(cost: Cost) -> Html:
-    a, b, group = cost.in_type, cost.out_type, cost.in_type.group
-    axes = 2 if group.action is None else group.action.shape[1]
-    mu = "no value" if cost.utilization is None else f"{cost.utilization:.2f}"
-    extent = "×".join([str(cost.kernel_size)] * axes)
-    saving = f"{cost.weights / cost.fourier:.2f} times fewer" if cost.fourier else "none"
-    cards = (
-        ("channels", f"{count(a.channels)} → {count(b.channels)}"),
-        ("parameters", count(cost.parameters)),
-        ("utilisation μ", mu),
-        ("dense", _flops(cost.dense_flops)),
-        ("Fourier", _flops(cost.fourier_flops)),
-    )
-    boxes = [tag("div", tag("small", name), tag("b", value), class_="st-card") for name, value in cards]
-    rows = [
-        [
-            "weights of a plain convolution",
-            f"{extent} · {count(a.channels)} · {count(b.channels)}",
-            count(cost.weights),
-        ],
-        ["parameters of the equivariant one", "dim Hom = ⟨χ_patch χ_in, χ_out⟩", count(cost.parameters)],
-        ["multiplications per pixel, dense", "one per weight", count(cost.weights)],
-        ["multiplications per pixel, Fourier", "Σ sᵢ dᵢ nᵢ mᵢ over the irreps", f"{count(cost.fourier)}, {saving}"],
-    ]
-    warning = (
-        ()
-        if cost.parameters
-        else (
-            error_box(f"There is no equivariant map from `{a}` to `{b}` with this filter size: they share no irrep."),
-        )
-    )
-    return tag(
-        "div",
-        tag("div", *boxes, class_="st-cards"),
-        *warning,
-        table(("", "how it is counted", ""), rows, class_="st-table", numbers=(2,)),
-        note(
-            "FLOPs are two per multiplication, on all pixels of one image. Fourier counts the products in the irreps' "
-            "basis, not the additions that lead there and back: it says what is possible, not what a machine gains."
-        ),
-        tag("h3", "What the types are made of"),
-        _capsule_table(("from", a), ("to", b)),
-        class_="st-page",
+            mistakes.append((role, str(error)))
+    if mistakes:
+        return TEMPLATES.render("cost_mistakes.html", mistakes=mistakes)
+    cost = convolution_cost(types[0], types[1], kernel, image)
+    return TEMPLATES.render(
+        "cost.html",
+        cost=cost,
+        fourier=cost.fourier,
+        extent="×".join([str(kernel)] * axes),
+        dense_flops=_flops(cost.dense_flops),
+        fourier_flops=_flops(cost.fourier_flops),
+        admitted=admitted,
     )
 
 
-def _capsule_table(*types: tuple[str, FieldType]) -> Html:
-    rows = [
-        [role, copies, tag("b", str(capsule)), capsule.dim, str(capsule.type), admitted(capsule)]
-        for role, field_type in types
-        for capsule, copies in field_type.blocks
-    ]
-    group = types[0][1].group
-    heads = ("", "copies", "capsule", "channels", f"type ({', '.join(map(str, group.irreps))})", "admits")
-    return table(heads, rows, class_="st-table", numbers=(1, 3))
+def _field_type(group: FiniteGroup, text: str) -> FieldType:
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"the text has {len(text)} characters; at most {_LONGEST_TEXT} are read.")
+    found = FieldType(group, text)
+    if found.channels > _MOST_CHANNELS:
+        raise ValueError(f"the type has {found.channels:,} channels; the page counts up to {_MOST_CHANNELS:,}.")
+    return found
 
 
 def _flops(number: int) -> str:
-    """In a unit that leaves few digits.
+    """A number of floating-point operations, in a unit that leaves few digits.
 
     >>> _flops(1_500_000)
     '1.5 MFLOP'
@@ -175,7 +77,7 @@ def _flops(number: int) -> str:
 
 
 def add_cost_tab() -> None:
-    """The tab's controls; called inside ``gr.Blocks``."""
+    """Add the tab's controls; called inside ``gr.Blocks``."""
     import gradio as gr
 
     first, (source_text, target_text) = next(iter(EXAMPLES.items()))

@@ -5,24 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.intertwiners import SparseBasis
-from steerable.explorer.group_tab import PLANAR_GROUPS, checked_group
-from steerable.explorer.inline import figure_image, head_cell
-from steerable.explorer.messages import MISTAKES, error_box, note, or_message, whole
+from steerable.explorer.groups import PLANAR_GROUPS, capsule_names, checked_group
+from steerable.explorer.images import figure_image
+from steerable.explorer.messages import MISTAKES, TEMPLATES, error_box, or_message, whole
 from steerable.figures.filters import filter_poses_figure, kernel_basis_figure, patch_basis_figure
-from steerable.filters.pixel_patches import pixel_patch, sparse_kernel_basis
-from steerable.reporting.markup import Html, join, table, tag
+from steerable.filters import pixel_patch, sparse_kernel_basis
 
-__all__ = ["LARGEST_KERNEL", "add_filters_tab", "capsule_names", "filter_count", "filters_page", "poses_page"]
+__all__ = ["LARGEST_KERNEL", "add_filters_tab", "filter_count", "filters_page", "poses_page"]
 
 LARGEST_KERNEL = 7
 _DRAWN = 36
-
-
-def capsule_names(group: str) -> list[str]:
-    return list(checked_group(group).capsules)
 
 
 def filter_count(group: str, source: str, target: str, size: int) -> int:
@@ -31,66 +27,48 @@ def filter_count(group: str, source: str, target: str, size: int) -> int:
 
 
 @or_message
-def filters_page(group: str, source: str, target: str, size: int) -> Html:
+def filters_page(group: str, source: str, target: str, size: int) -> Markup:
     """The dimension, the sum of characters that gives it, and the filters themselves."""
     a, b = _capsules(group, source, target)
     size = _size(size)
-    count = _basis(a, b, size).count
-    parts = [
-        tag(
-            "p",
-            tag("b", f"{count}"),
-            f" equivariant {size}×{size} filter{'' if count == 1 else 's'} from {a} to {b}",
-            class_="st-lead",
-        ),
-        _formula(a, b, size, count),
-        figure_image(kernel_basis_figure(a, b, size, limit=_DRAWN), f"filters from {a} to {b}"),
-    ]
-    if a.representation.is_trivial and a.dim == 1 and size <= 5:
-        table1 = figure_image(patch_basis_figure(a.group, size), "the basis filters of a patch, by irrep")
-        parts.append(tag("details", tag("summary", f"Table 1 of the paper, for {group} and {size}×{size}"), table1))
-    return tag("div", *parts, class_="st-page")
+    patch = pixel_patch(a.group, size)
+    factors = [("χ of the patch", patch), (f"χ of {a}", a.representation), (f"χ of {b}", b.representation)]
+    products = np.prod([rho.character for _, rho in factors], axis=0)
+    incoming = (patch @ a.representation).type
+    from_image = a.representation.is_trivial and a.dim == 1 and size <= 5
+    return TEMPLATES.render(
+        "filters.html",
+        group=a.group,
+        source=a,
+        target=b,
+        size=size,
+        count=_basis(a, b, size).count,
+        characters=[(name, [_value(v) for v in rho.character]) for name, rho in factors],
+        products=[_value(v) for v in products],
+        total=_value(float(np.sum(products))),
+        incoming=incoming,
+        terms=[
+            " · ".join(map(str, ([irrep.commutant_dim] if irrep.commutant_dim > 1 else []) + [m, n]))
+            for irrep, m, n in zip(a.group.irreps, incoming, b.type, strict=True)
+            if m and n
+        ],
+        filters=figure_image(kernel_basis_figure(a, b, size, limit=_DRAWN), f"filters from {a} to {b}"),
+        patch_filters=figure_image(patch_basis_figure(a.group, size), "the basis filters of a patch, by irrep")
+        if from_image
+        else None,
+    )
 
 
 @or_message
-def poses_page(group: str, source: str, target: str, size: int, number: int) -> Html:
+def poses_page(group: str, source: str, target: str, size: int, number: int) -> Markup:
     """Filter ``number``, counted from 1, under every element."""
     a, b = _capsules(group, source, target)
     count = _basis(a, b, _size(size)).count
     if not count:
-        return note("There is no filter to turn.")
+        return TEMPLATES.render("note.html", text="There is no filter to turn.")
     chosen = whole(number, "the filter's number", 1, count)
-    return figure_image(filter_poses_figure(a, b, int(size), chosen - 1), f"filter {chosen} in every pose")
-
-
-def _formula(a: Capsule, b: Capsule, size: int, count: int) -> Html:
-    """⟨χ_patch χ_in, χ_out⟩ written out, one column per element, and the same by irreps."""
-    group = a.group
-    patch = pixel_patch(group, size)
-    rows_of = (("χ of the patch", patch), (f"χ of {a}", a.representation), (f"χ of {b}", b.representation))
-    rows = [[head_cell(name), *(_value(v) for v in rho.character)] for name, rho in rows_of]
-    products = patch.character * a.representation.character * b.representation.character
-    rows.append([head_cell("product"), *(tag("b", _value(v)) for v in products)])
-    total = float(np.sum(products))
-    sum_text = f"dim Hom = ⟨χ_patch χ_in, χ_out⟩ = {_value(total)} / {group.order} = {count}"
-    incoming = (patch @ a.representation).type
-    terms = [
-        " · ".join(map(str, ([irrep.commutant_dim] if irrep.commutant_dim > 1 else []) + [m, n]))
-        for irrep, m, n in zip(group.irreps, incoming, b.type, strict=True)
-        if m and n
-    ]
-    by_irrep = (
-        f"By irreps ({', '.join(map(str, group.irreps))}): patch ⊗ {a} has type {incoming}, {b} has type {b.type}; "
-    )
-    by_irrep += f"Σ sᵢ mᵢ m′ᵢ = {' + '.join(terms) or '0'} = {count}."
-    numbers = range(1, group.order + 1)
-    return join(
-        [
-            table(["", *group.elements], rows, class_="st-table", numbers=numbers),
-            tag("p", sum_text, class_="st-formula"),
-            note(by_irrep),
-        ]
-    )
+    image = figure_image(filter_poses_figure(a, b, int(size), chosen - 1), f"filter {chosen} in every pose")
+    return TEMPLATES.render("figure.html", image=image)
 
 
 def _capsules(group: str, source: str, target: str) -> tuple[Capsule, Capsule]:
@@ -113,7 +91,7 @@ def _value(value: float) -> str:
 
 
 def add_filters_tab() -> None:
-    """The tab's controls; called inside ``gr.Blocks``."""
+    """Add the tab's controls; called inside ``gr.Blocks``."""
     import gradio as gr
 
     start = ("D4", "A1", "E", 3)
@@ -123,7 +101,7 @@ def add_filters_tab() -> None:
         last_irrep = str(checked_group(group).irreps[-1])
         return gr.update(choices=names, value=names[0]), gr.update(choices=names, value=last_irrep)
 
-    def show(group: str, source: str, target: str, size: int, number: float | None) -> tuple[Html, Any]:
+    def show(group: str, source: str, target: str, size: int, number: float | None) -> tuple[Markup, Any]:
         try:
             count = filter_count(group, source, target, size)
         except MISTAKES as error:

@@ -1,7 +1,7 @@
-"""What a request must be before the page sees it: sent to us, by our page, small, and for what the page needs.
+"""What a request must be before the page sees it: sent to us, by our page, small, and about what the page needs.
 
 Gradio serves much that this page does not use, reads the files that a request names, and takes uploads in any number.
-Here everything is refused that the page does not need, whichever part of Gradio would answer it.
+Here everything that the page does not need is refused, whichever part of Gradio would answer it.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steerable.explorer.hosts import Hosts
-from steerable.explorer.uploads import LARGEST_UPLOAD, Uploads, UploadsFull, too_large
+from steerable.explorer.request_bodies import RefusedRequest, check_form, named_paths, read_again, read_body
+from steerable.explorer.uploads import LARGEST_UPLOAD, Uploads, UploadsFull
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Gate", "Refusal"]
+__all__ = ["Gate"]
 
 # The browser itself is told to load nothing from anywhere else. Gradio's page needs inline scripts and styles.
 _POLICY = (
@@ -39,21 +39,7 @@ _READ = re.compile(
 )
 _WRITTEN = (_UPLOAD, "/gradio_api/queue/join", "/gradio_api/reset", "/gradio_api/cancel")
 _LARGEST_QUESTION = 64 * 2**10  # bytes of a request that is not an upload, and of what surrounds a file in one that is
-_READ_AWAY = 64 * 2**20  # bytes that are read of a request that is too large: a browser shows an answer only after it
 _PATIENCE = 60  # seconds for the whole of a request
-
-
-class Refusal(Exception):
-    """A request that is not answered, and why.
-
-    Args:
-        status: of the HTTP response.
-        reason: for the reader.
-    """
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
 
 
 class Gate:
@@ -88,28 +74,30 @@ class Gate:
                 return
             with self.uploads.arrival() if scope["path"] == _UPLOAD else nullcontext():
                 body = await self._checked_body(request, receive)
-                await self.app(scope, _again(body, receive), send)
+                await self.app(scope, read_again(body, receive), send)
         except UploadsFull as full:
             await PlainTextResponse(f"{full}\n", 507)(scope, receive, send)
-        except Refusal as refusal:
+        except RefusedRequest as refusal:
             await PlainTextResponse(f"{refusal}\n", refusal.status)(scope, receive, send)
 
     def _check_sender(self, request: Request) -> None:
         host = ", ".join(request.headers.getlist("host"))  # of two, none is believed
         if not self.hosts.serve(host):
-            raise Refusal(
+            raise RefusedRequest(
                 400,
                 f"the explorer does not answer to the name `{host}`, only to {self.hosts}. If that is its name, start "
                 "it with `steerable explore --name NAME`.",
             )
         origin = request.headers.get("origin")
         if origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
-            raise Refusal(403, f"the explorer answers to its own page alone, and this request comes from `{origin}`.")
+            raise RefusedRequest(
+                403, f"the explorer answers to its own page alone, and this request comes from `{origin}`."
+            )
 
     def _check_path(self, method: str, path: str) -> None:
         known = path in _WRITTEN if method == "POST" else method in ("GET", "HEAD") and _READ.fullmatch(path)
         if not known:
-            raise Refusal(404, f"the explorer has nothing that answers to {method} {path}.")
+            raise RefusedRequest(404, f"the explorer has nothing that answers to {method} {path}.")
         if path.startswith(_FILE):
             self._check_file(path.removeprefix(_FILE))
 
@@ -117,94 +105,26 @@ class Gate:
         try:
             self.uploads.file(path)
         except ValueError as error:
-            raise Refusal(403, str(error)) from error
+            raise RefusedRequest(403, str(error)) from error
 
     async def _checked_body(self, request: Request, receive: Receive) -> bytes:
         """The body of a POST request: one file, or a question whose files are uploads."""
         is_upload = request.scope["path"] == _UPLOAD
         try:
             async with asyncio.timeout(_PATIENCE):
-                body = await _body(receive, _LARGEST_QUESTION + (LARGEST_UPLOAD if is_upload else 0))
+                body = await read_body(receive, _LARGEST_QUESTION + (LARGEST_UPLOAD if is_upload else 0))
         except TimeoutError as error:
-            raise Refusal(408, f"the request did not arrive within {_PATIENCE} seconds. Try again.") from error
+            raise RefusedRequest(408, f"the request did not arrive within {_PATIENCE} seconds. Try again.") from error
         if is_upload:
-            await _check_form(request.scope, body)
+            await check_form(request.scope, body)
             return body
         try:
             question = json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise Refusal(400, "the request's body is no JSON.") from error
-        for path in _paths(question):
+            raise RefusedRequest(400, "the request's body is not JSON.") from error
+        for path in named_paths(question):
             self._check_file(path)
         return json.dumps(question).encode()  # exactly what was checked, however the text might be read elsewhere
-
-
-async def _body(receive: Receive, largest: int) -> bytes:
-    """All of a request's body; Refusal where it is larger than it may be, or where the sender is gone."""
-    parts, size = [], 0
-    while size <= _READ_AWAY:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Refusal(400, "the connection was closed before the request was complete.")
-        part = message.get("body", b"")
-        size += len(part)
-        if size <= largest:
-            parts.append(part)
-        if not message.get("more_body", False):
-            break
-    if size > largest:
-        words = f"the request has {size:,} bytes; at most {largest:,} are read."
-        raise Refusal(413, too_large(size) if largest > LARGEST_UPLOAD else words)
-    return b"".join(parts)
-
-
-async def _check_form(scope: Scope, body: bytes) -> None:
-    """That a form has one file, which is not too large."""
-    from starlette.datastructures import UploadFile
-    from starlette.exceptions import HTTPException
-    from starlette.formparsers import MultiPartException
-    from starlette.requests import Request
-
-    async def nothing() -> Message:
-        return {"type": "http.disconnect"}
-
-    try:
-        async with Request(scope, _again(body, nothing)).form(max_files=1, max_fields=0) as form:
-            files = [file for file in form.getlist("files") if isinstance(file, UploadFile)]
-            if len(files) != 1:
-                raise Refusal(400, f"an upload is a form with one file called `files`; this one has {len(files)}.")
-            if (files[0].size or 0) > LARGEST_UPLOAD:
-                raise Refusal(413, too_large(files[0].size or 0))
-    except (HTTPException, MultiPartException) as error:
-        reason = error.detail if isinstance(error, HTTPException) else error.message
-        raise Refusal(400, f"an upload is a form with one file called `files`. {reason}") from error
-
-
-def _paths(value: Any) -> Iterator[object]:
-    """Whatever stands under "path" anywhere in a request: Gradio reads such files wherever they stand."""
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, dict):
-            if "path" in item:
-                yield item["path"]
-            waiting.extend(item.values())
-        elif isinstance(item, list):
-            waiting.extend(item)
-
-
-def _again(body: bytes, after: Receive) -> Receive:
-    """A body that was read once, to be read again; then whatever comes after it."""
-    unread = True
-
-    async def receive() -> Message:
-        nonlocal unread
-        if unread:
-            unread = False
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await after()
-
-    return receive
 
 
 def _with_headers(send: Send, policy: str) -> Send:

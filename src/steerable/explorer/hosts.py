@@ -1,8 +1,8 @@
 """The names under which the explorer answers.
 
 A page elsewhere can have its own name point to this machine, and would then be allowed to read what the explorer
-answers (DNS rebinding). The browser still sends the name in the header ``Host``, so that a request for a name that is
-not the explorer's is refused.
+answers (DNS rebinding). The browser still sends the name in the header ``Host``, and a request for a name that is not
+the explorer's is refused.
 """
 
 from __future__ import annotations

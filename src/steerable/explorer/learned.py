@@ -2,49 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from steerable.explorer.inline import signed_image
-from steerable.explorer.messages import note
+from steerable.explorer.images import InlineImage, signed_image
 from steerable.figures.style import mosaic
-from steerable.nn.filter_bank import FilterBankModule
-from steerable.reporting.markup import Html, tag
+from steerable.nn.convolution import Convolution
 
-__all__ = ["learned_filters"]
+__all__ = ["LearnedFilters", "learned_filters"]
 
 _MOST_CAPSULES = 64  # whose filters are drawn
 
 
+@dataclass(frozen=True)
+class LearnedFilters:
+    """A sentence about a network's first convolution, and the filters of each of its capsules."""
+
+    about: str
+    by_capsule: tuple[tuple[str, InlineImage], ...] = ()
+
+
 @torch.no_grad()
-def learned_filters(model: nn.Module) -> Html:
+def learned_filters(model: nn.Module) -> LearnedFilters:
     """The filter bank of the first convolution: one row of filters per input channel, grouped by capsules."""
     for module in model.modules():
-        if isinstance(module, FilterBankModule):
+        if isinstance(module, Convolution):
             bank, _ = module.expand()
-            text = f"A steerable convolution from `{module.in_type}` to `{module.out_type}`: "
-            text += "the filters of one capsule are turned and mirrored copies of each other, or change sign."
-            return _bank(
-                bank, [str(c) for c in module.out_type.capsules], [c.dim for c in module.out_type.capsules], text
+            capsules = [(str(c), c.dim) for c in module.out_type.capsules]
+            about = (
+                f"A steerable convolution from `{module.in_type}` to `{module.out_type}`: the filters of one capsule "
+                "are turned and mirrored copies of each other, or change sign."
             )
-        if isinstance(module, nn.Conv2d):
-            count = module.weight.shape[0]
-            return _bank(
-                module.weight, [""] * count, [1] * count, "A plain convolution: every filter is learned by itself."
-            )
-    return note("This network has no convolution.")
-
-
-def _bank(bank: Tensor, names: Sequence[str], dims: Sequence[int], text: str) -> Html:
-    filters = np.asarray(bank.detach().double().numpy(), dtype=np.float64)
-    largest = float(np.abs(filters).max())
-    cards, start = [], 0
-    for name, dim in list(zip(names, dims, strict=True))[:_MOST_CAPSULES]:
-        sheet = mosaic(filters[start : start + dim].transpose(1, 0, 2, 3))
-        image = signed_image(sheet, f"filters of {name}", largest=largest, scale=11)
-        cards.append(tag("figure", image, tag("figcaption", tag("code", name))))
-        start += dim
-    return tag("div", note(text), tag("div", *cards, class_="st-strip"))
+        elif isinstance(module, nn.Conv2d):
+            bank, capsules = module.weight, [("", 1)] * len(module.weight)
+            about = "A plain convolution: every filter is learned by itself."
+        else:
+            continue
+        filters = np.asarray(bank.detach().double().numpy(), dtype=np.float64)
+        largest = float(np.abs(filters).max())
+        drawn, start = [], 0
+        for name, dim in capsules[:_MOST_CAPSULES]:
+            sheet = mosaic(filters[start : start + dim].transpose(1, 0, 2, 3))
+            drawn.append((name, signed_image(sheet, f"filters of {name}", largest=largest, scale=11)))
+            start += dim
+        return LearnedFilters(about, tuple(drawn))
+    return LearnedFilters("This network has no convolution.")

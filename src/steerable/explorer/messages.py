@@ -1,4 +1,4 @@
-"""What the page says when something given is wrong: the library's own message, its caret in place."""
+"""What the page says when an input is wrong: the library's own message, with its caret in place."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ import math
 from collections.abc import Callable
 from typing import ParamSpec
 
-from steerable.reporting.markup import Html, tag
+from markupsafe import Markup
 
-__all__ = ["MISTAKES", "error_box", "note", "or_message", "whole"]
+from steerable.pages.templates import Templates
+
+__all__ = ["MISTAKES", "TEMPLATES", "error_box", "or_message", "whole"]
 
 MISTAKES = (ValueError, TypeError, OSError, ImportError)
 """What a wrong input raises; anything else is a bug and goes to the server's log."""
+TEMPLATES = Templates("steerable.explorer")
 
 P = ParamSpec("P")
 
 
-def error_box(error: Exception | str) -> Html:
-    """A message in a fixed-width font: the caret of a text that does not parse stands below its place."""
-    return tag("div", tag("pre", str(error)), class_="st-error", role="alert")
+def error_box(error: Exception) -> Markup:
+    """A message in a fixed-width font, so that the caret of a text that does not parse stands below its place."""
+    return TEMPLATES.render("error.html", text=str(error))
 
 
-def note(*parts: object) -> Html:
-    return tag("p", *parts, class_="st-note")
-
-
-def or_message(function: Callable[P, Html]) -> Callable[P, Html]:
+def or_message(function: Callable[P, Markup]) -> Callable[P, Markup]:
     """The function's page, or the message of the mistake that it met."""
 
     @functools.wraps(function)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> Html:
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> Markup:
         try:
             return function(*args, **kwargs)
         except MISTAKES as error:

@@ -6,76 +6,34 @@ was started for are opened.
 
 from __future__ import annotations
 
-import html
-import itertools
-import os
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from markupsafe import Markup
 from torch import Tensor, nn
 
 from steerable.algebra.families import dihedral
-from steerable.explorer.inline import picture_image
+from steerable.explorer.images import picture_image
 from steerable.explorer.learned import learned_filters
-from steerable.explorer.messages import note, or_message
+from steerable.explorer.messages import TEMPLATES, or_message
 from steerable.explorer.pictures import PICTURES, chosen_picture
+from steerable.explorer.run_folders import run_folders, run_path
 from steerable.explorer.uploads import Uploads
-from steerable.reporting.markup import Html, percent, small, table, tag
 from steerable.training.trained_model import TrainedModel
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 
-__all__ = ["add_model_tab", "model_page", "pose_predictions", "run_folders", "run_path"]
+__all__ = ["add_model_tab", "model_page", "pose_predictions"]
 
-# A search from a home folder should end soon.
-_MOST_RUNS, _DEEPEST, _MOST_FOLDERS = 200, 4, 20_000
-_LARGEST_REPORT = 20 * 2**20
-
-
-def run_folders(root: Path) -> list[str]:
-    """Finished runs below a folder, by their paths from there; hidden folders are left out."""
-    found = []
-    for folder, below, files in itertools.islice(os.walk(root), _MOST_FOLDERS):
-        depth = len(Path(folder).relative_to(root).parts)
-        below[:] = sorted(name for name in below if not name.startswith(".")) if depth < _DEEPEST else []
-        if {"results.json", "config.json"} <= set(files):
-            found.append(Path(folder).relative_to(root).as_posix())
-            below[:] = []
-        if len(found) >= _MOST_RUNS:
-            break
-    return sorted(found)
-
-
-def run_path(root: Path, text: object) -> Path:
-    """The run folder that a text names, from the root; ValueError when it or a file in it lies elsewhere or is none."""
-    if not isinstance(text, str) or not text.strip():  # a control that was cleared gives None
-        raise ValueError("no run folder was given. Choose one, or train one with `steerable train`.")
-    path = (root / text.strip()).resolve()
-    if not path.is_relative_to(root.resolve()):
-        raise ValueError(
-            f"`{text}` is not below the folder that the explorer was started for. Start it with `steerable explore "
-            "--runs FOLDER`, the folder that holds your runs."
-        )
-    for file in ("results.json", "config.json", "model/model.safetensors"):
-        if not (path / file).is_file():
-            raise ValueError(
-                f"`{text}` is no finished run folder: it has no {file}. A run folder is what `steerable train --out` "
-                "writes."
-            )
-    for entry in (*path.iterdir(), *(path / "model").iterdir()):
-        if not entry.resolve().is_relative_to(root.resolve()):
-            raise ValueError(
-                f"`{entry.relative_to(path)}` of the run `{text}` is a link to a file that is not below the folder "
-                "that the explorer was started for. Put the file itself there."
-            )
-    return path
+_LARGEST_REPORT = 20 * 2**20  # bytes
 
 
 @or_message
-def model_page(root: Path, uploads: Uploads, text: object, picture: str, upload: object) -> Html:
+def model_page(root: Path, uploads: Uploads, text: object, picture: str, upload: object) -> Markup:
     """Predictions in all poses, filters and report of the run that ``text`` names.
 
     Args:
@@ -86,24 +44,24 @@ def model_page(root: Path, uploads: Uploads, text: object, picture: str, upload:
     """
     path = run_path(root, text)
     model = _load(path, (path / "results.json").stat().st_mtime_ns)
-    size, channels = model.image_size, model.normalisation.channels
+    size = model.image_size
     image = chosen_picture(picture, upload, uploads, size)
     # The digits that a network is trained on are light ink on black; on the page they are seen as on paper.
     values = 1 - image if not upload and picture.startswith(("digit", "letter")) else image
-    if channels == 1:
+    if model.channels == 1:
         values = values @ np.array([[0.299], [0.587], [0.114]])
     pixels = torch.from_numpy(np.rint(255 * values).astype(np.uint8).transpose(2, 0, 1).copy())
-    parameters = sum(p.numel() for p in model.model.parameters())
-    lead = (
-        f"{type(model.model).__name__}, {parameters:,} parameters, {size}×{size} images, {len(model.classes)} classes"
-    )
-    return tag(
-        "div",
-        tag("p", tag("b", str(text).strip()), f": {lead}.", class_="st-lead"),
-        tag("section", tag("h3", "Predictions in every pose"), _predictions(model, pixels)),
-        tag("section", tag("h3", "Learned filters of the first layer"), learned_filters(model.model)),
-        tag("section", tag("h3", "Report"), _report(path)),
-        class_="st-page",
+    return TEMPLATES.render(
+        "model.html",
+        name=str(text).strip(),
+        folder=path.name,
+        kind=type(model.model).__name__,
+        parameters=sum(p.numel() for p in model.model.parameters()),
+        size=size,
+        classes=len(model.classes),
+        poses=list(_poses(model, pixels)),
+        learned=learned_filters(model.model),
+        report=_report(path),
     )
 
 
@@ -127,43 +85,36 @@ def pose_predictions(model: nn.Module, pixels: Tensor) -> list[tuple[str, Tensor
     return list(zip(group.elements, poses, scores.softmax(1), drift.tolist(), strict=True))
 
 
-def _predictions(model: TrainedModel, pixels: Tensor) -> Html:
-    rows = []
+def _poses(model: TrainedModel, pixels: Tensor) -> Iterator[dict[str, Any]]:
+    """For each pose its image, the three most probable classes, and the drift of the scores."""
     for element, image, probabilities, drift in pose_predictions(model, pixels):
         best = probabilities.topk(min(3, len(probabilities)))
-        others = ", ".join(
-            f"{model.classes[int(k)]} {percent(float(p), 1)}"
-            for p, k in zip(best.values[1:], best.indices[1:], strict=True)
-        )
+        (label, probability), *others = [
+            (model.classes[int(k)], float(p)) for p, k in zip(best.values, best.indices, strict=True)
+        ]
         shown = image.numpy().transpose(1, 2, 0) / 255.0
-        share = float(best.values[0])
-        bar = tag("div", tag("div", style=f"width:{100 * share:.1f}%"), class_="st-bar")
-        rows.append(
-            [
-                tag("code", element),
-                picture_image(shown[..., 0] if shown.shape[2] == 1 else shown, f"the image under {element}", width=64),
-                tag("b", model.classes[int(best.indices[0])]),
-                tag("td", bar, percent(share, 1)),
-                others,
-                small(drift),
-            ]
-        )
-    heads = ("pose", "image", "prediction", "probability", "then", "drift of the scores")
-    return table(heads, rows, class_="st-table", numbers=(5,))
+        yield {
+            "element": element,
+            "image": picture_image(
+                shown[..., 0] if shown.shape[2] == 1 else shown, f"the image under {element}", width=64
+            ),
+            "label": label,
+            "probability": probability,
+            "others": others,
+            "drift": drift,
+        }
 
 
-def _report(path: Path) -> Html:
-    """The run's own page in a frame of its own that may run nothing."""
+def _report(path: Path) -> str | None:
+    """The run's own page; None where it has none, or one that is too large to be shown."""
     file = path / "report.html"
     if not file.is_file() or file.stat().st_size > _LARGEST_REPORT:
-        return note("This run has no report here; write one with ", tag("code", f"steerable report {path.name}"), ".")
-    # Not by ``tag``, which would be the same but for the attribute without a value.
-    page = html.escape(file.read_text("utf-8", errors="replace"))
-    return Html(f'<iframe class="st-report" sandbox title="report of the run" srcdoc="{page}"></iframe>')
+        return None
+    return file.read_text("utf-8", errors="replace")
 
 
 def add_model_tab(root: Path, uploads: Uploads) -> None:
-    """The tab's controls; called inside ``gr.Blocks``."""
+    """Add the tab's controls; called inside ``gr.Blocks``."""
     import gradio as gr
 
     runs = run_folders(root)
@@ -191,7 +142,7 @@ def add_model_tab(root: Path, uploads: Uploads) -> None:
                 upload = gr.File(
                     label="Or your own image, up to 5 MB", file_types=["image"], height=140, elem_id="model-upload"
                 )
-        page = gr.HTML(note("Choose a run folder and press Load."), elem_id="model-page")
+        page = gr.HTML(TEMPLATES.render("note.html", text="Choose a run folder and press Load."), elem_id="model-page")
         # Values are checked by the functions themselves, and a file is read where it lies.
         quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal", "preprocess": False}
         inputs = [run, picture, upload]

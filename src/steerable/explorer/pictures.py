@@ -21,7 +21,7 @@ PICTURES = ("sailing boat", "letter F", *(f"digit {n}" for n in range(10)))
 
 
 def bundled_picture(name: str, size: int) -> FloatArray:
-    """(size, size, 3), from 0 to 1."""
+    """The picture of this name as (size, size, 3), from 0 to 1."""
     if name == "sailing boat":
         return sailing_boat(size)
     if name == "letter F":
@@ -36,7 +36,7 @@ def chosen_picture(name: str, upload: object, uploads: Uploads, size: int) -> Fl
 
     Args:
         name: one of ``PICTURES``.
-        upload: what the browser sent for the control with the file: None, or a dictionary with the path.
+        upload: what the browser sent for the file control: None, or a dictionary with the path.
         uploads: the only files that are read.
         size: height and width.
     """

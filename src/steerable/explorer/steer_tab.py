@@ -6,20 +6,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from steerable.algebra.capsules import Capsule
-from steerable.explorer.filters_tab import capsule_names
-from steerable.explorer.group_tab import PLANAR_GROUPS, checked_group
-from steerable.explorer.inline import head_cell, picture_image, signed_image, tinted
-from steerable.explorer.messages import note, or_message, whole
+from steerable.algebra.arrays import FloatArray
+from steerable.explorer.groups import PLANAR_GROUPS, capsule_names, checked_group
+from steerable.explorer.images import TintedCell, picture_image, signed_image, tinted
+from steerable.explorer.messages import TEMPLATES, or_message, whole
 from steerable.explorer.pictures import PICTURES, chosen_picture
 from steerable.explorer.steering_run import IMAGE_SIZE, Answer, compare
 from steerable.explorer.uploads import Uploads
-from steerable.reporting.markup import Html, table, tag
 
 __all__ = ["add_steer_tab", "steer_page"]
 
 _MOST_MAPS = 8
+Place = tuple[int, int]
 
 
 @or_message
@@ -32,7 +32,7 @@ def steer_page(
     upload: object,
     row: float,
     column: float,
-) -> Html:
+) -> Markup:
     """The comparison of the two networks; an uploaded file is used in place of the bundled picture.
 
     Args:
@@ -53,73 +53,65 @@ def steer_page(
     image = chosen_picture(picture, upload, uploads, IMAGE_SIZE)
     result = compare(image, element, capsule)
     gx = result.place(capsule, element, *x)
-    pictures = tag(
-        "div",
-        tag("figure", picture_image(result.picture, "f", width=150), tag("figcaption", "f")),
-        tag("span", f"π({element}) →", class_="st-arrow"),
-        tag("figure", picture_image(result.moved, f"π({element}) f", width=150), tag("figcaption", f"π({element}) f")),
-        class_="st-strip",
+    matrix = capsule.representation(element)
+    return TEMPLATES.render(
+        "steer.html",
+        element=element,
+        capsule=capsule,
+        x=x,
+        gx=gx,
+        before=picture_image(result.picture, "f", width=150),
+        after=picture_image(result.moved, f"π({element}) f", width=150),
+        networks=[
+            {"name": name, "title": title, **_facts(answer, element, x, gx), "fibre": _fibre(answer, matrix, x, gx)}
+            for name, title, answer in (
+                ("Steerable", "Steerable network", result.steerable),
+                ("Plain", "Plain network of the same size", result.plain),
+            )
+        ],
     )
-    networks = (("Steerable network", result.steerable), ("Plain network of the same size", result.plain))
-    sections = [_maps(title, answer, element, x, gx) for title, answer in networks]
-    fibres = _fibres(capsule, element, x, gx, result.steerable, result.plain)
-    return tag("div", pictures, tag("div", *sections, class_="st-side"), fibres, class_="st-page")
 
 
-def _maps(title: str, answer: Answer, element: str, x: tuple[int, int], gx: tuple[int, int]) -> Html:
-    """Rows Φf, π'(g)Φf, Φπ(g)f and their difference; one column per channel, all on one scale."""
+def _facts(answer: Answer, element: str, x: Place, gx: Place) -> dict[str, Any]:
+    """The maps Φf, π'(g)Φf, Φπ(g)f and their difference, all on one scale, and how large the difference is."""
     largest = float(np.abs(answer.of_picture).max())
+    shown = min(len(answer.of_picture), _MOST_MAPS)
     rows = (
         ("Φ f", answer.of_picture, x),
         (f"π′({element}) Φ f", answer.steered, gx),
         (f"Φ π({element}) f", answer.of_moved, gx),
         ("difference", answer.difference, None),
     )
-    shown = min(len(answer.of_picture), _MOST_MAPS)
-    lines = [
-        [
-            head_cell(name),
-            *(
-                tag("td", signed_image(m, f"{name}, channel {c + 1}", largest=largest, mark=mark))
-                for c, m in enumerate(maps[:shown])
-            ),
-        ]
-        for name, maps, mark in rows
+    return {
+        "exact": answer.worst < 1e-9,
+        "worst": f"{answer.worst:.1e}" if answer.worst < 1e-3 else f"{answer.worst:.2f}",
+        "map_heads": ["", *(f"channel {c + 1}" for c in range(shown))],
+        "maps": [
+            (
+                name,
+                [
+                    signed_image(m, f"{name}, channel {c + 1}", largest=largest, mark=mark)
+                    for c, m in enumerate(maps[:shown])
+                ],
+            )
+            for name, maps, mark in rows
+        ],
+    }
+
+
+def _fibre(answer: Answer, matrix: FloatArray, x: Place, gx: Place) -> list[list[TintedCell]]:
+    """One row per channel: the fibre at x, ρ(g) times it, the fibre that the network finds at gx, the difference."""
+    largest = float(np.abs(answer.of_picture).max())
+    before, found = answer.of_picture[:, x[0], x[1]], answer.of_moved[:, gx[0], gx[1]]
+    mixed = matrix @ before
+    return [
+        [tinted(float(v), largest, f"{v:.4f}" if abs(v) > 1e-9 * largest else "0") for v in values]
+        for values in zip(before, mixed, found, found - mixed, strict=True)
     ]
-    size = f"{answer.worst:.1e}" if answer.worst < 1e-3 else f"{answer.worst:.2f}"
-    verdict = f"largest difference: {size} of the largest feature"
-    exact = answer.worst < 1e-9
-    meaning = " – zero, but for rounding: the features are steered" if exact else " – they are not steered"
-    badge = tag("p", tag("b", verdict), meaning, class_="st-good" if exact else "st-bad")
-    heads = ["", *(f"channel {c + 1}" for c in range(shown))]
-    return tag("section", tag("h3", title), badge, table(heads, lines, class_="st-table st-maps"))
-
-
-def _fibres(
-    capsule: Capsule, element: str, x: tuple[int, int], gx: tuple[int, int], steerable: Answer, plain: Answer
-) -> Html:
-    """ρ(g) times the fibre at x, beside the fibre that the network finds at gx."""
-    tables = []
-    for name, answer in (("Steerable", steerable), ("Plain", plain)):
-        largest = float(np.abs(answer.of_picture).max())
-        before, found = answer.of_picture[:, x[0], x[1]], answer.of_moved[:, gx[0], gx[1]]
-        mixed = capsule.representation(element) @ before
-        rows = []
-        for channel, values in enumerate(zip(before, mixed, found, found - mixed, strict=True)):
-            texts = [f"{value:.4f}" if abs(value) > 1e-9 * largest else "0" for value in values]
-            cells = (tinted(float(v), largest, text) for v, text in zip(values, texts, strict=True))
-            rows.append([head_cell(f"channel {channel + 1}"), *cells])
-        heads = (name, "Φf at x", f"ρ({element}) Φf(x)", f"Φπ({element})f at gx", "difference")
-        tables.append(tag("div", table(heads, rows, class_="st-table", numbers=range(1, 5))))
-    text = (
-        f"The fibre at row {x[0]}, column {x[1]} (framed above) is carried to row {gx[0]}, column {gx[1]}, and "
-        f"ρ({element}) mixes its {capsule.dim} channels."
-    )
-    return tag("section", tag("h3", "Fibre by fibre"), note(text), tag("div", *tables, class_="st-side"))
 
 
 def add_steer_tab(uploads: Uploads) -> None:
-    """The tab's controls; called inside ``gr.Blocks``."""
+    """Add the tab's controls; called inside ``gr.Blocks``."""
     import gradio as gr
 
     start = ("D4", "qm", "r", "sailing boat", None, 20, 9)

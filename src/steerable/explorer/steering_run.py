@@ -7,10 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from steerable import nn as snn
+from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
 from steerable.filters.pixel_patches import pixel_patch
 from steerable.transforms import transform
@@ -18,7 +18,6 @@ from steerable.types.field_types import FieldType
 
 __all__ = ["IMAGE_SIZE", "Answer", "Comparison", "compare"]
 
-FloatArray = NDArray[np.float64]
 IMAGE_SIZE = 32
 
 

@@ -1,4 +1,4 @@
-"""The folder that uploads go to: what lies in it may be read, nothing else, and it holds only so much."""
+"""The folder that uploads go to: nothing else is read, and it is kept from growing without limit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UPLOADS_LIVE = 3600
 
 
 def too_large(size: int) -> str:
-    """What to say of a file of more bytes than ``LARGEST_UPLOAD``."""
+    """The message about a file of more bytes than ``LARGEST_UPLOAD``."""
     return f"the file has {size / 2**20:.1f} MiB; at most {LARGEST_UPLOAD // 2**20} are taken. Shrink the image."
 
 
@@ -58,7 +58,7 @@ class Uploads:
 
     @contextmanager
     def arrival(self) -> Iterator[None]:
-        """The time while an upload is on its way; UploadsFull where there is no room for it."""
+        """A context that lasts while an upload is on its way; UploadsFull where there is no room for it."""
         sizes = list(self._sizes())
         if len(sizes) + self._arriving >= MOST_UPLOADS:
             raise UploadsFull(

@@ -1,10 +1,36 @@
-"""Networks: the paper's residual network, a U-Net with typed outputs, and plain ones to compare with."""
+"""Networks: the paper's residual network, a U-Net with typed outputs, and plain ones to compare with.
 
-from steerable.models.plain import PlainResNet, plain_resnet, plain_width
-from steerable.models.plain_unet import PlainUNet, plain_unet, plain_unet_width
-from steerable.models.registry import MODELS, build_model
-from steerable.models.resnet import ResNet, resnet
-from steerable.models.unet import UNet, unet
+Each name is imported when it is first used, so that the names of models are known without torch.
+"""
+
+from typing import TYPE_CHECKING
+
+from steerable.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from steerable.models.plain_resnets import PlainResNet, plain_resnet, plain_width
+    from steerable.models.plain_unets import PlainUNet, plain_unet, plain_unet_width
+    from steerable.models.registry import MODELS, build_model
+    from steerable.models.resnets import ResNet, resnet
+    from steerable.models.unets import UNet, unet
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "MODELS": "steerable.models.registry",
+        "PlainResNet": "steerable.models.plain_resnets",
+        "PlainUNet": "steerable.models.plain_unets",
+        "ResNet": "steerable.models.resnets",
+        "UNet": "steerable.models.unets",
+        "build_model": "steerable.models.registry",
+        "plain_resnet": "steerable.models.plain_resnets",
+        "plain_unet": "steerable.models.plain_unets",
+        "plain_unet_width": "steerable.models.plain_unets",
+        "plain_width": "steerable.models.plain_resnets",
+        "resnet": "steerable.models.resnets",
+        "unet": "steerable.models.unets",
+    },
+)
 
 __all__ = [
     "MODELS",

@@ -1,38 +1,117 @@
-"""Models by name and config: what a run folder and the command line write down."""
+"""Models by name and config: what a run folder and the command line write down.
+
+A new model is a class that saves itself (see :class:`~steerable.models.saving.SavedModel`) and an entry of ``MODELS``.
+Nothing here imports torch before a model is built, so that help texts can list names and options.
+"""
 
 from __future__ import annotations
 
-import inspect
-from typing import Any
-
-from torch import nn
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from steerable.errors import did_you_mean
-from steerable.models.plain import PlainResNet
-from steerable.models.plain_unet import PlainUNet
-from steerable.models.resnet import ResNet
-from steerable.models.unet import UNet
+from steerable.lazy import resolve
 
-__all__ = ["MODELS", "build_model"]
+if TYPE_CHECKING:
+    from torch import nn
 
-MODELS: dict[str, type[ResNet] | type[PlainResNet] | type[UNet] | type[PlainUNet]] = {
-    "resnet": ResNet,
-    "plain_resnet": PlainResNet,
-    "unet": UNet,
-    "plain_unet": PlainUNet,
+__all__ = ["MODELS", "ModelEntry", "build_model", "models_for"]
+
+Task = Literal["classification", "dense"]
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """A model that has a name.
+
+    Args:
+        home: its class, ``"module:name"``.
+        task: ``"classification"`` gives scores for an image, ``"dense"`` numbers for each pixel.
+        width: the option that says how wide the network is.
+        options: what else may be said about it, with the choices where there are few.
+        from_data: the options that follow from the images and the task, which a run's config does not give.
+    """
+
+    home: str
+    task: Task
+    width: str
+    options: Mapping[str, tuple[str, ...]]
+    from_data: tuple[str, ...]
+
+    @property
+    def all_options(self) -> tuple[str, ...]:
+        return (self.width, *self.options, *self.from_data)
+
+    @property
+    def help(self) -> str:
+        """The options of a run's config in one line."""
+        shown = (f"{name} ({', '.join(choices)})" if choices else name for name, choices in self.options.items())
+        return ", ".join([self.width, *shown])
+
+    def from_pretrained(self, folder: str | Path) -> nn.Module:
+        """The network that ``save_pretrained`` wrote into a folder."""
+        network: nn.Module = resolve(self.home).from_pretrained(folder)
+        return network
+
+
+MODELS = {
+    "resnet": ModelEntry(
+        home="steerable.models.resnets:ResNet",
+        task="classification",
+        width="copies",
+        options={
+            "depth": (),
+            "group": (),
+            "stream": (),
+            "inner": (),
+            "head": ("linear", "mirror", "invariant", "max"),
+            "downsampling": ("pool", "stride"),
+        },
+        from_data=("num_classes", "in_channels"),
+    ),
+    "plain_resnet": ModelEntry(
+        home="steerable.models.plain_resnets:PlainResNet",
+        task="classification",
+        width="width",
+        options={"depth": (), "inner": (), "crelu": ("true", "false")},
+        from_data=("num_classes", "in_channels"),
+    ),
+    "unet": ModelEntry(
+        home="steerable.models.unets:UNet",
+        task="dense",
+        width="copies",
+        options={"depth": (), "group": (), "stream": (), "inner": ()},
+        from_data=("out_type", "in_type", "in_channels"),
+    ),
+    "plain_unet": ModelEntry(
+        home="steerable.models.plain_unets:PlainUNet",
+        task="dense",
+        width="width",
+        options={"depth": ()},
+        from_data=("out_channels", "in_channels"),
+    ),
 }
+"""The models that have a name."""
+
+
+def models_for(task: Task) -> dict[str, ModelEntry]:
+    """The models with this task."""
+    return {name: entry for name, entry in MODELS.items() if entry.task == task}
 
 
 def build_model(name: str, **config: Any) -> nn.Module:
-    """A model by its name and arguments; unknown ones are refused with the nearest known.
+    """The model of this name with these options; an unknown name is refused with the nearest known one.
 
     >>> type(build_model("plain_resnet", depth=8, width=4)).__name__
     'PlainResNet'
     """
     if name not in MODELS:
         raise ValueError(f"unknown model {name!r}. {did_you_mean(str(name), MODELS)}")
-    known = [key for key in inspect.signature(MODELS[name].__init__).parameters if key != "self"]
+    entry = MODELS[name]
     for key in config:
-        if key not in known:
-            raise ValueError(f"{name} has no option `{key}`. {did_you_mean(key, known)}")
-    return MODELS[name](**config)
+        if key not in entry.all_options:
+            raise ValueError(f"{name} has no option `{key}`. {did_you_mean(key, entry.all_options)}")
+    network: nn.Module = resolve(entry.home)(**config)
+    return network

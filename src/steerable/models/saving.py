@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import torch
 from torch import Tensor
 
-from steerable.atomic import naming_full_disk, write_bytes
+from steerable.atomic import make_folder, naming_full_disk, write_bytes
+from steerable.extras import missing
 
 if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin
@@ -24,16 +25,13 @@ else:
     except ImportError:
 
         class PyTorchModelHubMixin:
-            """Stands in for the mixin: networks can be built and trained, but not saved as folders."""
+            """Takes the place of the mixin: networks can be built and trained, but not saved as folders."""
 
             def __init_subclass__(cls, **options: Any) -> None:
                 super().__init_subclass__()
 
             def save_pretrained(self, *arguments: Any, **options: Any) -> None:
-                raise ImportError(
-                    "saving and loading models needs huggingface_hub and safetensors: pip install "
-                    "'steerable[training]'."
-                )
+                raise missing("huggingface_hub", "saving and loading models")
 
             from_pretrained = classmethod(save_pretrained)
             push_to_hub = save_pretrained
@@ -74,7 +72,9 @@ class SavedModel(
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
         """Write weights, config and a model card into a folder; see huggingface_hub's mixin for the options."""
-        with naming_full_disk(Path(save_directory)):
+        folder = Path(save_directory)
+        with naming_full_disk(folder):
+            make_folder(folder)  # huggingface_hub would make it, but does not say what is in the way
             url: str | None = super().save_pretrained(save_directory, **options)
         return url
 
@@ -110,14 +110,14 @@ def read_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file `{path}`.")
+        raise FileNotFoundError(f"there is no file `{path}`. Give the folder that `save_pretrained` wrote.")
     try:
         with safe_open(path, "pt", device=device) as file:
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             known = (file.metadata() or {}).get("sha256")
     except SafetensorError as error:
         raise ValueError(
-            f"`{path}` cannot be read as safetensors: {error}. It is damaged or something else."
+            f"`{path}` cannot be read as safetensors: {error}. It is damaged, or not such a file."
         ) from error
     if known is not None and known != _digest(tensors):
         raise ValueError(f"`{path}` is damaged: its tensors do not have the checksum that they were saved with.")

@@ -4,8 +4,6 @@ from steerable.nn import init
 from steerable.nn.activations import (
     ELU,
     GELU,
-    Concatenated,
-    CReLU,
     Hardtanh,
     LeakyReLU,
     Odd,
@@ -17,29 +15,31 @@ from steerable.nn.activations import (
     Softsign,
     Tanh,
 )
+from steerable.nn.adaptive_pooling import AdaptiveAvgPool2d, AdaptiveMaxPool2d, GlobalAvgPool, GlobalMaxPool
+from steerable.nn.basis_change import FromIrreps, ToIrreps
+from steerable.nn.batch_norm import BatchNorm2d
+from steerable.nn.blur_pooling import BlurPool2d
+from steerable.nn.concatenated import Concatenated, CReLU
 from steerable.nn.containers import Concat, Parallel, Residual, Sequential
-from steerable.nn.conv import Conv2d, ConvTranspose2d
+from steerable.nn.conv import Conv2d
+from steerable.nn.conv_transpose import ConvTranspose2d
+from steerable.nn.disk_mask import DiskMask
+from steerable.nn.dropout import Dropout, Dropout2d
+from steerable.nn.group_norm import GroupNorm
+from steerable.nn.identity import Identity
+from steerable.nn.instance_norm import InstanceNorm2d
 from steerable.nn.invariants import CosetPool, GroupPool
+from steerable.nn.layer_norm import LayerNorm
 from steerable.nn.linear import Linear
 from steerable.nn.module import EquivariantModule
 from steerable.nn.network_backends import choose_backends, recorded_backends, use_backends
 from steerable.nn.norm_activations import Activation, Gated, NormActivation, NormReLU
-from steerable.nn.norms import GroupNorm, LayerNorm
 from steerable.nn.plain import to_plain
-from steerable.nn.plumbing import DiskMask, Dropout, Dropout2d, FromIrreps, Identity, Restrict, Select, ToIrreps
-from steerable.nn.pooling import (
-    AdaptiveAvgPool2d,
-    AdaptiveMaxPool2d,
-    AvgPool2d,
-    BlurPool2d,
-    GlobalAvgPool,
-    GlobalMaxPool,
-    MaxPool2d,
-    NormMaxPool2d,
-)
+from steerable.nn.pooling import AvgPool2d, MaxPool2d, NormMaxPool2d
 from steerable.nn.resampling import Upsample
+from steerable.nn.restrict import Restrict
 from steerable.nn.sampling import EquivarianceWarning
-from steerable.nn.statistics_norms import BatchNorm2d, InstanceNorm2d
+from steerable.nn.selection import Select
 from steerable.nn.torch_tools import convert_sync_batchnorm
 
 __all__ = [

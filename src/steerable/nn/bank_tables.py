@@ -59,8 +59,8 @@ def bank_tables(plan: BankPlan) -> BankTables | None:
     """The tables of a layer, or None where its capsules mix channels, it is grouped, or its bank is too large."""
     if plan.groups > 1 or not plan.one_parameter_per_weight or not plan.parameters or plan.weights >= 2**31:
         return None
-    in_dims = [capsule.dim for capsule, _ in plan.in_type.blocks]
-    out_dims = [capsule.dim for capsule, _ in plan.out_type.blocks]
+    in_dims = [capsule.dim for capsule, _ in plan.in_type.terms]
+    out_dims = [capsule.dim for capsule, _ in plan.out_type.terms]
     units_in, units_out = np.cumsum([0, *in_dims]), np.cumsum([0, *out_dims])
     start = np.full((units_out[-1], plan.taps, units_in[-1]), -1, dtype=np.int32)
     value = np.zeros(start.shape)
@@ -109,7 +109,7 @@ def _block_row(plan: BankPlan, k: int, program: int, chunks: int, hom_start: int
     """
     block = plan.blocks[k]
     a, b = divmod(k, plan.in_kinds)
-    row, column = plan.out_type.block_slices[a].start, plan.in_type.block_slices[b].start
+    row, column = plan.out_type.term_slices[a].start, plan.in_type.term_slices[b].start
     line = plan.taps * plan.in_type.channels
     return [
         program,
@@ -127,7 +127,7 @@ def _block_row(plan: BankPlan, k: int, program: int, chunks: int, hom_start: int
 def _units(field_type: FieldType) -> tuple[Integers, Integers]:
     """For each channel its unit, counted over all components of all kinds, and the number of its copy."""
     units, copies_of, start = [], [], 0
-    for capsule, copies in field_type.blocks:
+    for capsule, copies in field_type.terms:
         units.append(np.tile(np.arange(start, start + capsule.dim), copies))
         copies_of.append(np.repeat(np.arange(copies), capsule.dim))
         start += capsule.dim

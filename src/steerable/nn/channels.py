@@ -45,7 +45,7 @@ def is_traced(x: object) -> bool:
 
 
 def is_exported() -> bool:
-    """Whether torch.export or torch.jit.trace is following, whose graphs are to hold torch's own operations only.
+    """Whether torch.export or torch.jit.trace is following, whose graphs may hold torch's own operations only.
 
     The flag itself is read because in some versions of torch (2.11) ``torch.compiler.is_exporting()`` is also true in
     ``torch.compile``.
@@ -64,7 +64,7 @@ def hides_shapes(x: object) -> bool:
 
 
 def is_transformed() -> bool:
-    """Whether torch.func or forward-mode differentiation is at work, which know plain operations only.
+    """Whether torch.func or forward-mode differentiation is at work; both know plain operations only.
 
     They refuse others also where none of the tensors is their own. A compiler enters the transforms that it follows,
     and compiles anew under others.
@@ -104,7 +104,7 @@ def in_channels_last(x: Tensor) -> bool:
 
 
 def memory_format(x: Tensor) -> torch.memory_format:
-    """In which an operation on x answers: a compiler must know it beforehand."""
+    """The memory format of an operation's result on x: a compiler must know it beforehand."""
     return torch.channels_last if in_channels_last(x) else torch.contiguous_format
 
 
@@ -169,7 +169,7 @@ def widened(x: Tensor) -> Tensor:
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """For what half precision is not good enough; the meta device knows no autocast."""
+    """A context for computations that need more than half precision; the meta device has no autocast."""
     return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
 
 
@@ -179,7 +179,7 @@ def merge_order(stack: Sequence[Capsule], merged: FieldType) -> NDArray[np.intp]
     ``stacked[:, merge_order(...)]`` is a field of type ``merged``.
     """
     starts = list(itertools.accumulate((capsule.dim for capsule in stack), initial=0))
-    parts: dict[Capsule, list[NDArray[np.intp]]] = {kind: [] for kind, _ in merged.blocks}
+    parts: dict[Capsule, list[NDArray[np.intp]]] = {kind: [] for kind, _ in merged.terms}
     for capsule, start in zip(stack, starts, strict=False):
         parts[capsule].append(np.arange(start, start + capsule.dim))
     return np.concatenate([channels for kind in parts.values() for channels in kind] or [np.zeros(0, dtype=np.intp)])

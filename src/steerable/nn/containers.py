@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from steerable.nn.channels import hides_shapes, merge_order, take_channels
+from steerable.nn.identity import Identity
 from steerable.nn.module import EquivariantModule
-from steerable.nn.plumbing import Identity
 from steerable.nn.type_errors import bridge, mismatch
 from steerable.types.field_types import FieldType
 

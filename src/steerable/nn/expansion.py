@@ -9,7 +9,6 @@ and :mod:`steerable.nn.triton.bank`.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,8 @@ from torch import Tensor
 
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.intertwiners import hom_basis
-from steerable.filters.pixel_patches import sparse_kernel_basis
+from steerable.filters.kernel_bases import sparse_kernel_basis
+from steerable.filters.space_arguments import Filters, as_filter_space
 from steerable.nn.channels import take
 from steerable.types.field_types import FieldType
 
@@ -41,6 +41,7 @@ class PairBlock:
     out_copies: int
     in_copies: int
     count: int
+    energy: float  # Σ ‖ψ_k‖² of its filters, as sampled
     start: int
     basis_start: int
 
@@ -55,29 +56,33 @@ class BankPlan:
 
     Args:
         in_type, out_type: the types of the fields.
-        kernel_size: (height, width).
+        filters: a filter space, or the size of a pixel patch.
         groups: into how many equal shares both types are divided.
+
+    Attributes:
+        space: the filter space.
+        basis: the sampled filters of all pairs, one after the other, each (count, dim out, dim in, taps).
     """
 
-    def __init__(self, in_type: FieldType, out_type: FieldType, kernel_size: tuple[int, int], groups: int = 1) -> None:
+    def __init__(self, in_type: FieldType, out_type: FieldType, filters: Filters, groups: int = 1) -> None:
         if in_type.group != out_type.group:
             raise TypeError(
                 f"a layer maps between fields of one group; got in_type `{in_type}` of {in_type.group.name} and "
                 f"out_type `{out_type}` of {out_type.group.name}. Put snn.Restrict in between."
             )
-        self.in_type, self.out_type, self.kernel_size, self.groups = in_type, out_type, kernel_size, groups
-        self.taps = math.prod(kernel_size)
+        self.in_type, self.out_type, self.groups = in_type, out_type, groups
+        self.space = as_filter_space(in_type.group, filters)
+        self.taps = self.space.taps
         self.weights = out_type.channels * (in_type.channels // groups) * self.taps
         out_share, in_share = _share(out_type, groups, "out_type"), _share(in_type, groups, "in_type")
         self.blocks: list[PairBlock] = []
         bases: list[NDArray[np.float64]] = []
         start = basis_start = 0
         for (out_capsule, out_copies), (in_capsule, in_copies) in itertools.product(out_share, in_share):
-            pair = in_capsule.representation, out_capsule.representation
-            # One tap stays where it is, whatever the group moves: Linear also serves groups that move no pixels.
-            basis = hom_basis(*pair) if self.taps == 1 else sparse_kernel_basis(*pair, kernel_size)
+            basis = sparse_kernel_basis(in_capsule.representation, out_capsule.representation, self.space)
+            energy = round(float(basis.value @ basis.value), 9)  # of an orthonormal basis it is the count, exactly
             self.blocks.append(
-                PairBlock(out_capsule, in_capsule, out_copies, in_copies, basis.count, start, basis_start)
+                PairBlock(out_capsule, in_capsule, out_copies, in_copies, basis.count, energy, start, basis_start)
             )
             bases.append(basis.dense().ravel())
             start += groups * self.blocks[-1].coefficients
@@ -86,19 +91,24 @@ class BankPlan:
         self.parameters = start
         self.basis: NDArray[np.float64] = np.concatenate(bases) if bases else np.zeros(0)
 
+    @property
+    def bank_shape(self) -> tuple[int, ...]:
+        """(out channels, in channels / groups, *size)."""
+        return (self.out_type.channels, self.in_type.channels // self.groups, *self.space.size)
+
     def theta(self, weight: Tensor, block: PairBlock) -> Tensor:
         """Θ_ij as a view of the parameter vector: (groups · out_copies, in_copies, count)."""
         flat = weight.narrow(0, block.start, self.groups * block.coefficients)
         return flat.view(self.groups * block.out_copies, block.in_copies, block.count)
 
     def expand(self, weight: Tensor, basis: Tensor) -> Tensor:
-        """The filter bank, (out channels, in channels / groups, height, width), group by group."""
+        """The filter bank, of shape ``bank_shape``, group by group."""
         rows = []
         for start in range(0, len(self.blocks), self.in_kinds):
             row = [self._superblock(weight, basis, block) for block in self.blocks[start : start + self.in_kinds]]
             rows.append(torch.cat(row, dim=2) if len(row) > 1 else row[0])
         bank = torch.cat(rows, dim=1) if len(rows) > 1 else rows[0]
-        return bank.reshape(self.out_type.channels, self.in_type.channels // self.groups, *self.kernel_size)
+        return bank.reshape(self.bank_shape)
 
     def _superblock(self, weight: Tensor, basis: Tensor, block: PairBlock) -> Tensor:
         """H_ij of shape (groups, out_copies · dim out, in_copies · dim in, taps)."""
@@ -113,9 +123,11 @@ class BankPlan:
 
     @cached_property
     def one_parameter_per_weight(self) -> bool:
-        """Whether each weight of the bank is one parameter times a factor: so where all capsules are signed."""
-        types = (self.in_type, self.out_type)
-        return all(c.representation.is_signed_permutation for t in types for c, _ in t.blocks)
+        """Whether each weight of the bank is one parameter times a factor, as it is where all capsules are signed."""
+        capsules = [capsule for t in (self.in_type, self.out_type) for capsule, _ in t.terms]
+        return self.space.has_one_coefficient_per_tap and all(
+            capsule.representation.is_signed_permutation for capsule in capsules
+        )
 
     def lookup(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(index, factor), flat, such that ``expand(θ)`` is θ[index] · factor; one parameter per weight.
@@ -129,7 +141,7 @@ class BankPlan:
         return np.rint(scaled / np.where(factor == 0, 1, factor)).astype(np.int64), factor
 
     def project(self, bank: Tensor, basis: Tensor) -> Tensor:
-        """The parameters of the equivariant bank nearest to ``bank``: expand's adjoint, its inverse on its range."""
+        """The parameters of the equivariant bank nearest to ``bank``: the inverse of ``expand`` on its range."""
         parts = []
         full = bank.reshape(self.groups, -1, self.in_type.channels // self.groups, self.taps)
         row = 0
@@ -142,7 +154,10 @@ class BankPlan:
                 )
                 flat = piece.transpose(2, 3).reshape(self.groups * block.out_copies, block.in_copies, -1)
                 psi = basis.narrow(0, block.basis_start, block.count * flat.shape[-1]).view(block.count, flat.shape[-1])
-                parts.append((flat @ psi.T).reshape(-1))
+                theta = flat @ psi.T
+                if not self.space.is_isometric:  # the sampled filters are not orthonormal
+                    theta = torch.linalg.solve(psi @ psi.T, theta, left=False)
+                parts.append(theta.reshape(-1))
                 column += width
             row += height
         return torch.cat(parts)
@@ -158,7 +173,7 @@ class InvariantPlan:
     def __init__(self, field_type: FieldType) -> None:
         trivial = field_type.group.trivial
         self.kinds: list[tuple[int, NDArray[np.float64]]] = []
-        for capsule, copies in field_type.blocks:
+        for capsule, copies in field_type.terms:
             directions = hom_basis(trivial, capsule.representation).dense()[:, :, 0]
             support = np.count_nonzero(directions, axis=1, keepdims=True)
             self.kinds.append((copies, directions * np.sqrt(support)))
@@ -188,10 +203,10 @@ def _share(field_type: FieldType, groups: int, role: str) -> Sequence[tuple[Caps
     """Each kind with its number of copies in one of ``groups`` equal shares."""
     if groups < 1:
         raise ValueError(f"groups is a whole number ≥ 1, got {groups}.")
-    for capsule, copies in field_type.blocks:
+    for capsule, copies in field_type.terms:
         if copies % groups:
             raise ValueError(
                 f"groups={groups} divides a type into equal shares, but {role} `{field_type}` has {copies} copies of "
                 f"`{capsule}`, which {groups} does not divide. Change the number of copies or of groups."
             )
-    return [(capsule, copies // groups) for capsule, copies in field_type.blocks]
+    return [(capsule, copies // groups) for capsule, copies in field_type.terms]

@@ -9,6 +9,8 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
+from steerable.filters.space_arguments import chosen_space
+from steerable.filters.spaces import FilterSpace
 from steerable.nn.bank_tables import bank_tables
 from steerable.nn.channels import is_exported, is_traced, is_transformed, take, without_autocast
 from steerable.nn.expansion import BankPlan, InvariantPlan
@@ -44,17 +46,17 @@ class FilterBankModule(EquivariantModule):
         self,
         in_type: FieldType,
         out_type: FieldType,
-        kernel_size: tuple[int, int],
+        kernel_size: tuple[int, ...],
         *,
+        filters: FilterSpace | None = None,
         groups: int = 1,
         bias: bool = True,
         init: str = "he",
         upsampling: int = 1,
     ) -> None:
         super().__init__(in_type, out_type)
-        self.upsampling = upsampling  # how many output pixels there are per input pixel: each sees so many taps fewer
-        self.plan = BankPlan(in_type, out_type, kernel_size, groups)
-        self.bank_shape = (out_type.channels, in_type.channels // groups, *kernel_size)
+        self.upsampling = upsampling  # output pixels per input pixel; each of them sees that many times fewer taps
+        self.plan = BankPlan(in_type, out_type, chosen_space(in_type.group, kernel_size, filters), groups)
         self.register_constant("basis", self.plan.basis)
         small = self.plan.parameters > 0 and self.plan.weights <= _LOOKUP_LIMIT
         self.looks_up = small and self.plan.one_parameter_per_weight
@@ -73,10 +75,10 @@ class FilterBankModule(EquivariantModule):
         self._table_sizes: list[int] = []  # of the kernel's tables, which a layer has on a GPU only
         self._kept: tuple[object, Tensor, dict[object, Any]] | None = None
         if self.plan.parameters == 0:
+            kernel, remedy = (f" with kernel size {kernel_size}", ", or a larger kernel") if kernel_size else ("", "")
             warnings.warn(
-                f"{type(self).__name__}: there is no equivariant map from `{in_type}` to `{out_type}` with kernel "
-                f"size {kernel_size}, so that the output is always zero. Choose types that share an irrep, or a "
-                "larger kernel.",
+                f"{type(self).__name__}: there is no equivariant map from `{in_type}` to `{out_type}`{kernel}, so that "
+                f"the output is always zero. Choose types that share an irrep{remedy}.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -99,10 +101,15 @@ class FilterBankModule(EquivariantModule):
             f"`{self.out_type}`."
         )
 
+    def bank_repr(self) -> list[str]:
+        """What a layer's text says of its bank where it is not the usual one."""
+        filters = [] if self.plan.space.is_pixel_patch else [f"filters={self.plan.space}"]
+        return filters + ([] if self.bias is not None else ["bias=False"])
+
     # ---------------------------------------------------------------- expansion
 
     def expand(self) -> tuple[Tensor, Tensor | None]:
-        """The filter bank (out, in / groups, height, width) and the bias (out,), as functions of the parameters."""
+        """The filter bank (out, in / groups, *size) and the bias (out,), as functions of the parameters."""
         return self.expand_from(self.weight, self.bias)
 
     def expand_from(self, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -115,7 +122,7 @@ class FilterBankModule(EquivariantModule):
                 bank = self._bank_by_kernel(weight, dtype)
             elif self.looks_up:
                 bank = take(weight, 0, self.lookup_index) * self.lookup_factor
-                bank = bank.view(self.bank_shape)
+                bank = bank.view(self.plan.bank_shape)
             else:
                 bank = self.plan.expand(weight, self.basis)
             return bank, self.expand_bias(bias)
@@ -129,8 +136,8 @@ class FilterBankModule(EquivariantModule):
         from steerable.nn.triton.bank import expand
 
         bank: Tensor = expand(weight, (self.bank_index, self.bank_factor, self._table_sizes), dtype)
-        outputs, inputs, height, width = self.bank_shape
-        return bank.view(outputs, height, width, inputs).permute(0, 3, 1, 2)
+        outputs, inputs, *size = self.plan.bank_shape
+        return bank.view(outputs, *size, inputs).movedim(-1, 1)
 
     # ---------------------------------------------------------------- what is kept in evaluation
 
@@ -175,6 +182,15 @@ class FilterBankModule(EquivariantModule):
 
     def _snapshot(self) -> Tensor:
         return torch.cat([p.detach() for p in (self.weight, self.bias) if p is not None])
+
+    def plain_layer(
+        self, make: Callable[..., nn.Module], bank: Tensor, bias: Tensor | None, **settings: object
+    ) -> nn.Module:
+        """A layer of ``torch.nn`` between the same channels, with these filters."""
+        channels, like = (self.in_type.channels, self.out_type.channels), {"device": bank.device, "dtype": bank.dtype}
+        plain = make(*channels, bias=bias is not None, **settings, **like)
+        plain.load_state_dict({"weight": bank} if bias is None else {"weight": bank, "bias": bias})
+        return plain
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)

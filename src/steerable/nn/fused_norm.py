@@ -37,7 +37,7 @@ AffineGradients = Callable[
 
 
 def can_fuse(x: Tensor, has_triton: bool) -> bool:
-    """Whether ``fused_norm`` serves: eager, four-dimensional, on a CPU or on a GPU with Triton, no transforms about."""
+    """Whether ``fused_norm`` can run: eagerly, on images, on a CPU or a GPU with Triton, without torch.func."""
     if is_traced(x) or torch.compiler.is_compiling() or is_exported() or is_transformed():
         return False
     if type(x) is not Tensor or x.ndim != 4 or not x.numel():
@@ -128,7 +128,7 @@ class _FusedNorm(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias = ctx.saved_tensors
         grad = grads[0]
-        if torch.is_grad_enabled():  # a derivative of this derivative may be asked for
+        if torch.is_grad_enabled():  # a second derivative may follow
             return (*_differentiable_gradients(ctx, grad, x, weight, bias), None, None)
         x = _dense(x)
         grad = _dense(grad.to(x.dtype), like=x)
@@ -166,7 +166,7 @@ def _differentiable_gradients(
 
 
 def _dense(x: Tensor, like: Tensor | None = None) -> Tensor:
-    """X in the memory format of ``like``, or in its own if it has one."""
+    """The same values, dense in memory: in the memory format of ``like``, or in x's own if it has one."""
     last = torch.channels_last
     if like is None:
         return x if x.is_contiguous() or x.is_contiguous(memory_format=last) else x.contiguous()

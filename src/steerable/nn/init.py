@@ -1,27 +1,38 @@
 """Initialisation of intertwiner coefficients.
 
 He's rule asks that an output channel have the variance gain² · (mean square of an input channel). A bank Σ α_k ψ_k
-with orthonormal ψ_k and independent α_k of variance σ² sends a white input to a capsule of total variance σ² · count,
-count being the number of coefficients that feed the capsule; so σ² = gain² · dim / count for a capsule of that dim.
+with independent α_k of variance σ² sends white input to a capsule of total variance σ² · Σ‖ψ_k‖², summed over all the
+sampled filters that feed the capsule; so σ² = gain² · dim / Σ‖ψ_k‖² for a capsule of that dim. Where the filters are
+orthonormal, as on a pixel patch, the sum is their number.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from steerable.errors import did_you_mean
-
-if TYPE_CHECKING:
-    from steerable.nn.filter_bank import FilterBankModule
+from steerable.nn.expansion import BankPlan
+from steerable.types.field_types import FieldType
 
 __all__ = ["he_", "initialise", "orthogonal_"]
 
 
-def initialise(layer: FilterBankModule, rule: str) -> None:
+class WithFilterBank(Protocol):
+    """What initialisation needs of a layer; every layer with a filter bank has it."""
+
+    in_type: FieldType
+    out_type: FieldType
+    plan: BankPlan
+    weight: nn.Parameter
+    basis: Tensor
+    upsampling: int
+
+
+def initialise(layer: WithFilterBank, rule: str) -> None:
     """Apply the rule of that name, ``"he"`` or ``"orthogonal"``."""
     rules = {"he": he_, "orthogonal": orthogonal_}
     if rule not in rules:
@@ -30,29 +41,34 @@ def initialise(layer: FilterBankModule, rule: str) -> None:
 
 
 @torch.no_grad()
-def he_(layer: FilterBankModule, gain: float = math.sqrt(2.0)) -> None:
+def he_(layer: WithFilterBank, gain: float = math.sqrt(2.0)) -> None:
     """Normal coefficients such that each output channel has variance gain² for white input of variance 1."""
     plan = layer.plan
     for start in range(0, len(plan.blocks), plan.in_kinds):
         row = plan.blocks[start : start + plan.in_kinds]
-        count = sum(block.in_copies * block.count for block in row) / layer.upsampling
-        if count:
-            deviation = gain * math.sqrt(row[0].out_capsule.dim / count)
+        energy = sum(block.in_copies * block.energy for block in row) / layer.upsampling
+        if energy:
+            deviation = gain * math.sqrt(row[0].out_capsule.dim / energy)
             for block in row:
                 nn.init.normal_(plan.theta(layer.weight, block), std=deviation)
 
 
 @torch.no_grad()
-def orthogonal_(layer: FilterBankModule, gain: float = 1.0) -> None:
+def orthogonal_(layer: WithFilterBank, gain: float = 1.0) -> None:
     """An equivariant bank with singular values ``gain`` only, as a map from patches to fibres.
 
     The orthogonal polar factor of a random intertwiner between orthogonal representations is an intertwiner again.
     """
     types = (layer.in_type, layer.out_type)
-    rough = [str(c) for t in types for c, _ in t.blocks if not c.representation.is_orthogonal]
+    rough = [str(c) for t in types for c, _ in t.terms if not c.representation.is_orthogonal]
     if rough:
         raise ValueError(f"orthogonal initialisation needs orthogonal capsules; `{rough[0]}` is not. Use init='he'.")
     plan = layer.plan
+    if not plan.space.exact:
+        raise ValueError(
+            f"orthogonal initialisation needs a pixel grid that carries all of {plan.space.group.name}; that of the "
+            f"filter space `{plan.space}` does not, so that an orthogonal bank would not be equivariant. Use init='he'."
+        )
     he_(layer, gain=1.0)
     basis = layer.basis.double()
     bank = plan.expand(layer.weight.double(), basis)

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from steerable.algebra.capsules import Capsule, quotient_name
 from steerable.algebra.characters import intertwining_number
+from steerable.algebra.induction import quotient
 from steerable.algebra.intertwiners import hom_basis
-from steerable.algebra.representations import quotient
-from steerable.nn.activations import require
+from steerable.nn.admissibility import require
 from steerable.nn.channels import scale_channels, take_channels
 from steerable.nn.expansion import InvariantPlan
 from steerable.nn.module import EquivariantModule
@@ -95,13 +95,11 @@ class CosetPool(EquivariantModule):
         target = Capsule(quotient(group, members), name)
         super().__init__(field_type, FieldType(group, [(len(field_type), target)]))
         self.mode = mode
-        tables = [_coset_channels(capsule, members) for capsule, _ in field_type.blocks]
-        self.widths = [(copies, *table.shape) for (_, copies), table in zip(field_type.blocks, tables, strict=True)]
+        tables = [_coset_channels(capsule, members) for capsule, _ in field_type.terms]
+        self.widths = [(copies, *table.shape) for (_, copies), table in zip(field_type.terms, tables, strict=True)]
         index = [
             channels.start + copy * capsule.dim + table.ravel()
-            for (capsule, copies), channels, table in zip(
-                field_type.blocks, field_type.block_slices, tables, strict=True
-            )
+            for (capsule, copies), channels, table in zip(field_type.terms, field_type.term_slices, tables, strict=True)
             for copy in range(copies)
         ]
         self.register_index("members", np.concatenate(index))
@@ -128,7 +126,7 @@ def _mean_direction(field_type: FieldType) -> np.ndarray:
     """
     parts = []
     trivial = field_type.group.trivial
-    for (capsule, copies), (_, directions) in zip(field_type.blocks, InvariantPlan(field_type).kinds, strict=True):
+    for (capsule, copies), (_, directions) in zip(field_type.terms, InvariantPlan(field_type).kinds, strict=True):
         if len(directions) == 0:
             raise TypeError(
                 f"GroupPool(mode='mean') is not admissible for capsule `{capsule}`: it has no invariant direction, so "
@@ -149,7 +147,7 @@ def _modes(capsule: Capsule) -> list[str]:
 
 
 def _fitting_pools(capsule: Capsule) -> str:
-    """What serves a capsule that a way of pooling does not admit."""
+    """What to use for a capsule that does not admit a way of pooling."""
     modes = _modes(capsule)
     if not modes:
         return "Change to an orthogonal basis first, for instance with `ToIrreps`, and use `GroupPool(mode='norm')`."

@@ -19,21 +19,15 @@ class Linear(FilterBankModule):
     """
 
     def __init__(self, in_type: FieldType, out_type: FieldType, bias: bool = True, *, init: str = "he") -> None:
-        super().__init__(in_type, out_type, (1, 1), bias=bias, init=init)
+        super().__init__(in_type, out_type, (), bias=bias, init=init)  # one tap, which no group moves
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x, ranks=(2,))
         bank, bias = self.filters()
-        return F.linear(x, bank.flatten(1), bias)
+        return F.linear(x, bank, bias)
 
     @torch.no_grad()
     def plain(self) -> nn.Module:
         """A ``torch.nn.Linear`` with the expanded matrix."""
         bank, bias = self.expand()
-        linear = nn.Linear(
-            self.in_type.channels, self.out_type.channels, bias is not None, device=bank.device, dtype=bank.dtype
-        )
-        linear.weight.copy_(bank.flatten(1))
-        if bias is not None:
-            linear.bias.copy_(bias)
-        return linear
+        return self.plain_layer(nn.Linear, bank, bias)

@@ -8,15 +8,17 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from steerable.nn.channels import hides_shapes
+from steerable.nn.geometry import axis_names
+from steerable.nn.plain import WithPlainCounterpart
 from steerable.types.field_types import FieldType
 
 __all__ = ["EquivariantModule"]
 
 
-class EquivariantModule(nn.Module):
+class EquivariantModule(WithPlainCounterpart):
     """A layer f with f(π_in(g) x) = π_out(g) f(x) for all g.
 
     Tensors are plain, of shape (batch, in_type.channels, height, width) unless a layer says otherwise.
@@ -50,10 +52,10 @@ class EquivariantModule(nn.Module):
         if hides_shapes(x):
             return
         if x.ndim not in ranks:
-            expected = f"(batch, {self.in_type.channels}{', height, width' if 4 in ranks else ''})"
-            remedy = " Add a batch dimension with x.unsqueeze(0)." if x.ndim == 3 and 4 in ranks else ""
+            expected = ", ".join(["batch", str(self.in_type.channels), *axis_names(max(ranks) - 2)])
+            remedy = " Add a batch dimension with x.unsqueeze(0)." if x.ndim == max(ranks) - 1 and x.ndim > 2 else ""
             raise ValueError(
-                f"{type(self).__name__} expected a tensor of shape {expected}, got one of rank {x.ndim} with shape "
+                f"{type(self).__name__} expected a tensor of shape ({expected}), got one of rank {x.ndim} with shape "
                 f"{tuple(x.shape)}.{remedy}"
             )
         if x.shape[1] != self.in_type.channels:
@@ -111,14 +113,6 @@ class EquivariantModule(nn.Module):
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
-
-    # ---------------------------------------------------------------- plain PyTorch
-
-    def plain(self) -> nn.Module:
-        """The same function in evaluation mode, made of nothing but torch's own modules and operations."""
-        from steerable.nn.plain import traced
-
-        return traced(self)
 
     def extra_repr(self) -> str:
         return f"{self.in_type} → {self.out_type}" if self.in_type != self.out_type else str(self.in_type)

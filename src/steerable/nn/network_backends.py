@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from steerable.errors import did_you_mean
 from steerable.nn.backends import AUTO, DENSE, Choice, Passes
-from steerable.nn.conv import Conv2d
+from steerable.nn.convolution import Convolution
 
 __all__ = ["choose_backends", "recorded_backends", "use_backends"]
 
@@ -39,6 +39,7 @@ def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False,
         pass. A layer's ``repr`` tells all.
 
     >>> from steerable import FieldType, dihedral
+    >>> from steerable.nn import Conv2d
     >>> layer = Conv2d(FieldType(dihedral(4), "regular"), FieldType(dihedral(4), "regular"), 3)
     >>> choose_backends(nn.Sequential(layer), torch.zeros(1, 8, 5, 5)), layer.backend
     ({'0': 'dense'}, 'dense')
@@ -46,12 +47,12 @@ def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False,
     waiting = {name: layer for name, layer in _convolutions(network).items() if layer.backend == AUTO}
     if not waiting:
         return {}
-    found: dict[Conv2d, list[Choice]] = {layer: [] for layer in waiting.values()}
+    found: dict[Convolution, list[Choice]] = {layer: [] for layer in waiting.values()}
 
     def choose(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         x = args[0] if args else kwargs.get("x")
-        if isinstance(layer, Conv2d) and isinstance(x, Tensor) and x.ndim == 4:
-            found[layer].append(layer.convolution.fastest(x, layer, cuda_graphs=cuda_graphs))
+        if isinstance(layer, Convolution) and isinstance(x, Tensor) and x.ndim == 2 + layer.axes:
+            found[layer].append(layer.runner.fastest(x, layer, cuda_graphs=cuda_graphs))
 
     modes = {module: module.training for module in network.modules()}
     hooks = [layer.register_forward_pre_hook(choose, with_kwargs=True) for layer in found]
@@ -74,27 +75,28 @@ def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False,
             forward, for_input, for_weight = (
                 _common(names) for names in zip(*(c.passes for c in choices), strict=True)
             )
-            layer.convolution.use(Choice(Passes(forward, for_input, for_weight), _common([c.alone for c in choices])))
+            layer.runner.use(Choice(Passes(forward, for_input, for_weight), _common([c.alone for c in choices])))
     return {name: layer.backend for name, layer in waiting.items()}
 
 
 def recorded_backends(network: nn.Module) -> dict[str, str]:
-    """How each ``Conv2d`` of a network is carried out, by the layer's name, as text that :func:`use_backends` reads.
+    """How each convolution of a network is carried out, by the layer's name, as text that :func:`use_backends` reads.
 
     A text names the ways of the forward pass, of the input gradient, of the weight gradient and of a forward pass
     without gradients, such as ``"fourier[numba]/fourier[numba]/fourier[numba]/dense"``. It is ``"auto"`` for a layer
     that still measures. Call this when the network is on its device, since the text names what runs there.
 
     >>> from steerable import FieldType, dihedral
+    >>> from steerable.nn import Conv2d
     >>> layer = Conv2d(FieldType(dihedral(4), "regular"), FieldType(dihedral(4), "regular"), 3, backend="dense")
     >>> recorded_backends(nn.Sequential(layer))
     {'0': 'dense/dense/dense/dense'}
     """
-    return {name: layer.convolution.record(layer.weight.device.type) for name, layer in _convolutions(network).items()}
+    return {name: layer.runner.record(layer.weight.device.type) for name, layer in _convolutions(network).items()}
 
 
 def use_backends(network: nn.Module, recorded: Mapping[str, str]) -> None:
-    """Carry out every ``Conv2d`` of a network in the recorded way, so that a run can be repeated bit for bit.
+    """Carry out every convolution of a network in the recorded way, so that a run can be repeated bit for bit.
 
     Call this when the network is on its device.
 
@@ -122,18 +124,18 @@ def use_backends(network: nn.Module, recorded: Mapping[str, str]) -> None:
     choices = {}
     for name, text in recorded.items():
         try:
-            choices[name] = layers[name].convolution.read(text, layers[name].weight.device.type)
+            choices[name] = layers[name].runner.read(text, layers[name].weight.device.type)
         except ValueError as error:
             raise ValueError(f"layer `{name}`: {error}") from None
     for name, choice in choices.items():
         if choice is None:
             layers[name].backend = AUTO
         else:
-            layers[name].convolution.use(choice)
+            layers[name].runner.use(choice)
 
 
-def _convolutions(network: nn.Module) -> dict[str, Conv2d]:
-    return {name: m for name, m in network.named_modules() if isinstance(m, Conv2d)}
+def _convolutions(network: nn.Module) -> dict[str, Convolution]:
+    return {name: m for name, m in network.named_modules() if isinstance(m, Convolution)}
 
 
 def _common(names: Sequence[str]) -> str:

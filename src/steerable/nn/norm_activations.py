@@ -8,8 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steerable.nn.activations import CReLU, ReLU, require
+from steerable.nn.activations import ReLU
+from steerable.nn.admissibility import require
 from steerable.nn.channels import capsule_of_channel, merge_order, shift_channels, take_channels
+from steerable.nn.concatenated import CReLU
 from steerable.nn.module import EquivariantModule
 from steerable.nn.scalar_functions import ScalarFunction, check_pixelwise, function_name
 from steerable.nn.segments import Segments
@@ -61,7 +63,7 @@ class NormReLU(NormActivation):
         self.threshold = nn.Parameter(torch.full((len(field_type),), self.initial))
 
     def reset_parameters(self) -> None:
-        """Back to the b of the start."""
+        """Set every b to its initial value."""
         nn.init.constant_(self.threshold, self.initial)
 
     def respond(self, length: Tensor) -> Tensor:
@@ -103,7 +105,7 @@ class Activation(EquivariantModule):
 
     def __init__(self, field_type: FieldType) -> None:
         layers: list[EquivariantModule] = []
-        for capsule, copies in field_type.blocks:
+        for capsule, copies in field_type.terms:
             part = FieldType(field_type.group, [(copies, capsule)])
             if capsule.admits("pointwise"):
                 layers.append(ReLU(part))

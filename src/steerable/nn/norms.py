@@ -1,4 +1,4 @@
-"""Normalisation of whole capsules: what all norms share, group and layer norm.
+"""Normalisation of whole capsules: what all norms share.
 
 A mean is subtracted along invariant directions only (elsewhere the mean of an equivariant field is zero by symmetry),
 a variance is taken over all channels of a capsule, and the affine scale is one number per capsule. For fields of
@@ -19,7 +19,6 @@ from steerable.nn.channels import (
     is_traced,
     scale_channels,
     shift_channels,
-    take,
     widened,
     without_autocast,
 )
@@ -28,13 +27,14 @@ from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
 from steerable.types.field_types import FieldType
 
-__all__ = ["CapsuleNorm", "GroupNorm", "LayerNorm", "has_no_values", "invariant_reference"]
+__all__ = ["CapsuleNorm", "has_no_values", "invariant_reference"]
 
 
 class CapsuleNorm(EquivariantModule):
     """What the norms share: the affine part, and the normalisation itself once centre and variance are known.
 
-    ``weight`` has one entry per capsule, ``bias`` one per invariant direction; both are None without ``affine``.
+    ``weight`` has one entry per capsule, ``bias`` one per invariant direction; both are None without ``affine``, and
+    ``bias`` also where it is switched off.
     """
 
     ranks: tuple[int, ...] = (4,)
@@ -42,7 +42,7 @@ class CapsuleNorm(EquivariantModule):
     bias_entry: Tensor
     bias_factor: Tensor
 
-    def __init__(self, field_type: FieldType, eps: float, affine: bool) -> None:
+    def __init__(self, field_type: FieldType, eps: float, affine: bool, *, bias: bool) -> None:
         _require_orthogonal(type(self).__name__, field_type)
         super().__init__(field_type, field_type)
         self.eps, self.affine = eps, affine
@@ -52,7 +52,7 @@ class CapsuleNorm(EquivariantModule):
         self.register_index("bias_entry", entry)
         self.register_constant("bias_factor", factor)
         self.weight = nn.Parameter(torch.ones(len(field_type))) if affine else None
-        has_bias = affine and self.invariants.parameters > 0
+        has_bias = affine and bias and self.invariants.parameters > 0
         self.bias = nn.Parameter(torch.zeros(self.invariants.parameters)) if has_bias else None
 
     def reset_parameters(self) -> None:
@@ -129,87 +129,6 @@ class CapsuleNorm(EquivariantModule):
         return f"{super().extra_repr()}, eps={self.eps}, affine={self.affine}"
 
 
-class GroupNorm(CapsuleNorm):
-    """y = γ (x - μw) / √(σ² + ε) + β, with μ and σ² over the pixels and channels of each group of capsules.
-
-    w is 1 on permutation capsules and 0 on capsules without invariants: μ is the mean along the invariant directions.
-
-    Shapes: (batch, channels, height, width) → the same.
-    """
-
-    to_mean: Tensor
-    to_variance: Tensor
-    reference: Tensor
-    capsule_group: Tensor
-    channel_group: Tensor
-
-    def __init__(self, num_groups: int, field_type: FieldType, eps: float = 1e-5, affine: bool = True) -> None:
-        super().__init__(field_type, eps, affine)
-        if num_groups < 1 or len(field_type) % num_groups:
-            raise ValueError(
-                f"GroupNorm divides {len(field_type)} capsules into groups of equal numbers; {num_groups} groups do "
-                "not divide them."
-            )
-        self.num_groups = num_groups
-        group = np.repeat(np.arange(num_groups), len(field_type) // num_groups)
-        group_of_channel = np.repeat(group, [c.dim for c in field_type.capsules])
-        member = (group_of_channel[:, None] == np.arange(num_groups)).astype(np.float64)
-        reference = invariant_reference(self.invariants)
-        weight = (reference**2) @ member
-        self.register_constant("to_mean", reference[:, None] * member / np.where(weight > 0, weight, 1))
-        self.register_constant("to_variance", member / member.sum(0))
-        self.register_constant("reference", reference)
-        self.register_index("capsule_group", group)
-        self.register_index("channel_group", group_of_channel)
-
-    def normalise(self, x: Tensor) -> Tensor:
-        if has_no_values(x):
-            return self.without_values(x)
-        wide = widened(x)
-        variance, mean = torch.var_mean(wide, (2, 3), correction=0)
-        to_mean, to_variance = self.to_mean.to(mean.dtype), self.to_variance.to(mean.dtype)
-        centre = take(mean @ to_mean, 1, self.channel_group) * self.reference.to(mean.dtype)
-        group_variance = (variance + (mean - centre).square()) @ to_variance
-        group_variance = take(group_variance, 1, self.capsule_group)
-        scale, shift = self.scale_and_shift(centre, group_variance, self.weight, self.bias)
-        return (wide * scale[..., None, None] + shift[..., None, None]).to(x.dtype)
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, num_groups={self.num_groups}"
-
-
-class LayerNorm(CapsuleNorm):
-    """y(p) = γ (x(p) - μ(p)w) / √(σ²(p) + ε) + β: each fibre by itself, over all of its channels.
-
-    w is 1 on permutation capsules and 0 on capsules without invariants: μ is the mean along the invariant directions.
-
-    Shapes: (batch, channels, height, width) or (batch, channels) → the same.
-    """
-
-    ranks = (2, 4)
-
-    reference: Tensor
-    to_mean: Tensor
-
-    def __init__(self, field_type: FieldType, eps: float = 1e-5, affine: bool = True) -> None:
-        super().__init__(field_type, eps, affine)
-        reference = invariant_reference(self.invariants)
-        self.register_constant("reference", reference)
-        total = float((reference**2).sum())
-        self.register_constant("to_mean", reference / total if total else reference)
-
-    def normalise(self, x: Tensor) -> Tensor:
-        wide = widened(x)
-        mean = scale_channels(wide, self.to_mean).sum(1, keepdim=True)
-        centred = wide - scale_channels(mean.expand_as(wide), self.reference)
-        y = centred * torch.rsqrt(centred.square().mean(1, keepdim=True) + self.eps)
-        if self.weight is not None:
-            y = scale_channels(y, self.on_channels(self.weight))
-        if self.bias is not None:
-            y = shift_channels(y, self.expanded(self.bias))
-        return y.to(x.dtype)
-
-
 def has_no_values(x: Tensor) -> bool:
     """Whether x is an empty batch, or images without pixels: there is nothing to take statistics of."""
     return not hides_shapes(x) and x.numel() == 0
@@ -217,7 +136,7 @@ def has_no_values(x: Tensor) -> bool:
 
 def _require_orthogonal(layer: str, field_type: FieldType) -> None:
     """TypeError where a capsule's length is not the same in all poses."""
-    for capsule, _ in field_type.blocks:
+    for capsule, _ in field_type.terms:
         if not capsule.admits("norm"):
             raise TypeError(
                 f"{layer} is not admissible for capsule `{capsule}`: its matrices are not orthogonal, so that a "

@@ -8,11 +8,17 @@ from typing import TypeVar
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from steerable.nn.module import EquivariantModule
-
-__all__ = ["plain_batch_norm", "to_plain", "traced"]
+__all__ = ["WithPlainCounterpart", "plain_batch_norm", "to_plain"]
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
+
+
+class WithPlainCounterpart(nn.Module):
+    """A module that can be said with torch's own modules and operations; the base of all layers."""
+
+    def plain(self) -> nn.Module:
+        """The same function in evaluation mode, made of nothing but torch's own modules and operations."""
+        return _traced(self)
 
 
 def to_plain(module: nn.Module) -> nn.Module:
@@ -33,7 +39,7 @@ def to_plain(module: nn.Module) -> nn.Module:
 
 
 def _replaced(module: nn.Module) -> nn.Module:
-    return module.plain() if isinstance(module, EquivariantModule) else _with_plain_children(module)
+    return module.plain() if isinstance(module, WithPlainCounterpart) else _with_plain_children(module)
 
 
 def _with_plain_children(module: ModuleT) -> ModuleT:
@@ -42,10 +48,10 @@ def _with_plain_children(module: ModuleT) -> ModuleT:
     return clone
 
 
-def traced(module: EquivariantModule) -> fx.GraphModule:
+def _traced(module: nn.Module) -> fx.GraphModule:
     """The operations of a layer's ``forward`` in evaluation mode, its own children made plain first."""
     clone = _with_plain_children(module).eval()
-    graph = _Tracer().trace(clone)
+    graph = _PlainTracer().trace(clone)
     for node in graph.nodes:
         node.type = None  # an annotation, here a string, which the module would be unable to pickle
     result = fx.GraphModule(clone, graph, class_name=f"Plain{type(module).__name__}")
@@ -73,7 +79,7 @@ def plain_batch_norm(
     return fx.GraphModule(held, graph, class_name=name).eval()
 
 
-class _Tracer(fx.Tracer):
+class _PlainTracer(fx.Tracer):
     """Follows this library's code down to torch's modules and operations."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:

@@ -7,6 +7,7 @@ need this.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Sequence
 
@@ -16,34 +17,31 @@ from torch import Tensor
 
 from steerable.algebra.groups import FiniteGroup
 from steerable.nn.channels import hides_shapes
+from steerable.nn.geometry import axis_names
 from steerable.nn.module import EquivariantModule
 
-__all__ = ["EquivarianceWarning", "SamplingGuard", "axes_reversed", "axes_swapped", "pads_alike", "pair"]
+__all__ = ["EquivarianceWarning", "SamplingGuard", "axes_exchanged", "axes_reversed", "axes_swapped", "pads_alike"]
 
 
 class EquivarianceWarning(UserWarning):
     """Something is not exactly equivariant; the message says what, and what to do."""
 
 
-def pair(value: int | Sequence[int], what: str, *, minimum: int) -> tuple[int, int]:
-    """(height, width) from one number or two, checked."""
-    values = tuple(value) if isinstance(value, Sequence) else (value, value)
-    if len(values) != 2 or any(isinstance(v, bool) or not isinstance(v, int | np.integer) for v in values):
-        raise TypeError(f"{what} is a whole number or a pair of them, got {value!r}.")
-    if min(values) < minimum:
-        raise ValueError(f"{what} is at least {minimum}, got {value!r}.")
-    return int(values[0]), int(values[1])
+def axes_reversed(group: FiniteGroup, axes: int = 2) -> tuple[bool, ...]:
+    """(rows, columns), or (slices, rows, columns): whether some element runs along that axis of the array backwards."""
+    backwards = _array_matrices(group, axes).min(axis=(0, 1)) < -0.5
+    return tuple(backwards.tolist())
 
 
-def axes_reversed(group: FiniteGroup) -> tuple[bool, bool]:
-    """(rows, columns): whether some element runs along that axis of the array backwards."""
-    matrices = _array_matrices(group)
-    return bool((matrices[:, :, 0] < -0.5).any()), bool((matrices[:, :, 1] < -0.5).any())
+def axes_exchanged(group: FiniteGroup, axes: int = 2) -> list[tuple[int, int]]:
+    """The pairs of the array's axes that some element exchanges."""
+    moved = (np.abs(_array_matrices(group, axes)) > 0.5).any(axis=0)
+    return [(a, b) for a, b in itertools.combinations(range(axes), 2) if moved[a, b]]
 
 
 def axes_swapped(group: FiniteGroup) -> bool:
     """Whether some element exchanges rows and columns."""
-    return bool((np.abs(_array_matrices(group)[:, 0, 1]) > 0.5).any())
+    return bool(axes_exchanged(group))
 
 
 def pads_alike(group: FiniteGroup, sides: Sequence[int]) -> bool:
@@ -61,47 +59,60 @@ def pads_alike(group: FiniteGroup, sides: Sequence[int]) -> bool:
     )
 
 
-def _array_matrices(group: FiniteGroup) -> np.ndarray:
-    """(order, 2, 2): the action on (row, column), row downwards; a layer on images needs a group that moves pixels."""
+_CARRIED = {2: ("images", "C1, C2, C4, D1, D2 or D4"), 3: ("volumes", "O, O_h or their subgroups")}
+"""What lies on a grid of that many axes, and the groups that map the grid onto itself."""
+
+
+def _array_matrices(group: FiniteGroup, axes: int = 2) -> np.ndarray:
+    """(order, axes, axes): the action on an array's axes, rows downwards, of a group that maps the grid onto itself."""
     action = group.action
-    if action is None or action.shape[1] != 2 or not np.isin(np.abs(action), (0.0, 1.0)).all():
+    if action is None or action.shape[1] != axes or not np.isin(np.abs(action), (0.0, 1.0)).all():
+        kind, carried = _CARRIED[axes]
         raise ValueError(
-            f"{group.name} does not map the pixel grid onto itself, so that no layer on images is exactly equivariant "
-            "to it. Use C1, C2, C4, D1, D2 or D4."
+            f"{group.name} does not map the pixel grid onto itself, so that no layer on {kind} is exactly equivariant "
+            f"to it. Use {carried}."
         )
-    to_array = np.array([[0.0, -1.0], [1.0, 0.0]])  # (x, y) -> (row, column) = (-y, x)
+    to_array = np.diag([1.0] + [-1.0] * (axes - 1))[::-1]  # (x, y) -> (row, column) = (-y, x); slices are -z
     return np.asarray(to_array @ action @ to_array.T)
 
 
 class SamplingGuard:
-    """What a layer with windows knows of its grid: refuses what never fits, warns of sizes that do not."""
+    """What a layer with windows knows of its grid: refuses what never fits, warns of sizes that do not.
+
+    Args:
+        owner: the layer.
+        extent, stride, padding: one number per axis; the extent is that of the dilated kernel.
+        strict: raise where the grid of an input is not symmetric, rather than warn.
+        remedy: what else the user may do.
+        mirrored: the padding reflects the input, which needs something to reflect.
+    """
 
     def __init__(
         self,
         owner: EquivariantModule,
-        group: FiniteGroup,
-        extent: tuple[int, int],
-        stride: tuple[int, int],
-        padding: tuple[int, int],
+        extent: tuple[int, ...],
+        stride: tuple[int, ...],
+        padding: tuple[int, ...],
         *,
         strict: bool,
         remedy: str,
         mirrored: bool = False,
     ) -> None:
-        if axes_swapped(group):
+        group, self.axes = owner.in_type.group, axis_names(len(extent))
+        for a, b in axes_exchanged(group, len(extent)):
             for what, value in (("kernel", extent), ("stride", stride), ("padding", padding)):
-                if value[0] != value[1]:
+                if value[a] != value[b]:
                     raise ValueError(
-                        f"{type(owner).__name__}: {group.name} exchanges height and width, so that the {what} has one "
-                        f"extent for both; got {value}."
+                        f"{type(owner).__name__}: {group.name} exchanges {self.axes[a]} and {self.axes[b]}, so that "
+                        f"the {what} has one extent for both; got {value}."
                     )
         self.owner_name = type(owner).__name__
         self.types = f"`{owner.in_type}` to `{owner.out_type}`"  # to find it in a network of many
         self.group_name = group.name
         self.extent, self.stride, self.padding = extent, stride, padding
-        self.reversed = axes_reversed(group)
+        self.reversed = axes_reversed(group, len(extent))
         self.strict = strict
-        self.mirrored = mirrored  # padding by reflection needs something to reflect
+        self.mirrored = mirrored
         self.remedy = remedy
         self.warned: set[tuple[int, ...]] = set()
 
@@ -111,8 +122,8 @@ class SamplingGuard:
             return
         if torch.compiler.is_compiling() and not self.strict:
             return
-        size = (int(x.shape[-2]), int(x.shape[-1]))
-        for axis, name in enumerate(("height", "width")):
+        size = tuple(int(n) for n in x.shape[2:])
+        for axis, name in enumerate(self.axes):
             n, k, s, p = size[axis], self.extent[axis], self.stride[axis], self.padding[axis]
             if n + 2 * p < k:
                 raise ValueError(

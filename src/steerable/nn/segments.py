@@ -23,10 +23,10 @@ class Segments(nn.Module):
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__()
-        self.shapes = [(copies, capsule.dim) for capsule, copies in field_type.blocks]
+        self.shapes = [(copies, capsule.dim) for capsule, copies in field_type.terms]
         self.single = all(dim == 1 for _, dim in self.shapes)
         widest = max(dim for _, dim in self.shapes)
-        # The channels of each capsule; shorter capsules are filled up with a channel behind the last one, a zero.
+        # The channels of each capsule; shorter capsules are filled up with a channel after the last one, a zero.
         rows = [[*range(s.start, s.stop), *[field_type.channels] * widest][:widest] for s in field_type.slices]
         self._tables = {"capsule_index": capsule_of_channel(field_type), "channel_table": np.array(rows)}
         self._table_shape = (len(rows), widest)

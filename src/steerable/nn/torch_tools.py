@@ -13,7 +13,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class KnownToTorch(_BatchNorm):
-    """Makes a layer one of torch's batch norms for those who look for these: ``swa_utils.update_bn`` and others.
+    """A base that makes a layer one of torch's batch norms for tools that look for them, as ``swa_utils.update_bn``.
 
     They ask for running statistics, ``momentum`` and ``reset_running_stats``, which mean the same here.
     ``SyncBatchNorm.convert_sync_batchnorm`` asks for ``num_features`` and would put a norm of single channels in the
@@ -35,7 +35,7 @@ class KnownToTorch(_BatchNorm):
         )
 
     def __dir__(self) -> list[str]:
-        """Without ``num_features``, for those who look at all attributes of a module, such as ``torch.jit.trace``."""
+        """All attributes but ``num_features``, for tools that look at each of them, such as ``torch.jit.trace``."""
         return [name for name in super().__dir__() if name != "num_features"]
 
 

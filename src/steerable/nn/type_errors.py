@@ -6,7 +6,8 @@ import contextlib
 
 import numpy as np
 
-from steerable.types.field_types import FieldType, parameter_cost
+from steerable.types.costs import parameter_cost
+from steerable.types.field_types import FieldType
 
 __all__ = ["bridge", "mismatch"]
 

@@ -1,1 +1,1 @@
-"""Reading runs back: tables, curves and one page that compares them."""
+"""Reading run folders back, and one page that compares them: tables, curves, poses, mistakes."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from steerable.reporting.markup import Html
+from markupsafe import Markup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,14 +29,14 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def colours(count: int) -> list[str]:
-    """So many colours that are told apart on a light and on a dark page."""
+    """This number of colours, which can be told apart on a light and on a dark page."""
     if count <= len(_PALETTE):
         return list(_PALETTE[:count])
     shades = [colorsys.hls_to_rgb(i / count, (0.45, 0.62)[i % 2], 0.6) for i in range(count)]
     return ["#" + "".join(f"{round(255 * part):02x}" for part in shade) for shade in shades]
 
 
-def curve_figure(panels: Sequence[tuple[str, Sequence[tuple[str, bool, Mapping[int, float]]]]], label: str) -> Html:
+def curve_figure(panels: Sequence[tuple[str, Sequence[tuple[str, bool, Mapping[int, float]]]]], label: str) -> Markup:
     """Curves over epochs, one panel for each (title, [(colour, dashed, value by epoch)])."""
     with _figure(4.8 * max(2, len(panels)), 3.1) as (figure, svg):
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
@@ -56,7 +56,7 @@ def curve_figure(panels: Sequence[tuple[str, Sequence[tuple[str, bool, Mapping[i
 
 def grouped_bars(
     groups: Sequence[str], series: Sequence[tuple[str, Mapping[str, float]]], label: str, *, log: bool = False
-) -> Html:
+) -> Markup:
     """Bars of all series (colour, value by group) side by side in each group; missing values leave a gap.
 
     With ``log``, values below ``DRIFT_FLOOR`` are drawn as stubs at the floor. Otherwise values are shares of 1.
@@ -88,11 +88,11 @@ def grouped_bars(
         return svg(label)
 
 
-def confusion_figure(shares: Sequence[Sequence[float]], label: str) -> Html:
+def confusion_figure(shares: Sequence[Sequence[float]], label: str) -> Markup:
     """Many classes as an image: how often class i (row) was taken for class j (column), as a share of class i."""
     with _figure(5.2, 4.4) as (figure, svg):
         ax = figure.add_subplot()
-        # The square root lifts the rare mistakes, which are what one looks for.
+        # The square root lifts the rare mistakes, which are what a reader looks for.
         image = ax.imshow([[math.sqrt(s) for s in row] for row in shares], cmap="viridis", vmin=0, vmax=1)
         bar = figure.colorbar(image, ax=ax, ticks=[0, math.sqrt(0.05), math.sqrt(0.2), math.sqrt(0.5), 1])
         bar.ax.set_yticklabels(["0", "5%", "20%", "50%", "100%"])
@@ -103,7 +103,7 @@ def confusion_figure(shares: Sequence[Sequence[float]], label: str) -> Html:
 
 
 @contextmanager
-def _figure(width: float, height: float) -> Iterator[tuple[Figure, Callable[[str], Html]]]:
+def _figure(width: float, height: float) -> Iterator[tuple[Figure, Callable[[str], Markup]]]:
     """A figure, and what turns it into SVG; no pyplot, and no settings of the user's own matplotlib."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -125,7 +125,7 @@ def _figure(width: float, height: float) -> Iterator[tuple[Figure, Callable[[str
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(figure)
 
-        def svg(label: str) -> Html:
+        def svg(label: str) -> Markup:
             text = io.StringIO()
             nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
             figure.savefig(text, format="svg", transparent=True, metadata=nothing)
@@ -134,7 +134,7 @@ def _figure(width: float, height: float) -> Iterator[tuple[Figure, Callable[[str
         yield figure, svg
 
 
-def _inline(svg: str, label: str) -> Html:
+def _inline(svg: str, label: str) -> Markup:
     """A stand-alone SVG file as part of a page: no prologue, no document-wide style, ids that are its own."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r'\sxmlns(:xlink)?="[^"]*"', "", svg, count=2)
@@ -143,7 +143,7 @@ def _inline(svg: str, label: str) -> Html:
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}-", svg)
     svg = re.sub(r"font-family: [^;\"]*", "font-family: sans-serif", svg)
     svg = svg.replace(_INK, "currentColor")
-    return Html(svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(label)}"', 1).strip())
+    return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(label)}"', 1).strip())
 
 
 def _tidy(ax: Axes) -> None:
@@ -158,7 +158,7 @@ def _finite(value: float) -> float:
 
 
 def power_of_ten(value: float) -> str:
-    """The nearest one in print.
+    """The nearest power of ten, in print.
 
     >>> power_of_ten(1e-8)
     '10⁻⁸'

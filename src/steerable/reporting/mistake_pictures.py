@@ -1,42 +1,51 @@
-"""The report's pictures of mistakes: each with its class, the answer, and how sure the network was."""
+"""Pictures of a run's mistakes: each with its class, the answer, and how sure the network was."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
-from steerable.reporting.markup import Html, count, join, percent, tag
 from steerable.reporting.run_records import RunRecord
 
-__all__ = ["gallery"]
+__all__ = ["Gallery", "MistakePicture", "gallery"]
 
 LARGEST = 48
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
-def gallery(run: RunRecord) -> Html:
-    """A run's worst mistakes as pictures inside the page, at most 48."""
+@dataclass(frozen=True)
+class MistakePicture:
+    """One mistake; ``png`` is base64, and empty where the file has something else in its place."""
+
+    true: str
+    predicted: str
+    probability: float | None
+    file: str | None
+    png: str
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """How many mistakes there are, and the pictures of those that the network was surest of."""
+
+    count: int
+    pictures: tuple[MistakePicture, ...]
+
+
+def gallery(run: RunRecord) -> Gallery:
+    """A run's worst mistakes, at most 48."""
     found = run.mistakes.get("worst")
     worst = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-    total = run.mistakes.get("count", len(worst))
-    if not worst:
-        return tag("p", "No mistakes.", class_="quiet")
-    shown = worst[:LARGEST]
-    number = f"{count(total)} mistakes" if total != 1 else "1 mistake"
-    heading = f"{number}, the {len(shown)} surest shown" if total > len(shown) else number
-    return join([tag("p", heading, class_="quiet"), tag("ul", *map(_picture, shown), class_="gallery")])
+    return Gallery(run.mistakes.get("count", len(worst)), tuple(map(_picture, worst[:LARGEST])))
 
 
-def _picture(mistake: dict[str, Any]) -> Html:
-    true, predicted = str(mistake.get("true", "?")), str(mistake.get("predicted", "?"))
-    text = f"{true} taken for {predicted}"
+def _picture(mistake: dict[str, Any]) -> MistakePicture:
     png = str(mistake.get("png", ""))
-    # Only what is base64 goes into the address.
-    source = f"data:image/png;base64,{png}" if _BASE64.fullmatch(png) else None
-    file = mistake.get("file")
-    return tag(
-        "li",
-        tag("img", src=source, alt=text, title=file, loading="lazy"),
-        tag("b", true),
-        f" taken for {predicted}, {percent(mistake.get('probability'), 0)}",
+    return MistakePicture(
+        str(mistake.get("true", "?")),
+        str(mistake.get("predicted", "?")),
+        mistake.get("probability"),
+        mistake.get("file"),
+        png if _BASE64.fullmatch(png) else "",  # only what is base64 goes into the image's address
     )

@@ -1,4 +1,4 @@
-"""Reading run folders back, finished or not: what each has so far."""
+"""What a run folder holds so far, whether the run is finished or not."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from steerable.data.datasets import DATASETS, KnownDataSet
 from steerable.errors import listing
-from steerable.training.limits import MOST_EPOCHS
+from steerable.reporting.curves import Curve, read_curves
 from steerable.training.run_files import (
     CONFIG,
     MISTAKES,
+    PLAN,
     RESOLVED,
     RESULTS,
     RESULTS_NEEDED,
@@ -21,14 +23,12 @@ from steerable.training.run_files import (
     read_object,
 )
 
-__all__ = ["Curve", "RunRecord", "read_runs"]
-
-Curve = dict[int, float]
-"""A metric by epoch, the first epoch being 1."""
+__all__ = ["RunRecord", "read_runs"]
 
 FIELDS: dict[str, Fields] = {
     "results.json": RESULTS,
     "environment.json": {},
+    "plan.json": PLAN,
     "resolved.json": RESOLVED,
     "mistakes.json": MISTAKES,
 }
@@ -64,7 +64,7 @@ class RunRecord:
 
     @property
     def model_text(self) -> str:
-        """The same in one line."""
+        """The model's name and options in one line."""
         options = (f"{key}={value}" for key, value in self.model.items() if key != "name")
         return ", ".join([str(self.model.get("name", "unnamed model")), *options])
 
@@ -78,7 +78,14 @@ class RunRecord:
             except (OSError, ValueError):  # not finished yet
                 given = None
         given = given or self.resolved.get("channels")
-        return given if isinstance(given, int) and given else (1 if self.config.get("dataset") == "digits" else 3)
+        if isinstance(given, int) and given:
+            return given
+        return self._known_data.channels if self._known_data else 3
+
+    @property
+    def _known_data(self) -> KnownDataSet | None:
+        """The data set, if it is one that has a name."""
+        return DATASETS.get(str(self.config.get("dataset")))
 
     @property
     def epochs_done(self) -> int:
@@ -87,7 +94,8 @@ class RunRecord:
     @property
     def epochs(self) -> int | None:
         """How many the schedule has."""
-        planned: int | None = self.results.get("epochs") or _mapping(self.config.get("recipe")).get("epochs")
+        settled = self.resolved.get("recipe") or self.config.get("recipe")
+        planned: int | None = self.results.get("epochs") or _mapping(settled).get("epochs")
         return planned
 
     @property
@@ -107,7 +115,7 @@ class RunRecord:
     def classes(self) -> tuple[str, ...]:
         """The names of the classes: the run's own, else those of a known data set, else numbers."""
         count = len(self.confusion)
-        for names in (self.results.get("classes"), _known_classes(str(self.config.get("dataset")))):
+        for names in (self.results.get("classes"), self._known_data and self._known_data.classes):
             if isinstance(names, list | tuple) and len(names) == count:
                 return tuple(str(name) for name in names)
         return tuple(str(number) for number in range(count))
@@ -116,7 +124,9 @@ class RunRecord:
 def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
     """The runs in these folders, each once, named by as much of its path as tells it from the others."""
     if not folders:
-        raise ValueError("a report is about one run folder or more, and none was given. Name the folders of `train`.")
+        raise ValueError(
+            "a report is about one run folder or more, and none was given. Name folders that `steerable train` wrote."
+        )
     unique = list({Path(folder).resolve(): Path(folder) for folder in folders}.items())
     names = _short_names([absolute for absolute, _ in unique])
     return [_read_run(folder, name) for (_, folder), name in zip(unique, names, strict=True)]
@@ -128,7 +138,7 @@ def _read_run(folder: Path, name: str) -> RunRecord:
     try:
         config = read_fields(folder / "config.json", CONFIG)
     except ValueError as error:
-        raise ValueError(f"{error} A report needs the run's config; write it again by starting the run anew.") from None
+        raise ValueError(f"{error} A report needs the run's config; start the run again to write it.") from None
     found: dict[str, dict[str, Any]] = {}
     for file, fields in FIELDS.items():
         found[file] = {}
@@ -139,9 +149,9 @@ def _read_run(folder: Path, name: str) -> RunRecord:
         except (OSError, ValueError) as error:  # damaged or edited
             way_on = ""
             if file == "results.json":
-                way_on = " Remove the file, and the command that trained the run makes it anew."
+                way_on = " Remove the file; the command that trained the run will write it again."
             damage.append(f"{error}{way_on}")
-    curves = _read_curves(folder / "metrics" / "csv")
+    curves = read_curves(folder / "metrics" / "csv")
     record = RunRecord(
         name,
         folder,
@@ -150,7 +160,7 @@ def _read_run(folder: Path, name: str) -> RunRecord:
         found["results.json"],
         curves,
         damage=tuple(damage),
-        resolved=found["resolved.json"],
+        resolved=_resolved(found["plan.json"]) or found["resolved.json"],
         mistakes=found["mistakes.json"],
     )
     notes = [*damage]
@@ -166,56 +176,27 @@ def _read_run(folder: Path, name: str) -> RunRecord:
     return replace(record, notes=tuple(notes))
 
 
+def _resolved(plan: dict[str, Any]) -> dict[str, Any]:
+    """What a plan says about the images, the network and the schedule."""
+    settings = _mapping(plan.get("settings"))
+    return {**_mapping(plan.get("data")), **{key: settings[key] for key in ("model", "recipe") if key in settings}}
+
+
 def _check_run_folder(folder: Path) -> None:
     expected = "A run folder is what `steerable train --out` writes, with config.json in it."
     if not folder.exists():
-        raise FileNotFoundError(f"there is no folder {folder}. {expected}")
+        raise FileNotFoundError(f"there is no folder `{folder}`. {expected}")
     if (folder / "config.json").is_file():
         return
     if not folder.is_dir():
-        raise ValueError(f"{folder} is a file, not a run folder. {expected}")
+        raise ValueError(f"`{folder}` is a file, not a run folder. {expected}")
     inside = sorted(path.parent for path in folder.glob("*/config.json") if (path.parent / "metrics").is_dir())
     remedy = f"It contains run folders; give those: {listing(inside)}." if inside else expected
-    raise ValueError(f"{folder} is no run folder: it has no config.json. {remedy}")
-
-
-def _read_curves(folder: Path) -> dict[str, Curve]:
-    """Metrics of training and validation by epoch; epochs that a resumed run repeated count once, as they were last."""
-    curves: dict[str, Curve] = {}
-    for path in sorted(path for path in folder.glob("*.csv") if path.is_file()):
-        heads: list[str] = []
-        # Cells that are no numbers are left out: a run may have been killed in the middle of a line.
-        for line in path.read_text("utf-8", errors="replace").splitlines():
-            row = line.split(",")
-            if "epoch" in row or not heads:  # a resumed run may have written its own header
-                heads = row
-                continue
-            cells = dict(zip(heads, row, strict=False))
-            epoch = _number(cells.get("epoch"))
-            if epoch is None or not 0 <= epoch < MOST_EPOCHS:
-                continue
-            for head, cell in cells.items():
-                value = _number(cell)
-                if value is not None and head.startswith(("train_", "val_")):
-                    curves.setdefault(head, {})[int(epoch) + 1] = value
-    return {head: dict(sorted(curve.items())) for head, curve in sorted(curves.items())}
-
-
-def _number(cell: str | None) -> float | None:
-    try:
-        return float(cell) if cell else None
-    except ValueError:
-        return None
+    raise ValueError(f"`{folder}` is not a run folder: it has no config.json. {remedy}")
 
 
 def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _known_classes(dataset: str) -> tuple[str, ...] | None:
-    from steerable.data.cifar import CIFAR10, CIFAR100
-
-    return {known.name: known.classes for known in (CIFAR10, CIFAR100)}.get(dataset)
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from torchmetrics.classification import MulticlassAccuracy
 
 from steerable import nn as snn
-from steerable.data.preprocessing import Normalisation
+from steerable.data.normalisation import Normalisation
 from steerable.training.compiled_network import CompiledNetwork
+from steerable.training.config import RunConfig
 from steerable.training.cuda_graphs import RecordedNetwork
 from steerable.training.optimiser import make_optimiser, set_learning_rate
-from steerable.training.recipes import Recipe
 
 __all__ = ["Classifier"]
 
@@ -32,52 +32,43 @@ class Classifier(pl.LightningModule):
     Args:
         model: (batch, channels, height, width) → (batch, classes).
         normalisation: uint8 images → what the model takes.
-        recipe: optimiser, schedule, regularisation.
+        settings: of the run, settled: its recipe, its seed, and how the network is run. The seed seeds what is random
+            in the model itself, epoch by epoch, so that a resumed run repeats it.
         num_classes: for the metrics.
         train_size: the number of training images; the schedule counts in epochs, the optimiser in steps.
-        seed: seeds what is random in the model itself, epoch by epoch, so that a resumed run repeats it.
-        compile_model: run the network through ``torch.compile``; see :class:`CompiledNetwork`.
-        cuda_graphs: record its passes as CUDA graphs; see :class:`RecordedNetwork`.
-        channels_last: keep images and weights in that memory format, which GPUs prefer.
     """
 
     def __init__(
-        self,
-        model: nn.Module,
-        normalisation: Normalisation,
-        recipe: Recipe,
-        *,
-        num_classes: int,
-        train_size: int,
-        seed: int = 0,
-        compile_model: bool = False,
-        cuda_graphs: bool = False,
-        channels_last: bool = False,
+        self, model: nn.Module, normalisation: Normalisation, settings: RunConfig, *, num_classes: int, train_size: int
     ) -> None:
         super().__init__()
-        self.model, self.normalisation, self.recipe = model, normalisation, recipe
-        self.train_size, self.seed = train_size, seed
-        self.steps_per_epoch = math.ceil(train_size / recipe.batch_size)
-        self.memory_format = torch.channels_last if channels_last else torch.contiguous_format
+        self.model, self.normalisation, self.settings = model, normalisation, settings
+        self.recipe, self.train_size = settings.recipe, train_size
+        self.steps_per_epoch = math.ceil(train_size / self.recipe.batch_size)
+        self.memory_format = torch.channels_last if settings.channels_last else torch.contiguous_format
         self.model.to(memory_format=self.memory_format)  # type: ignore[call-overload]
-        self.averaged = copy.deepcopy(model).requires_grad_(False) if recipe.ema_decay else None
+        self.averaged = copy.deepcopy(model).requires_grad_(False) if self.recipe.ema_decay else None
         self.accuracy = nn.ModuleDict(
             {stage: MulticlassAccuracy(num_classes, average="micro") for stage in ("val", "test")}
         )
-        self.compile_model, self.cuda_graphs = compile_model, cuda_graphs
         self._averaging: list[tuple[list[Tensor], list[Tensor]]] = []
-        self._backends_chosen = not (compile_model or cuda_graphs)
 
     @cached_property
     def network(self) -> Callable[[Tensor], Tensor]:
         """The model as it is run in training; outside the module tree, so that a checkpoint's keys stay the model's."""
-        run = CompiledNetwork(self.model) if self.compile_model else self.model
-        return RecordedNetwork(self.model, run) if self.cuda_graphs else run
+        run = CompiledNetwork(self.model) if self.settings.compile else self.model
+        return RecordedNetwork(self.model, run) if self.settings.cuda_graphs else run
 
     @property
     def best_model(self) -> nn.Module:
         """The network to evaluate: the averaged one where there is one."""
         return self.model if self.averaged is None else self.averaged
+
+    def use_backends(self, recorded: Mapping[str, str]) -> None:
+        """Carry out the convolutions as a plan says; the module must be on its device, and not yet compiled."""
+        for network in (self.model, self.averaged):
+            if network is not None:
+                snn.use_backends(network, recorded)
 
     def forward(self, images: Tensor) -> Tensor:
         """Class scores of uint8 images, from the averaged weights where there are any."""
@@ -90,15 +81,11 @@ class Classifier(pl.LightningModule):
         return floats.contiguous(memory_format=self.memory_format)
 
     def on_train_epoch_start(self) -> None:
-        torch.manual_seed(hash((self.seed, self.current_epoch, self.global_rank)) % 2**63)
+        torch.manual_seed(hash((self.settings.seed, self.current_epoch, self.global_rank)) % 2**63)
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         images, labels = batch
-        x = self.prepare(images)
-        if not self._backends_chosen:  # a compiled or recorded network can measure nothing
-            snn.choose_backends(self.model, x, cuda_graphs=self.cuda_graphs)
-            self._backends_chosen = True
-        scores = self.network(x)
+        scores = self.network(self.prepare(images))
         loss = F.cross_entropy(scores.float(), labels, label_smoothing=self.recipe.label_smoothing)
         if self.trainer.world_size > 1:
             # Processes average their gradients; the last batch of an epoch may be shared unevenly.

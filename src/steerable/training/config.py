@@ -1,127 +1,156 @@
-"""The config of a run: everything that decides its outcome, as a JSON file in the run folder."""
+"""The request of a run: what the user says about it, as a JSON file in the run folder."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from steerable.atomic import write_json
-from steerable.errors import did_you_mean
-from steerable.training.limits import Range, check_flags, check_numbers
+from steerable.training.limits import Choice, Flag, Range, Text
 from steerable.training.recipes import Recipe
 from steerable.training.run_files import read_object
+from steerable.training.settings import Setting, check_names, check_settings, documented, setting, settings_of
 
 __all__ = ["RunConfig"]
 
-Fit = Literal["stretch", "shorten", "shrink"]
-Evaluation = Literal["test", "validation"]
-PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
-ACCELERATORS = ("auto", "cpu", "gpu")
-BACKENDS = ("auto", "dense", "fourier")
-# Images of more pixels, or networks of more parameters, fit no machine; seeds are those of numpy.
-NUMBERS = {
-    "labels": Range(1, 10**9, whole=True, optional=True),
-    "validation": Range(0, 10**9),
-    "seed": Range(0, 2**32 - 1, whole=True),
-    "image_size": Range(4, 4096, whole=True, optional=True),
-    "parameters": Range(1, 10**9, whole=True, optional=True),
-    "minutes": Range(0, 10**6, above=True, optional=True),
-    "patience": Range(0, 10**9, whole=True),
-    "devices": Range(1, 10**4, whole=True),
-    "nodes": Range(1, 10**5, whole=True),
-    "checkpoint_seconds": Range(0, 10**9),
-}
-FLAGS = ("compile", "cuda_graphs", "channels_last", "progress")
-CHOICES = {
-    "fit": get_args(Fit),
-    "evaluate": get_args(Evaluation),
-    "precision": PRECISIONS,
-    "accelerator": ACCELERATORS,
-    "backend": BACKENDS,
-}
-# What may change when a run is resumed: where it runs, not what it computes.
-FREE_ON_RESUME = ("data_dir", "accelerator", "devices", "nodes", "progress", "checkpoint_seconds")
+SOURCES = (
+    "A folder with one sub-folder of images per class; a .csv file with the columns file and label; or digits, "
+    "cifar10, cifar100."
+)
+BOUNDLESS = 10**9
+WIDTHS = ("copies", "width")
+# What a run computes, and where and how it does so.
+OPTION: dict[str, Any] = {"option": True}
+PLANNED: dict[str, Any] = {"option": True, "panel": "Speed and hardware", "planned": True}
+FREE: dict[str, Any] = {"option": True, "panel": "Speed and hardware", "free": True}
 
 
+@documented
 @dataclass(frozen=True)
 class RunConfig:
-    """One training run.
+    """The request of one training run. What it leaves open is settled in the run's plan.
 
-    Args:
-        dataset: ``"digits"``, ``"cifar10"``, ``"cifar100"``, or the path of an image folder or of a .csv table.
-        model: the model's name and its arguments, ``{"name": "resnet", "depth": 14, …}``; channels and classes come
-            from the data.
-        recipe: how it is trained.
-        labels: how many labelled training images to use, balanced over the classes; all where None.
-        validation: how many of them (or which share, below 1) to hold out and report on; a data set's own validation
-            images are used instead where it has some.
-        seed: of the subset, the weights, the order and the augmentation.
-        data_dir: where the data set's files are.
-        parameters: choose the width at which the network comes nearest to so many.
-        minutes: fit the run to this time.
-        fit: what that may change. ``"stretch"``: the number of epochs, up or down. ``"shorten"``: only down.
-            ``"shrink"``: down, and the network's parameters too where few epochs would be left.
-        evaluate: which images the results are about. ``"validation"`` is for choosing settings: the test images are not
-            looked at, and the results have a ``validation_error`` in place of a ``test_error``.
-        patience: stop after so many epochs without a lower validation loss, and keep the weights of the best epoch;
-            0 trains to the end and keeps the last ones.
-        precision: Lightning's, ``"32-true"`` or ``"bf16-mixed"``.
-        compile: run the network through ``torch.compile``.
-        cuda_graphs: record the network's passes, compiled or not, and replay them, so that a GPU does not wait for
-            Python.
-        channels_last: the memory format that GPUs prefer.
-        backend: how convolutions are carried out, ``"dense"`` or ``"fourier"``. ``"auto"`` measures, and may choose
-            differently in another process, so that a resumed run agrees to rounding only.
-        accelerator, devices, nodes: Lightning's; more than one device is trained on with DDP.
-        progress: show progress bars.
-        checkpoint_seconds: how long a run may go on without saving; 0 saves after every epoch.
+    ``model`` is the model's name and its arguments, ``{"name": "resnet", "depth": 14, …}``; channels and classes come
+    from the data. ``recipe`` says how it is trained. Every other field is listed here, and those that ``steerable
+    train`` has an option for are options by being so marked.
     """
 
-    dataset: str
-    model: dict[str, Any]
+    dataset: str = field(metadata={"setting": Setting(SOURCES, Text())})
+    model: dict[str, Any] = field()
     recipe: Recipe = field(default_factory=Recipe)
-    labels: int | None = None
-    validation: float = 0.0
-    seed: int = 0
-    data_dir: str | None = None
-    image_size: int | None = None
-    parameters: int | None = None
-    minutes: float | None = None
-    fit: Fit = "stretch"
-    evaluate: Evaluation = "test"
-    patience: int = 0
-    precision: str = "32-true"
-    compile: bool = False
-    cuda_graphs: bool = False
-    channels_last: bool = False
-    backend: str = "dense"
-    accelerator: str = "auto"
-    devices: int = 1
-    nodes: int = 1
-    progress: bool = True
-    checkpoint_seconds: float = 60.0
+    # More parameters or pixels fit no machine.
+    parameters: int | None = setting(
+        None,
+        Range(1, BOUNDLESS, whole=True, optional=True),
+        "How many parameters the network has, roughly. 100000 for a folder or .csv, or fewer where time is short.",
+        flags=("--params",),
+        **OPTION,
+    )
+    minutes: float | None = setting(
+        None,
+        Range(0, 10**6, above=True, optional=True),
+        "The time that the run is fitted to. 10 for a folder or .csv.",
+        flags=("--minutes", "--max-minutes"),
+        **OPTION,
+    )
+    image_size: int | None = setting(
+        None,
+        Range(4, 4096, whole=True, optional=True),
+        "The side that images are resized to. By default their median size, up to 128.",
+        **OPTION,
+    )
+    validation: float = setting(
+        0.0,
+        Range(0, BOUNDLESS),
+        "How many of the labelled images, or which share of them, to hold out for validation. 0.15 for a folder or "
+        ".csv. The data set's own validation images take their place where it has some.",
+        **OPTION,
+    )
+    patience: int = setting(
+        0,
+        Range(0, BOUNDLESS, whole=True),
+        "Stop after this many epochs without a lower validation loss, and keep the best weights; 0 never stops early. "
+        "20 for a folder or .csv.",
+        **OPTION,
+    )
+    labels: int | None = setting(
+        None,
+        Range(1, BOUNDLESS, whole=True, optional=True),
+        "How many labelled images to use, balanced over the classes. By default all of them.",
+        **OPTION,
+    )
+    # Seeds are those of numpy.
+    seed: int = setting(
+        0, Range(0, 2**32 - 1, whole=True), "The seed of subset, weights, order and augmentation.", **OPTION
+    )
+    data_dir: str | None = setting(
+        None, Text(optional=True), "Where the data set's files are, or are downloaded to.", option=True, free=True
+    )
+    fit: str = setting(
+        "stretch",
+        Choice(("stretch", "shorten", "shrink")),
+        "What fitting to a time may change: the number of epochs, up or down (stretch) or only down (shorten); or "
+        "down, and where few epochs would be left the network's parameters too (shrink).",
+    )
+    evaluate: str = setting(
+        "test",
+        Choice(("test", "validation")),
+        "Which images the results are about. `validation` is for choosing settings: test images are not looked at, "
+        "and the results have a `validation_error` in place of a `test_error`.",
+    )
+    backend: str = setting(
+        "auto",
+        Choice(("auto", "dense", "fourier")),
+        "How convolutions are carried out: dense, fourier, or auto, which measures once and writes its choice into "
+        "the run's plan.",
+        **PLANNED,
+    )
+    precision: str = setting(
+        "auto",
+        Choice(("32-true", "bf16-mixed", "16-mixed", "auto")),
+        "32-true, bf16-mixed or 16-mixed. auto takes bf16-mixed on GPUs that are made for it.",
+        **PLANNED,
+    )
+    channels_last: bool | None = setting(
+        None, Flag(optional=True), "The memory format that GPUs prefer. By default on where bf16-mixed is.", **PLANNED
+    )
+    cuda_graphs: bool | None = setting(
+        None,
+        Flag(optional=True),
+        "Record the network's passes, compiled or not, so that a GPU does not wait for Python. By default on where "
+        "the run is long enough.",
+        **PLANNED,
+    )
+    compile: bool | None = setting(None, Flag(optional=True), "Use torch.compile. Off by default.", **PLANNED)
+    eager: bool = setting(
+        False,
+        Flag(),
+        "Neither compile nor record the network.",
+        option=True,
+        flags=("--eager",),
+        panel="Speed and hardware",
+    )
+    accelerator: str = setting("auto", Choice(("auto", "cpu", "gpu")), "auto, cpu or gpu.", **FREE)
+    devices: int = setting(1, Range(1, 10**4, whole=True), "Processes per node; more than one is DDP.", **FREE)
+    nodes: int = setting(1, Range(1, 10**5, whole=True), "How many machines share the run.", **FREE)
+    progress: bool = setting(True, Flag(), "Show progress bars.", **FREE)
+    checkpoint_seconds: float = setting(
+        60.0, Range(0, BOUNDLESS), "How often to save; 0 saves after every epoch.", **FREE
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, dict) or not isinstance(self.model.get("name"), str):
             raise ValueError("a run's model names itself: {'name': 'resnet', ...}.")
-        for name, kinds in (("dataset", str), ("data_dir", str | None)):
-            if not isinstance(getattr(self, name), kinds):
-                raise ValueError(f"{name} is text; got {getattr(self, name)!r}.")
-        check_numbers("", vars(self), NUMBERS)
-        check_flags("", vars(self), FLAGS)
+        check_settings("", self)
+        self._check_images()
+        self._check_model()
+        self._check_machine()
+
+    def _check_images(self) -> None:
         if self.validation > 1 and self.validation != int(self.validation):
             raise ValueError(f"validation is a share below 1 or a number of images, got {self.validation}.")
-        for name in ("in_channels", "num_classes"):
-            if name in self.model:
-                raise ValueError(
-                    f"{name} comes from the images and is no option of a run's model; got {name}="
-                    f"{self.model[name]!r}. Leave it out."
-                )
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} is one of {', '.join(known)}; got {getattr(self, name)!r}.")
         if self.patience and not self.validation:
             raise ValueError(
                 f"patience {self.patience} watches the loss on validation images, and none are held out. Hold some out "
@@ -131,13 +160,28 @@ class RunConfig:
             raise ValueError(
                 "evaluate is `validation`, and no images are held out for it. Hold some out with validation=0.25."
             )
-        if self.parameters is not None and (given := [key for key in ("copies", "width") if key in self.model]):
+
+    def _check_model(self) -> None:
+        for name in ("in_channels", "num_classes"):
+            if name in self.model:
+                raise ValueError(
+                    f"{name} comes from the images and is not an option of a run's model; got {name}="
+                    f"{self.model[name]!r}. Leave it out."
+                )
+        if self.parameters is not None and (given := [key for key in WIDTHS if key in self.model]):
             raise ValueError(
                 f"parameters={self.parameters:,} chooses the network's width, and {given[0]}={self.model[given[0]]} "
                 "gives it already. Give one of the two."
             )
+
+    def _check_machine(self) -> None:
         if self.cuda_graphs and self.devices * self.nodes > 1:
             raise ValueError(f"cuda_graphs are for one device; got {self.devices} devices on {self.nodes} nodes.")
+        for name in ("compile", "cuda_graphs"):
+            if self.eager and getattr(self, name):
+                raise ValueError(
+                    f"eager means that the network is run as it is, and {name} is on. Give one of the two."
+                )
         if self.recipe.batch_size < self.devices * self.nodes:
             raise ValueError(
                 f"the batch of {self.recipe.batch_size} images is shared by {self.devices * self.nodes} processes; "
@@ -152,10 +196,7 @@ class RunConfig:
     @staticmethod
     def from_dict(values: dict[str, Any]) -> RunConfig:
         """From JSON; unknown keys are refused."""
-        known = [f.name for f in dataclasses.fields(RunConfig)]
-        for key in values:
-            if key not in known:
-                raise ValueError(f"a run has no setting `{key}`. {did_you_mean(key, known)}")
+        check_names("a run", RunConfig, values)
         for key in ("dataset", "model"):
             if key not in values:
                 raise ValueError(f"a run's config has no `{key}`, and every run has one.")
@@ -174,23 +215,33 @@ class RunConfig:
         except (ValueError, TypeError) as error:
             raise ValueError(f"`{path}` is not the config of a run: {error}") from error
 
+    @property
+    def left_open(self) -> list[str]:
+        """The settings that a plan has to decide."""
+        planned = (name for name, about in settings_of(RunConfig).items() if about.planned)
+        return [name for name in planned if getattr(self, name) in (None, "auto")]
+
     def elsewhere(self, other: RunConfig) -> RunConfig:
-        """This run, carried out where and how the other one would be."""
-        where: dict[str, Any] = {key: getattr(other, key) for key in FREE_ON_RESUME}
+        """This run, carried out where the other one would be."""
+        where: dict[str, Any] = {
+            key: getattr(other, key) for key, about in settings_of(RunConfig).items() if about.free
+        }
         return dataclasses.replace(self, **where)
 
-    def as_fitted(self, earlier: RunConfig) -> RunConfig:
-        """This config with what an earlier start of the same run has fitted to its time budget."""
-        if self.minutes is None or self.minutes != earlier.minutes:
-            return self
-        parameters = earlier.parameters if self.fit == "shrink" else self.parameters
-        return dataclasses.replace(self, recipe=self.recipe.with_epochs(earlier.recipe.epochs), parameters=parameters)
-
-    def shortened(self, epochs: int) -> RunConfig:
-        """With the epochs that were trained before the run stopped early."""
-        return dataclasses.replace(self, recipe=dataclasses.replace(self.recipe, epochs=epochs))
+    def as_settled_in(self, settled: RunConfig) -> RunConfig:
+        """This request with what it leaves open as another config of the same run has it: speed, epochs, width."""
+        taken: dict[str, Any] = {name: getattr(settled, name) for name in self.left_open}
+        if self.minutes is not None and self.minutes == settled.minutes:
+            taken["recipe"] = self.recipe.with_epochs(settled.recipe.epochs)
+            if self.fit == "shrink":
+                taken["parameters"] = settled.parameters
+        if self.parameters is not None and settled.parameters is None:
+            sized = {key: settled.model[key] for key in ("depth", *WIDTHS) if key in settled.model}
+            taken |= {"parameters": None, "model": {**sized, **self.model}}
+        return dataclasses.replace(self, **taken)
 
     def differences(self, other: RunConfig) -> list[str]:
         """The settings in which two runs would give different results."""
         mine, theirs = self.to_dict(), other.to_dict()
-        return [key for key in mine if key not in FREE_ON_RESUME and mine[key] != theirs[key]]
+        free = {name for name, about in settings_of(RunConfig).items() if about.free}
+        return [key for key in mine if key not in free and mine[key] != theirs[key]]

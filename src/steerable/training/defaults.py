@@ -1,18 +1,20 @@
-"""What a run does where nothing is said: sensible for people's own images, the paper's way for named data sets."""
+"""The request of a run from what a user says, with defaults for people's own images and for named data sets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from steerable.data.datasets import DATASETS, check_source
 from steerable.errors import did_you_mean
 from steerable.training.config import RunConfig
+from steerable.training.plan import Plan
 from steerable.training.recipes import load_recipe
 from steerable.training.sizing import WIDTHS, count_parameters
 
-__all__ = ["OWN_IMAGES", "configured"]
+__all__ = ["OWN_IMAGES", "configured", "repeated"]
 
 OWN_IMAGES: dict[str, Any] = {
     "recipe": "images",
@@ -23,7 +25,7 @@ OWN_IMAGES: dict[str, Any] = {
 }
 """For a folder or a table; besides, the group is D4, the classifier is invariant, and the image size is the images'."""
 
-FAR_TOO_LARGE = 20  # times the parameters that were asked for; less is warned of when the classes are known
+FAR_TOO_LARGE = 20  # times the wanted parameters; less is warned of when the classes are known
 
 
 def configured(
@@ -32,13 +34,9 @@ def configured(
     *,
     recipe: str | None = None,
     changes: Mapping[str, Any] | None = None,
-    parameters: int | None = None,
-    minutes: float | None = None,
-    validation: float | None = None,
-    patience: int | None = None,
     **settings: Any,
 ) -> RunConfig:
-    """The config of a run; whatever is None gets its default.
+    """The request of a run; whatever is None gets its default.
 
     Args:
         dataset: a name, a folder or a .csv file.
@@ -46,53 +44,77 @@ def configured(
             ``parameters``.
         recipe: its name, or a TOML file.
         changes: single settings of the recipe, None for those that stay.
-        parameters: so many for the network, roughly.
-        minutes: the time that training may take; without ``epochs`` among the changes, 10 for people's own images.
-        validation: the share to hold out.
-        patience: epochs without progress after which to stop; 0 never stops early.
-        **settings: further ones of :class:`~steerable.training.config.RunConfig`.
+        **settings: those of :class:`~steerable.training.config.RunConfig`. For people's own images ``OWN_IMAGES`` has
+            the defaults of some; a number of epochs or a width takes the place of minutes or of parameters.
     """
+    dataset = _located(dataset)
+    settings = {name: value for name, value in settings.items() if value is not None}
+    changes = {name: value for name, value in (changes or {}).items() if value is not None}
+    if dataset in DATASETS:
+        recipe = recipe or "modern"
+        if "minutes" in settings and "epochs" in changes:  # a time makes them fewer, not more
+            settings.setdefault("fit", "shorten")
+    else:
+        recipe = recipe or OWN_IMAGES["recipe"]
+        model, settings = _for_own_images(model, settings, "epochs" in changes)
+    config = RunConfig(dataset=dataset, model=dict(model), recipe=load_recipe(recipe, **changes), **settings)
+    _check_network(config)
+    return config
+
+
+def repeated(
+    plan: Plan,
+    dataset: str,
+    *,
+    model: Mapping[str, Any] | None = None,
+    recipe: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> RunConfig:
+    """The request that repeats a plan; what is given besides is part of it, and must not contradict the plan."""
+    changes = dict(changes or {})
+    known = plan.settings
+    cooked = replace(known.recipe, **changes) if recipe is None else load_recipe(recipe, **changes)
+    changed = {**known.model, **(model or {})}
+    return replace(known, dataset=_located(dataset), model=changed, recipe=cooked, **settings)
+
+
+def _located(dataset: str) -> str:
+    """The data set's name, or the whole path of a folder or file that is there."""
     check_source(dataset)
-    own = dataset not in DATASETS
-    changes, model = dict(changes or {}), dict(model)
-    if own:
-        dataset = str(Path(dataset).expanduser().resolve())
-        if model["name"] == "resnet":
-            model.setdefault("head", "invariant")
-        wide = any(option in model for option in WIDTHS.values())
-        settings["fit"] = "shrink" if parameters is None and not wide else "shorten"
-        if parameters is None and not wide:
-            parameters = OWN_IMAGES["parameters"]
-        if minutes is None and changes.get("epochs") is None:
-            minutes = OWN_IMAGES["minutes"]
-        validation = OWN_IMAGES["validation"] if validation is None else validation
-        if patience is None:
-            patience = OWN_IMAGES["patience"] if validation else 0
-    elif minutes is not None and changes.get("epochs") is not None:  # so many were asked for; a time makes them fewer
-        settings.setdefault("fit", "shorten")
-    config = RunConfig(
-        dataset=dataset,
-        model=model,
-        recipe=load_recipe(recipe or (OWN_IMAGES["recipe"] if own else "modern"), **changes),
-        parameters=parameters,
-        minutes=minutes,
-        validation=validation or 0.0,
-        patience=patience or 0,
-        **settings,
-    )
-    if config.model["name"] not in WIDTHS:
+    return dataset if dataset in DATASETS else str(Path(dataset).expanduser().resolve())
+
+
+def _for_own_images(
+    model: Mapping[str, Any], given: Mapping[str, Any], has_epochs: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(model, settings) with the defaults for a folder or a table of images."""
+    sized = "parameters" in given or any(option in model for option in WIDTHS.values())
+    defaults: dict[str, Any] = {name: value for name, value in OWN_IMAGES.items() if name != "recipe"}
+    if sized:
+        del defaults["parameters"]
+    if has_epochs:
+        del defaults["minutes"]
+    if not given.get("validation", defaults["validation"]):
+        del defaults["patience"]
+    head = {"head": "invariant"} if model["name"] == "resnet" else {}
+    return {**head, **model}, {**defaults, "fit": "shorten" if sized else "shrink", **given}
+
+
+def _check_network(config: RunConfig) -> None:
+    """Build the network once without storage, so that a wrong option is refused before any image is read."""
+    name, parameters = config.model["name"], config.parameters
+    if name not in WIDTHS:
         raise ValueError(
-            f"a run trains a classifier, {' or '.join(WIDTHS)}; got {config.model['name']!r}, an unknown model or one "
-            f"with another task. {did_you_mean(str(config.model['name']), WIDTHS)}"
+            f"a run trains a classifier, {' or '.join(WIDTHS)}; got {name!r}, an unknown model or one with another "
+            f"task. {did_you_mean(name, WIDTHS)}"
         )
-    # Built once without storage: a wrong option is refused before any image is read.
     if parameters is None:
         count_parameters(config.model)
-    else:
-        smallest = count_parameters({"depth": 8, **config.model, WIDTHS[config.model["name"]]: 1})
-        if smallest > FAR_TOO_LARGE * parameters:
-            raise ValueError(
-                f"parameters={parameters:,} is too few: the smallest {config.model['name']} of this kind has "
-                f"{smallest:,}. Ask for that many."
-            )
-    return config
+        return
+    smallest = count_parameters({"depth": 8, **config.model, WIDTHS[name]: 1})
+    if smallest > FAR_TOO_LARGE * parameters:
+        raise ValueError(
+            f"parameters={parameters:,} is too few: the smallest {name} of this kind has {smallest:,}. Ask for that "
+            "many."
+        )

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from steerable import nn as snn
 from steerable.atomic import folder_in_place, write_bytes, write_json
+from steerable.extras import require
 from steerable.training.trained_model import TrainedModel
 
 __all__ = ["check_onnx", "export_onnx", "export_safetensors"]
@@ -108,11 +109,4 @@ def export_safetensors(trained: TrainedModel, folder: str | Path) -> Path:
 
 def check_onnx() -> None:
     """Say how to install what ONNX needs, where it is not there."""
-    try:
-        import onnx  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            f"writing ONNX needs the packages onnx and onnxscript, and {error.name} is not installed: pip install "
-            "'steerable[onnx]'."
-        ) from error
+    require("onnx", "onnxscript", purpose="writing ONNX")

@@ -8,16 +8,17 @@ import warnings
 from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from steerable.data.batches import DeviceBatches
+from steerable import nn as snn
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.limits import MOST_EPOCHS
-from steerable.training.preparing import TrainingData, make_classifier
+from steerable.training.preparing import TrainingData, make_classifier, training_batches
 from steerable.training.sizing import sized_model
+from steerable.training.speed import autocast, this_machine
 
-__all__ = ["fitted_to_minutes", "with_sized_model"]
+__all__ = ["fitted_to_minutes", "settle_backends", "with_sized_model"]
 
 FEWEST_EPOCHS = 30  # below these a smaller network is the better use of the time
 TIMED_STEPS = 25
@@ -38,7 +39,8 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
     """The same config with as many epochs as fit the time, by timing a few steps of a throw-away copy.
 
     ``config.fit`` says whether that may be more epochs than the recipe has, and whether a narrower network is taken
-    where fewer than 30 epochs would fit.
+    where fewer than 30 epochs would fit. The steps are timed as the run will take them: with its precision, recorded or
+    not, and with backends that have been measured.
     """
     seconds = 60 * minutes
     while True:
@@ -65,36 +67,42 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
     return replace(config, recipe=config.recipe.with_epochs(epochs))
 
 
+def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
+    """Measure how each convolution is best carried out in training on such images, and return the choice as text."""
+    settings = module.settings
+    with autocast(images.device, settings.precision):
+        snn.choose_backends(module.model, module.prepare(images), cuda_graphs=bool(settings.cuda_graphs))
+    return snn.recorded_backends(module.model)
+
+
 def _epochs_within(seconds: float, config: RunConfig, data: TrainingData) -> int:
-    module = make_classifier(config, data)
-    device = torch.device("cuda" if config.accelerator != "cpu" and torch.cuda.is_available() else "cpu")
-    module.to(device)
-    batches = DeviceBatches(data.train, config.recipe.batch_size, shuffle=True, seed=config.seed, device=device)
+    device = torch.device(this_machine(config).device)
+    module = make_classifier(config, data).to(device)
+    batches = training_batches(config, data, device)
+    settle_backends(module, batches.batch(0)[0])
     longest = seconds / (50 if config.fit == "shrink" else 10)  # several sizes may be tried
-    times = _step_times(module, batches, config.precision, longest)
-    typical = sorted(times)[len(times) // 2]
+    endless = itertools.chain.from_iterable(itertools.repeat(batches))
+    times: list[float] = []
+    optimiser = module.configure_optimizers()
+    for images, labels in endless:
+        times.append(_step_time(module, optimiser, images, labels))
+        # The first step, which computes filter bases, is not counted; three at least are.
+        if len(times) > TIMED_STEPS or (len(times) > 3 and sum(times[1:]) >= longest):
+            break
+    typical = sorted(times[1:])[len(times) // 2 - 1]
     # A twentieth is left for checkpoints and the test; validation costs a third of training, image by image.
     shares = 1 + (len(data.validation) / len(data.train) / 3 if data.validation is not None else 0)
     return min(MOST_EPOCHS, max(1, int(0.95 * seconds / (typical * len(batches) * shares))))
 
 
-def _step_times(module: Classifier, batches: DeviceBatches, precision: str, longest: float) -> list[float]:
-    """Seconds of each of a few steps, three at least; a first one, which computes filter bases, is not counted."""
-    optimiser = module.configure_optimizers()
-    device = next(module.parameters()).device
-    times: list[float] = []
-    endless = itertools.chain.from_iterable(itertools.repeat(batches))
-    for step, (images, labels) in enumerate(endless):
-        started = time.perf_counter()
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision.startswith("bf16")):
-            scores = module.network(module.prepare(images))
-        nn.functional.cross_entropy(scores.float(), labels).backward()
-        optimiser.step()
-        optimiser.zero_grad()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        if step:
-            times.append(time.perf_counter() - started)
-        if len(times) == TIMED_STEPS or (len(times) >= 3 and sum(times) >= longest):
-            break
-    return times
+def _step_time(module: Classifier, optimiser: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> float:
+    """Seconds that one step takes."""
+    started = time.perf_counter()
+    with autocast(images.device, module.settings.precision):
+        scores = module.network(module.prepare(images))
+    nn.functional.cross_entropy(scores.float(), labels).backward()
+    optimiser.step()
+    optimiser.zero_grad()
+    if images.is_cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - started

@@ -1,14 +1,10 @@
-"""What a setting of a run may be: a number in a range, or a flag. Whatever else is refused, in the same words."""
+"""What a setting of a run may be: a number in a range, a flag, one of a few names, or text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from steerable.errors import shown
-
-__all__ = ["MOST_EPOCHS", "Range", "check_flags", "check_numbers"]
+__all__ = ["MOST_EPOCHS", "Choice", "Flag", "Limit", "Range", "Text"]
 
 MOST_EPOCHS = 10**6
 
@@ -18,8 +14,8 @@ class Range:
     """The numbers from ``lowest`` to ``highest``.
 
     Args:
-        lowest: the smallest.
-        highest: the largest; there is always one, since no machine could handle more.
+        lowest: the smallest number.
+        highest: the largest number; there always is one, since no machine could handle more.
         whole: only whole numbers.
         above: not ``lowest`` itself.
         below: not ``highest`` itself.
@@ -49,15 +45,43 @@ class Range:
         return f"{kind} {start} {end} {self.highest:,}"
 
 
-def check_numbers(owner: str, values: Mapping[str, Any], ranges: Mapping[str, Range]) -> None:
-    """ValueError for the first value that is out of its range; ``owner`` stands before the setting's name."""
-    for name, allowed in ranges.items():
-        if values[name] not in allowed:
-            raise ValueError(f"{owner}{name} is {allowed}; got {shown(values[name])}.")
+@dataclass(frozen=True)
+class Flag:
+    """True or false, or None where it is ``optional``."""
+
+    optional: bool = False
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, bool) or (self.optional and value is None)
+
+    def __str__(self) -> str:
+        return "true or false"
 
 
-def check_flags(owner: str, values: Mapping[str, Any], names: Iterable[str]) -> None:
-    """ValueError for the first value that is neither true nor false."""
-    for name in names:
-        if not isinstance(values[name], bool):
-            raise ValueError(f"{owner}{name} is true or false; got {shown(values[name])}.")
+@dataclass(frozen=True)
+class Choice:
+    """One of a few names."""
+
+    names: tuple[str, ...]
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, str) and value in self.names
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(self.names)}"
+
+
+@dataclass(frozen=True)
+class Text:
+    """Any text, or None where it is ``optional``."""
+
+    optional: bool = False
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, str) or (self.optional and value is None)
+
+    def __str__(self) -> str:
+        return "text"
+
+
+Limit = Range | Flag | Choice | Text

@@ -9,16 +9,18 @@ from typing import Any
 import torch
 
 from steerable import nn as snn
+from steerable.data.augmentation import Augmentation
+from steerable.data.batches import DeviceBatches
 from steerable.data.datasets import load_dataset
 from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
-from steerable.data.preprocessing import Augmentation, Normalisation
+from steerable.data.normalisation import Normalisation
 from steerable.models import build_model
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.recipes import Recipe
 
-__all__ = ["TrainingData", "augmentation", "make_classifier", "prepare_data"]
+__all__ = ["TrainingData", "augmentation", "make_classifier", "prepare_data", "training_batches"]
 
 
 @dataclass(frozen=True)
@@ -78,25 +80,33 @@ def augmentation(recipe: Recipe, images: LabelledImages) -> Augmentation | None:
     return Augmentation(recipe.shift_of(min(images.image_size))) if recipe.augment else None
 
 
-def make_classifier(config: RunConfig, data: TrainingData) -> Classifier:
-    """The network, its normalisation and its schedule, from the seed alone."""
-    torch.manual_seed(config.seed)
-    options = {key: value for key, value in config.model.items() if key != "name"}
+def training_batches(
+    settings: RunConfig, data: TrainingData, device: torch.device | str, rank: int = 0, world_size: int = 1
+) -> DeviceBatches:
+    """The run's training images, batch by batch."""
+    return DeviceBatches(
+        data.train,
+        settings.recipe.batch_size,
+        shuffle=True,
+        seed=settings.seed,
+        device=device,
+        augment=augmentation(settings.recipe, data.train),
+        rank=rank,
+        world_size=world_size,
+    )
+
+
+def make_classifier(settings: RunConfig, data: TrainingData) -> Classifier:
+    """The network, its normalisation and its schedule, from the settled config and the seed alone."""
+    torch.manual_seed(settings.seed)
+    options = {key: value for key, value in settings.model.items() if key != "name"}
     classes = len(data.train.classes)
-    model = build_model(config.model["name"], **{"in_channels": data.train.channels, "num_classes": classes, **options})
+    sizes = {"in_channels": data.train.channels, "num_classes": classes}
+    model = build_model(settings.model["name"], **{**sizes, **options})
     for layer in model.modules():
         if isinstance(layer, snn.Conv2d):
-            layer.backend = config.backend
-        if isinstance(layer, snn.BatchNorm2d) and config.devices * config.nodes > 1:
+            layer.backend = settings.backend
+        if isinstance(layer, snn.BatchNorm2d) and settings.devices * settings.nodes > 1:
             layer.sync = True
-    return Classifier(
-        model,
-        Normalisation.fit(data.for_statistics, config.recipe.normalisation),
-        config.recipe,
-        num_classes=classes,
-        train_size=len(data.train),
-        seed=config.seed,
-        compile_model=config.compile,
-        cuda_graphs=config.cuda_graphs,
-        channels_last=config.channels_last,
-    )
+    normalisation = Normalisation.fit(data.for_statistics, settings.recipe.normalisation)  # type: ignore[arg-type]
+    return Classifier(model, normalisation, settings, num_classes=classes, train_size=len(data.train))

@@ -1,80 +1,85 @@
-"""Recipes: how a network is trained, as a small TOML file or a value."""
+"""Recipes: how a network is trained, as a small TOML file or a value.
+
+The recipes that come with the library are the files in ``recipe_files``; a further file there is a further recipe.
+"""
 
 from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from steerable.errors import did_you_mean, shown
-from steerable.training.limits import MOST_EPOCHS, Range, check_flags, check_numbers
+from steerable.training.limits import MOST_EPOCHS, Choice, Flag, Range
+from steerable.training.settings import check_names, check_settings, documented, setting
 
 __all__ = ["Recipe", "load_recipe", "recipe_names"]
 
-NUMBERS = {
-    "learning_rate": Range(0, 10**6, above=True),
-    "momentum": Range(0, 1, below=True),
-    "weight_decay": Range(0, 10**6),
-    "batch_size": Range(1, 10**6, whole=True),
-    "epochs": Range(1, MOST_EPOCHS, whole=True),
-    "decay": Range(0, 1, above=True),
-    "warmup_epochs": Range(0, 10**9),
-    "label_smoothing": Range(0, 1, below=True),
-    "ema_decay": Range(0, 1, below=True),
-    "shift": Range(0, 4096),
-}
-FLAGS = ("nesterov", "augment", "statistics_of_all", "rates_by_sharing")
 MILESTONE = Range(0, 10**9, whole=True)
 MOST_MILESTONES = 1000
 LARGEST_FILE, LONGEST_LINE = 100_000, 1_000
+OPTION: dict[str, Any] = {"option": True, "panel": "Network and recipe"}
 
 
+@documented
 @dataclass(frozen=True)
 class Recipe:
     """Optimiser, schedule and regularisation of a run.
 
-    ``schedule`` is ``"steps"`` (the learning rate is multiplied by ``decay`` at each of ``milestones``, in epochs) or
-    ``"cosine"`` (a linear warm-up over ``warmup_epochs``, then a half cosine to zero). ``ema_decay`` is the share that
-    an averaged copy of the weights keeps at each step, 0 for none. ``augment`` is the "+" of the paper's tables: shifts
-    of up to ``shift`` pixels and mirror images. A ``shift`` below 1 is a share of the image's side.
-
-    ``normalisation`` takes its statistics from the images that are trained on, or with ``statistics_of_all`` from all
-    training images of the data set, also from those whose labels are not used.
-
     ``rates_by_sharing`` trains every filter bank as if it stored each of its shared weights once. A bank with
     μ = weights / coefficients, about |G|, then learns at the rate μ · ``learning_rate`` and decays by
     ``weight_decay`` / μ; norms, biases and ordinary layers keep their own. See
-    :func:`~steerable.training.optimiser.make_optimiser`.
+    :func:`~steerable.training.optimiser.make_optimiser`. ``milestones`` are the epochs at which a schedule in steps
+    multiplies the learning rate by ``decay``.
     """
 
-    learning_rate: float = 0.05
-    momentum: float = 0.9
-    nesterov: bool = False
-    weight_decay: float = 0.0
-    batch_size: int = 128
-    epochs: int = 300
-    schedule: Literal["steps", "cosine"] = "steps"
+    learning_rate: float = setting(
+        0.05, Range(0, 10**6, above=True), "The learning rate, in place of the recipe's.", **OPTION
+    )
+    momentum: float = setting(0.9, Range(0, 1, below=True), "The momentum of SGD.")
+    nesterov: bool = setting(False, Flag(), "Whether it is Nesterov's momentum.")
+    weight_decay: float = setting(0.0, Range(0, 10**6), "The weight decay, in place of the recipe's.", **OPTION)
+    batch_size: int = setting(128, Range(1, 10**6, whole=True), "Images per step, over all devices.", **OPTION)
+    epochs: int = setting(
+        300, Range(1, MOST_EPOCHS, whole=True), "How many epochs the recipe's schedule is stretched to.", **OPTION
+    )
+    schedule: str = setting(
+        "steps",
+        Choice(("steps", "cosine")),
+        "Whether the learning rate falls in steps, or along a half cosine to zero after a linear warm-up.",
+    )
     milestones: Sequence[int] = (50, 100, 150)
-    decay: float = 0.1
-    warmup_epochs: float = 0.0
-    label_smoothing: float = 0.0
-    ema_decay: float = 0.0
-    augment: bool = False
-    shift: float = 4
-    normalisation: Literal["channels", "zca"] = "channels"
-    statistics_of_all: bool = False
-    rates_by_sharing: bool = False
+    decay: float = setting(0.1, Range(0, 1, above=True), "What a milestone multiplies the learning rate by.")
+    warmup_epochs: float = setting(0.0, Range(0, 10**9), "How many epochs the warm-up of a cosine takes.")
+    label_smoothing: float = setting(0.0, Range(0, 1, below=True), "The share of a label that all classes get.")
+    ema_decay: float = setting(
+        0.0,
+        Range(0, 1, below=True),
+        "The share that an averaged copy of the weights keeps at each step; 0 for no such copy.",
+    )
+    augment: bool = setting(False, Flag(), "Shifts and mirror images, the '+' of the paper.", **OPTION)
+    shift: float = setting(4, Range(0, 4096), "The largest shift in pixels; below 1 a share of the image's side.")
+    normalisation: str = setting(
+        "channels", Choice(("channels", "zca")), "Whether images are normalised by channel, or whitened (zca)."
+    )
+    statistics_of_all: bool = setting(
+        False, Flag(), "Take the statistics from all training images, also from those whose labels are not used."
+    )
+    rates_by_sharing: bool = setting(
+        False,
+        Flag(),
+        "Scale the learning rate of each filter bank by its weights per parameter, μ; decay by 1/μ.",
+        **OPTION,
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.milestones, list):  # as files have them
             object.__setattr__(self, "milestones", tuple(self.milestones))
-        settings = vars(self)
-        check_numbers("a recipe's ", settings, NUMBERS)
-        check_flags("a recipe's ", settings, FLAGS)
+        check_settings("a recipe's ", self)
         if (
             not isinstance(self.milestones, tuple)
             or len(self.milestones) > MOST_MILESTONES
@@ -84,18 +89,13 @@ class Recipe:
                 f"a recipe's milestones is a list of whole numbers, from 0 on, {MOST_MILESTONES:,} of them at most; "
                 f"got {shown(self.milestones)}."
             )
-        checks = {
-            "schedule": self.schedule in ("steps", "cosine"),
-            "shift": self.shift < 1 or self.shift == int(self.shift),
-            "normalisation": self.normalisation in ("channels", "zca"),
-            "nesterov": not self.nesterov or self.momentum > 0,
-        }
-        for name, holds in checks.items():
-            if not holds:
-                raise ValueError(f"a recipe's {name} cannot be {getattr(self, name)!r}; see the class Recipe.")
+        if self.shift >= 1 and self.shift != int(self.shift):
+            raise ValueError(f"a recipe's shift is a whole number of pixels or a share below 1; got {self.shift}.")
+        if self.nesterov and not self.momentum:
+            raise ValueError("a recipe's nesterov needs a momentum above 0; got a momentum of 0.")
 
     def learning_rate_at(self, epoch: float) -> float:
-        """The learning rate after so many epochs, which may be a fraction."""
+        """The learning rate after ``epoch`` epochs, which may be a fraction."""
         if self.schedule == "steps":
             passed = sum(epoch >= milestone for milestone in self.milestones)
             return self.learning_rate * self.decay**passed
@@ -111,8 +111,7 @@ class Recipe:
 
     def with_epochs(self, epochs: int) -> Recipe:
         """The same recipe stretched or shortened to another number of epochs, milestones and warm-up in proportion."""
-        check_numbers("a recipe's ", {"epochs": epochs}, {"epochs": NUMBERS["epochs"]})
-        factor = epochs / self.epochs
+        factor = replace(self, epochs=epochs).epochs / self.epochs  # a number that is out of range is refused first
         return replace(
             self,
             epochs=epochs,
@@ -126,19 +125,11 @@ class Recipe:
         return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
     @staticmethod
-    def check_names(settings: Iterable[str]) -> None:
-        """ValueError for the first that no recipe has."""
-        known = [field.name for field in fields(Recipe)]
-        for key in settings:
-            if key not in known:
-                raise ValueError(f"a recipe has no setting `{key}`. {did_you_mean(key, known)}")
-
-    @staticmethod
     def from_dict(values: dict[str, Any]) -> Recipe:
         """From a config file; unknown keys are refused."""
         if not isinstance(values, dict):
             raise ValueError(f"a recipe is a table of settings; got {type(values).__name__}.")
-        Recipe.check_names(values)
+        check_names("a recipe", Recipe, values)
         return Recipe(**values)
 
 
@@ -155,26 +146,29 @@ def load_recipe(name: str, **changes: Any) -> Recipe:
     0.05
     """
     if name.endswith(".toml"):
-        path = Path(name)
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no recipe file {name}.")
-        try:
-            recipe = Recipe.from_dict(tomllib.loads(_short_text(path)))
-        except RecursionError as error:
-            raise ValueError(f"the recipe {name} cannot be used: it is nested too deeply.") from error
-        except (ValueError, TypeError) as error:  # no TOML, no UTF-8, text for a number
-            raise ValueError(f"the recipe {name} cannot be used: {error}") from error
+        recipe = _own_recipe(Path(name))
     elif name in recipe_names():
         text = (resources.files("steerable.training") / "recipe_files" / f"{name}.toml").read_text("utf-8")
         recipe = Recipe.from_dict(tomllib.loads(text))
     else:
         raise ValueError(f"unknown recipe {name!r}. {did_you_mean(name, recipe_names())} Or give a .toml file.")
-    Recipe.check_names(changes)
+    check_names("a recipe", Recipe, changes)
     changes = {key: value for key, value in changes.items() if value is not None}
     epochs = changes.pop("epochs", None)
     if epochs is not None and epochs != recipe.epochs:
         recipe = recipe.with_epochs(epochs)
     return replace(recipe, **changes)
+
+
+def _own_recipe(path: Path) -> Recipe:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no recipe file {path}.")
+    try:
+        return Recipe.from_dict(tomllib.loads(_short_text(path)))
+    except RecursionError as error:
+        raise ValueError(f"the recipe {path} cannot be used: it is nested too deeply.") from error
+    except (ValueError, TypeError) as error:  # no TOML, no UTF-8, text for a number
+        raise ValueError(f"the recipe {path} cannot be used: {error}") from error
 
 
 def _short_text(path: Path) -> str:

@@ -13,10 +13,13 @@ __all__ = [
     "CONFIG",
     "IMAGES",
     "MISTAKES",
+    "PLAN",
+    "PLAN_VERSION",
     "RESOLVED",
     "RESULTS",
     "RESULTS_NEEDED",
     "Fields",
+    "data_of_run",
     "kind_of",
     "read_fields",
     "read_object",
@@ -77,6 +80,14 @@ def read_fields(path: Path, fields: Fields, required: Iterable[str] = ()) -> dic
     return values
 
 
+def data_of_run(folder: Path) -> dict[str, Any]:
+    """What a run's plan says about its images; ``resolved.json`` says it in a folder of the last revision."""
+    if (folder / "plan.json").exists():
+        found: dict[str, Any] = read_fields(folder / "plan.json", PLAN, ("data",))["data"]
+        return found
+    return read_fields(folder / "resolved.json", RESOLVED, ("digests", "images"))
+
+
 def _is_deeper(value: Any, limit: int) -> bool:
     level = [value]
     for _ in range(limit):
@@ -85,6 +96,10 @@ def _is_deeper(value: Any, limit: int) -> bool:
         if not level:
             return False
     return True
+
+
+def _holds(values: Mapping[str, Any], fields: Fields) -> bool:
+    return all(values.get(key) is None or holds(values[key]) for key, (holds, _) in fields.items())
 
 
 def _text(value: object) -> bool:
@@ -189,7 +204,22 @@ RESOLVED: Fields = {
     "notes": (lambda value: _list(value, _text), "a list of sentences"),
     "model": _MODEL,
 }
-"""``resolved.json``."""
+"""What was found out about a run's images: ``data`` in ``plan.json``, and ``resolved.json`` of the last revision."""
+
+PLAN_VERSION = 1
+
+PLAN: Fields = {
+    "version": (lambda value: value == PLAN_VERSION and _whole(value), f"{PLAN_VERSION}"),
+    "settings": (lambda value: isinstance(value, dict) and _holds(value, CONFIG), "the settings of a run"),
+    "data": (
+        lambda value: isinstance(value, dict) and _holds(value, RESOLVED) and {"images", "digests"} <= value.keys(),
+        "what is known of the run's images",
+    ),
+    "backends": (lambda value: _by_name(value, _text), "the backend of each convolution"),
+    "accelerator": _TEXT,
+    "threads": _COUNT,
+}
+"""``plan.json``; :class:`~steerable.training.plan.Plan` checks all of it."""
 
 MISTAKES: Fields = {
     "count": _COUNT,

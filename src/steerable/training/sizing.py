@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
+from torch import nn
 
 from steerable.errors import did_you_mean
-from steerable.models import build_model
+from steerable.models import widths
+from steerable.models.registry import build_model, models_for
 
 __all__ = ["WIDTHS", "count_parameters", "sized_model"]
 
-WIDTHS = {"resnet": "copies", "plain_resnet": "width"}
+WIDTHS = {name: entry.width for name, entry in models_for("classification").items()}
 """The models that classify, and the option that says how wide each is."""
 
 
@@ -25,22 +26,14 @@ def sized_model(model: dict[str, Any], parameters: int, **kind: int) -> dict[str
         raise ValueError(f"a classifier is one of {', '.join(WIDTHS)}. {did_you_mean(str(model['name']), WIDTHS)}")
     option = WIDTHS[model["name"]]
 
-    def size(width: int) -> int:
-        return count_parameters({**kind, **model, option: width})
-
-    high = 1
-    while size(high) < parameters:
-        high *= 2
-    low = max(1, high // 2)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if size(middle) < parameters else (low, middle)
-    nearest = min((low, high), key=lambda width: abs(size(width) - parameters))
-    return {**model, option: nearest}
+    width = widths.nearest_width(lambda width: _built({**kind, **model, option: width}), parameters)
+    return {**model, option: width}
 
 
 def count_parameters(model: dict[str, Any]) -> int:
-    """Of a network that is built without storage."""
-    with torch.device("meta"):
-        network = build_model(model["name"], **{key: value for key, value in model.items() if key != "name"})
-    return sum(p.numel() for p in network.parameters())
+    """The number of parameters of a model, by its name and options."""
+    return widths.count_parameters(lambda: _built(model))
+
+
+def _built(model: dict[str, Any]) -> nn.Module:
+    return build_model(model["name"], **{key: value for key, value in model.items() if key != "name"})

@@ -20,12 +20,12 @@ from steerable.data.folders import labelled_folder
 from steerable.data.images import Progress, image_chunks
 from steerable.data.label_tables import labelled_table
 from steerable.data.labelled_images import LabelledImages
-from steerable.data.preprocessing import Normalisation
+from steerable.data.normalisation import Normalisation
 from steerable.errors import did_you_mean, listing
 from steerable.models import MODELS
 from steerable.training.config import RunConfig
 from steerable.training.poses import pose_report
-from steerable.training.run_files import IMAGES, RESOLVED, RESULTS, read_fields, read_object
+from steerable.training.run_files import IMAGES, RESULTS, data_of_run, read_fields, read_object
 
 __all__ = ["Prediction", "TrainedModel"]
 
@@ -74,7 +74,7 @@ class TrainedModel(nn.Module):
         exported = (run / "images.json").is_file()
         if not exported and not (run / "results.json").is_file():
             raise FileNotFoundError(
-                f"{run} has no results.json: it is no run folder, or its run has not finished. Finish it with the "
+                f"{run} has no results.json: it is not a run folder, or its run has not finished. Finish it with the "
                 "command that started it."
             )
         try:
@@ -163,10 +163,10 @@ class TrainedModel(nn.Module):
 
     def _warn_if_changed(self, test: LabelledImages) -> None:
         try:
-            resolved = read_fields(self.folder / "resolved.json", RESOLVED, ("digests",))
-        except FileNotFoundError:  # a run of an earlier version
+            before = data_of_run(self.folder)
+        except FileNotFoundError:  # a run of an early version
             return
-        if resolved["digests"].get("test") != test.digest:
+        if before["digests"].get("test") != test.digest:
             warnings.warn(
                 "the images have changed since the run, and other ones are held out for the test now; some of them "
                 "may have been trained on. Train again for an honest figure.",

@@ -19,7 +19,7 @@ from steerable.training.checkpoints import LAST, AtomicCheckpoints
 from steerable.training.config import RunConfig
 from steerable.training.divergence import StopWhenDiverged
 from steerable.training.early_stopping import KeepBest
-from steerable.training.preparing import TrainingData, augmentation
+from steerable.training.preparing import TrainingData, training_batches
 
 __all__ = ["RunBatches", "has_begun", "make_trainer", "minutes_trained", "silence_lightning"]
 
@@ -27,33 +27,38 @@ __all__ = ["RunBatches", "has_begun", "make_trainer", "minutes_trained", "silenc
 class RunBatches(pl.LightningDataModule):
     """Hands Lightning the images on whatever device and process it runs."""
 
-    def __init__(self, data: TrainingData, config: RunConfig) -> None:
+    def __init__(self, data: TrainingData, settings: RunConfig) -> None:
         super().__init__()
-        self.data, self.config = data, config
+        self.data, self.settings = data, settings
 
-    def _batches(self, images: LabelledImages, *, train: bool) -> DeviceBatches:
+    @property
+    def _process(self) -> pl.Trainer:
         if self.trainer is None:
             raise RuntimeError("batches are made when a trainer asks for them")
-        recipe = self.config.recipe
+        return self.trainer
+
+    def _to_evaluate(self, images: LabelledImages) -> DeviceBatches:
+        trainer = self._process
         return DeviceBatches(
             images,
-            recipe.batch_size if train else images.comfortable_batch * self.trainer.world_size,
-            shuffle=train,
-            seed=self.config.seed,
-            device=self.trainer.strategy.root_device,
-            augment=augmentation(recipe, images) if train else None,
-            rank=self.trainer.global_rank,
-            world_size=self.trainer.world_size,
+            images.comfortable_batch * trainer.world_size,
+            shuffle=False,
+            seed=self.settings.seed,
+            device=trainer.strategy.root_device,
+            rank=trainer.global_rank,
+            world_size=trainer.world_size,
         )
 
     def train_dataloader(self) -> DeviceBatches:
-        return self._batches(self.data.train, train=True)
+        trainer = self._process
+        place = trainer.strategy.root_device, trainer.global_rank, trainer.world_size
+        return training_batches(self.settings, self.data, *place)
 
     def val_dataloader(self) -> DeviceBatches | list[Any]:
-        return [] if self.data.validation is None else self._batches(self.data.validation, train=False)
+        return [] if self.data.validation is None else self._to_evaluate(self.data.validation)
 
     def test_dataloader(self) -> DeviceBatches:
-        return self._batches(self.data.test, train=False)
+        return self._to_evaluate(self.data.test)
 
 
 class _Epochs(Callback):
@@ -110,28 +115,28 @@ class _Bar(RichProgressBar):
         return {name: value for name, value in super().get_metrics(trainer, module).items() if name != "v_num"}
 
 
-def make_trainer(config: RunConfig, folder: Path, keeper: KeepBest | None = None) -> pl.Trainer:
+def make_trainer(settings: RunConfig, folder: Path, keeper: KeepBest | None = None) -> pl.Trainer:
     """A trainer that writes curves and checkpoints into the run folder."""
     loggers: list[Logger] = [CSVLogger(folder, name="metrics", version="csv")]
     with contextlib.suppress(ModuleNotFoundError):  # TensorBoard's curves are an extra
         loggers.append(TensorBoardLogger(folder, name="metrics", version="tensorboard"))
     # The best weights are noted before a checkpoint is written, which holds them.
-    callbacks: list[Callback] = [StopWhenDiverged(config.recipe.learning_rate), *([keeper] if keeper else [])]
-    callbacks.append(_Epochs(folder, config.checkpoint_seconds))
-    if config.progress:
+    callbacks: list[Callback] = [StopWhenDiverged(settings.recipe.learning_rate), *([keeper] if keeper else [])]
+    callbacks.append(_Epochs(folder, settings.checkpoint_seconds))
+    if settings.progress:
         callbacks.append(_Bar())
     return pl.Trainer(
-        accelerator=config.accelerator,
-        devices=config.devices,
-        num_nodes=config.nodes,
-        strategy="ddp" if config.devices * config.nodes > 1 else "auto",
-        precision=config.precision,  # type: ignore[arg-type]
-        max_epochs=config.recipe.epochs,
+        accelerator=settings.accelerator,
+        devices=settings.devices,
+        num_nodes=settings.nodes,
+        strategy="ddp" if settings.devices * settings.nodes > 1 else "auto",
+        precision=settings.precision,  # type: ignore[arg-type]
+        max_epochs=settings.recipe.epochs,
         logger=loggers,
         callbacks=callbacks,
         plugins=[AtomicCheckpoints()],
         enable_checkpointing=False,
-        enable_progress_bar=config.progress,
+        enable_progress_bar=settings.progress,
         enable_model_summary=False,
         use_distributed_sampler=False,
         num_sanity_val_steps=0,

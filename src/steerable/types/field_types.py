@@ -1,9 +1,9 @@
-"""Field types: a stack of capsules, written and read as text, and what a convolution between two of them costs."""
+"""Field types: a stack of capsules, written and read as text."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import final, overload
 
@@ -11,14 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steerable.algebra.capsules import Capsule, capsule_by_name
-from steerable.algebra.characters import inner_product, whole_number
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation, direct_sum
-from steerable.errors import expect
-from steerable.filters.pixel_patches import pixel_patch
 from steerable.types.field_text import parse_field_type
 
-__all__ = ["FieldType", "parameter_cost", "parameter_utilization"]
+__all__ = ["FieldType"]
 
 
 @final
@@ -34,7 +31,7 @@ class FieldType:
         capsules: capsules of your own that the text may name beside the group's catalogue.
 
     Attributes:
-        blocks: each kind of capsule with its number of copies, in the order of their channels.
+        terms: each kind of capsule with its number of copies, in the order of their channels.
         channels: how many channels a field of this type has.
 
     >>> from steerable import dihedral
@@ -51,28 +48,30 @@ class FieldType:
         capsules: Iterable[Capsule] = (),
     ) -> None:
         if not isinstance(group, FiniteGroup):
-            raise TypeError(f"a field type begins with its group, such as dihedral(4); got {type(group).__name__}.")
+            raise TypeError(
+                f"the first argument of a field type is its group, such as dihedral(4); got {type(group).__name__}."
+            )
         own = _own_capsules(group, capsules)
         counts: dict[Capsule, int] = {}
         for copies, capsule in _counted(group, spec, own):
             if capsule.group != group:
                 raise TypeError(
                     f"capsule `{capsule}` belongs to {capsule.group.name}, but the field type to {group.name}. "
-                    f"Restrict the capsule's representation, or take {group.name}'s own capsule."
+                    f"Restrict the capsule's representation, or use a capsule of {group.name}."
                 )
             if copies:
                 counts[capsule] = counts.get(capsule, 0) + copies
-        _own_capsules(group, counts)  # two different ones of one name could not be told apart in text
+        _own_capsules(group, counts)  # two different capsules of one name could not be told apart in text
         self.group = group
-        self.blocks: tuple[tuple[Capsule, int], ...] = tuple(counts.items())
-        self.channels: int = sum(capsule.dim * copies for capsule, copies in self.blocks)
+        self.terms: tuple[tuple[Capsule, int], ...] = tuple(counts.items())
+        self.channels: int = sum(capsule.dim * copies for capsule, copies in self.terms)
 
     # ---------------------------------------------------------------- what it is made of
 
     @property
     def capsules(self) -> tuple[Capsule, ...]:
         """Every capsule, copies written out, in the order of their channels."""
-        return tuple(itertools.chain.from_iterable([capsule] * copies for capsule, copies in self.blocks))
+        return tuple(itertools.chain.from_iterable([capsule] * copies for capsule, copies in self.terms))
 
     @property
     def slices(self) -> tuple[slice, ...]:
@@ -81,16 +80,16 @@ class FieldType:
         return tuple(slice(low, high) for low, high in itertools.pairwise(ends))
 
     @property
-    def block_slices(self) -> tuple[slice, ...]:
-        """The channels of each block of equal capsules."""
-        ends = list(itertools.accumulate((capsule.dim * n for capsule, n in self.blocks), initial=0))
+    def term_slices(self) -> tuple[slice, ...]:
+        """The channels of each term."""
+        ends = list(itertools.accumulate((capsule.dim * n for capsule, n in self.terms), initial=0))
         return tuple(slice(low, high) for low, high in itertools.pairwise(ends))
 
     @cached_property
     def type(self) -> tuple[int, ...]:
         """How often each irrep of the group occurs in the fibre."""
         total = [0] * len(self.group.irreps)
-        for capsule, copies in self.blocks:
+        for capsule, copies in self.terms:
             total = [t + copies * m for t, m in zip(total, capsule.type, strict=True)]
         return tuple(total)
 
@@ -98,7 +97,7 @@ class FieldType:
     def character(self) -> NDArray[np.float64]:
         """(order,): the character of the fibre."""
         total = np.zeros(self.group.order)
-        for capsule, copies in self.blocks:
+        for capsule, copies in self.terms:
             total += copies * capsule.representation.character
         return total
 
@@ -121,14 +120,14 @@ class FieldType:
                 f"cannot add a field type of {self.group.name} and one of {other.group.name}: different groups act on "
                 "them. Restrict one of them first."
             )
-        return FieldType(self.group, [(n, c) for c, n in (*self.blocks, *other.blocks)])
+        return FieldType(self.group, [(n, c) for c, n in (*self.terms, *other.terms)])
 
     def __mul__(self, copies: int) -> FieldType:
         if isinstance(copies, bool) or not isinstance(copies, int | np.integer):
             return NotImplemented
         if copies < 0:
             raise ValueError(f"a field type is repeated 0 or more times; got {copies} times `{self}`.")
-        return FieldType(self.group, [(int(copies) * n, c) for c, n in self.blocks])
+        return FieldType(self.group, [(int(copies) * n, c) for c, n in self.terms])
 
     __rmul__ = __mul__
 
@@ -137,11 +136,11 @@ class FieldType:
 
         Capsules that become equal are adjacent, so that their order may differ from that of (ν(x), ν(-x)).
         """
-        return FieldType(self.group, [(n, after) for c, n in self.blocks for after in c.after_concatenation()])
+        return FieldType(self.group, [(n, after) for c, n in self.terms for after in c.after_concatenation()])
 
     def __len__(self) -> int:
         """The number of capsules."""
-        return sum(copies for _, copies in self.blocks)
+        return sum(copies for _, copies in self.terms)
 
     def __iter__(self) -> Iterator[Capsule]:
         return iter(self.capsules)
@@ -157,51 +156,16 @@ class FieldType:
         return self.capsules[index]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FieldType) and self.group == other.group and self.blocks == other.blocks
+        return isinstance(other, FieldType) and self.group == other.group and self.terms == other.terms
 
     def __hash__(self) -> int:
-        return hash((self.group, self.blocks))
+        return hash((self.group, self.terms))
 
     def __str__(self) -> str:
-        return " + ".join(str(c) if n == 1 else f"{n}*{c}" for c, n in self.blocks) or "0"
+        return " + ".join(str(c) if n == 1 else f"{n}*{c}" for c, n in self.terms) or "0"
 
     def __repr__(self) -> str:
         return f"FieldType({self.group.name}, '{self}')"
-
-
-def parameter_cost(in_type: FieldType, out_type: FieldType, kernel_size: int | Sequence[int] = 3) -> int:
-    """The number of parameters of an equivariant filter bank: dim Hom_H(patch ⊗ ρ_in, ρ_out).
-
-    >>> from steerable import dihedral
-    >>> G = dihedral(4)
-    >>> parameter_cost(FieldType(G, "3*A1"), FieldType(G, "regular"), kernel_size=3)
-    27
-    """
-    _check_one_group(in_type, out_type)
-    patch = pixel_patch(in_type.group, kernel_size)
-    return whole_number(inner_product(patch.character * in_type.character, out_type.character))
-
-
-def parameter_utilization(in_type: FieldType, out_type: FieldType, kernel_size: int | Sequence[int] = 3) -> float:
-    """μ = dim π · dim ρ / dim Hom_H(π, ρ): how many weights of a plain filter bank one parameter stands for."""
-    cost = parameter_cost(in_type, out_type, kernel_size)
-    plain = pixel_patch(in_type.group, kernel_size).dim * in_type.channels * out_type.channels
-    if cost == 0:
-        raise ValueError(
-            f"there is no equivariant map from `{in_type}` to `{out_type}` with kernel size {kernel_size}, so that "
-            "the utilization has no value. Choose types that share an irrep, or a larger kernel."
-        )
-    return plain / cost
-
-
-def _check_one_group(in_type: FieldType, out_type: FieldType) -> None:
-    for given in (in_type, out_type):
-        expect(given, FieldType, "field types such as FieldType(dihedral(4), '2*regular')")
-    if in_type.group != out_type.group:
-        raise TypeError(
-            f"a filter bank maps between fields of one group; got `{in_type}` of {in_type.group.name} and "
-            f"`{out_type}` of {out_type.group.name}. Restrict one of them first."
-        )
 
 
 def _own_capsules(group: FiniteGroup, capsules: Iterable[Capsule]) -> dict[str, Capsule]:
@@ -223,7 +187,7 @@ def _counted(group: FiniteGroup, spec: object, own: Mapping[str, Capsule]) -> It
     if isinstance(spec, str):
         yield from parse_field_type(group, spec, lookup)
     elif isinstance(spec, FieldType):
-        yield from ((copies, capsule) for capsule, copies in spec.blocks)
+        yield from ((copies, capsule) for capsule, copies in spec.terms)
     elif isinstance(spec, Capsule | Representation):
         yield 1, _as_capsule(spec, lookup)
     elif isinstance(spec, Iterable):

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from steerable.algebra.arrays import IntArray
 from steerable.algebra.capsules import Capsule, capsule_by_name, quotient_name
-from steerable.algebra.groups import FiniteGroup, IntArray
+from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.homomorphisms import inclusion
 from steerable.algebra.irreps import real_irreps
-from steerable.algebra.representations import Monomial, Representation
+from steerable.algebra.monomials import Monomial
+from steerable.algebra.representations import Representation
 from steerable.types.field_types import FieldType
 
 __all__ = ["restriction"]
@@ -33,19 +35,19 @@ def restriction(field_type: FieldType, subgroup: Iterable[str] | FiniteGroup) ->
     into = inclusion(smaller, field_type.group)
     stack: list[tuple[Capsule, NDArray[np.intp]]] = []
     named: dict[str, Capsule] = {}
-    for (capsule, copies), channels in zip(field_type.blocks, field_type.block_slices, strict=True):
+    for (capsule, copies), channels in zip(field_type.terms, field_type.term_slices, strict=True):
         found = list(_parts(capsule, capsule.representation.pullback(into)))
-        parts = [(_under_own_name(part, named), members) for part, members in found]
+        parts = [(_uniquely_named(part, named), members) for part, members in found]
         for copy in range(copies):
             start = channels.start + copy * capsule.dim
             stack.extend((part, start + members) for part, members in parts)
     restricted = FieldType(smaller, [part for part, _ in stack])
-    ordered = [members for kind, _ in restricted.blocks for part, members in stack if part == kind]
+    ordered = [members for kind, _ in restricted.terms for part, members in stack if part == kind]
     return restricted, np.concatenate(ordered) if ordered else np.zeros(0, dtype=np.intp)
 
 
-def _under_own_name(part: Capsule, named: dict[str, Capsule]) -> Capsule:
-    """The capsule, numbered where a different one has its name: the orbits of one capsule need not be alike."""
+def _uniquely_named(part: Capsule, named: dict[str, Capsule]) -> Capsule:
+    """The capsule, with a number where a different one has its name: orbits of one capsule need not be alike."""
     name, number = part.name, 1
     while named.setdefault(name, part) != part:
         number += 1

@@ -3,9 +3,9 @@
 The rest of the library imports from here only.
 """
 
-from steerable.nn.backends.convolution import Convolution
 from steerable.nn.backends.known import AUTO
 from steerable.nn.backends.passes import DENSE, Choice, Passes
 from steerable.nn.backends.problem import ConvolutionProblem, Window
+from steerable.nn.backends.runner import ConvolutionRunner
 
-__all__ = ["AUTO", "DENSE", "Choice", "Convolution", "ConvolutionProblem", "Passes", "Window"]
+__all__ = ["AUTO", "DENSE", "Choice", "ConvolutionProblem", "ConvolutionRunner", "Passes", "Window"]

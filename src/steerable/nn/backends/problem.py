@@ -36,10 +36,10 @@ class ConvolutionProblem:
     """What a backend has to know of a layer.
 
     Attributes:
-        plan: how the layer's parameters make its filter bank; it knows types and kernel.
+        plan: how the layer's parameters make its filter bank; it knows the types and the filter space.
         window: how the filters move over the input.
         padding_mode: what the window's padding consists of: zeros, reflect, replicate or circular.
-        key: the same text for all plans with equal types and kernels. Operations of torch take tensors, numbers and
+        key: one text for all plans with equal types and filter spaces. Operations of torch take tensors, numbers and
             text only; by this text they find what belongs to the problem.
     """
 
@@ -49,17 +49,17 @@ class ConvolutionProblem:
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
-        content = hashlib.blake2b(repr(self.kernel_size).encode(), digest_size=16)
+        content = hashlib.blake2b(self.plan.space.digest, digest_size=16)
         for field_type in (self.plan.in_type, self.plan.out_type):
             content.update(b"|")
-            for capsule, copies in field_type.blocks:
+            for capsule, copies in field_type.terms:
                 content.update(capsule.representation.digest + b"%d," % copies)
         object.__setattr__(self, "key", content.hexdigest())
 
     @property
     def kernel_size(self) -> Size:
-        """(height, width)."""
-        return self.plan.kernel_size
+        """The extents of the filters, one per axis of the grid."""
+        return self.plan.space.size
 
     @cached_property
     def regular_copies(self) -> float:

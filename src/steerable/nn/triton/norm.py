@@ -1,7 +1,7 @@
 """Batch norm of capsules on a GPU: the work per capsule in one small kernel, the work per pixel in one pass each way.
 
 ``capsule_affine`` turns the moments of channels into the scale and shift of each channel; compiled graphs hold one call
-where plain tensor code has a dozen. :mod:`steerable.nn.statistics_norms` has the same in tensor code.
+where plain tensor code has a dozen. :mod:`steerable.nn.batch_norm` has the same in tensor code.
 """
 
 from __future__ import annotations

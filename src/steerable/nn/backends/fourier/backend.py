@@ -40,6 +40,8 @@ class Fourier(Backend):
             return f"it has {problem.window.groups} groups, and irreps are coupled over all channels"
         if len(problem.kernel_size) != 2:
             return f"its grid has {len(problem.kernel_size)} axes, and kernels are written for two"
+        if not problem.plan.space.is_pixel_patch:
+            return f"its filters are {problem.plan.space}, and spectra are those of a whole pixel patch"
         return None if problem.plan.parameters else "it has no parameters"
 
     def may_gain(self, problem: ConvolutionProblem, x: Tensor, *, ahead: bool) -> bool:

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steerable.algebra.representations import Representation
+from steerable.filters.pixel_patches import pixel_space
+from steerable.filters.spaces import FilterSpace
 from steerable.nn.backends.fourier.spectrum import IsotypicBasis, commutant, isotypic_basis
 from steerable.nn.expansion import BankPlan
 
@@ -71,19 +73,20 @@ class Direction:
 
     Args:
         in_kinds, out_kinds: (ρ, copies) of each kind of capsule.
-        kernel_size: (height, width).
+        space: the filters, whose taps are their coefficients.
     """
 
     def __init__(
         self,
         in_kinds: Sequence[tuple[Representation, int]],
         out_kinds: Sequence[tuple[Representation, int]],
-        kernel_size: tuple[int, int],
+        space: FilterSpace,
     ) -> None:
-        self.kernel_size, self.taps = kernel_size, math.prod(kernel_size)
+        height, width = space.size
+        self.kernel_size, self.taps = (height, width), space.taps
         self.in_copies, self.out_copies = [n for _, n in in_kinds], [n for _, n in out_kinds]
-        self.in_bases = [isotypic_basis(rho, kernel_size) for rho, _ in in_kinds]
-        self.out_bases = [isotypic_basis(rho, (1, 1)) for rho, _ in out_kinds]
+        self.in_bases = [isotypic_basis(rho, space) for rho, _ in in_kinds]
+        self.out_bases = [isotypic_basis(rho, pixel_space(rho.group, ())) for rho, _ in out_kinds]
         self.in_channels = sum(rho.dim * n for rho, n in in_kinds)
         self.out_channels = sum(rho.dim * n for rho, n in out_kinds)
         self.blocks: list[IrrepBlock] = []
@@ -162,11 +165,11 @@ class IrrepBlockPlan:
 
     def __init__(self, bank: BankPlan, *, adjoint: bool) -> None:
         self.adjoint, self.parameters = adjoint, bank.parameters
-        in_kinds = [(c.representation, n) for c, n in bank.in_type.blocks]
-        out_kinds = [(c.representation, n) for c, n in bank.out_type.blocks]
+        in_kinds = [(c.representation, n) for c, n in bank.in_type.terms]
+        out_kinds = [(c.representation, n) for c, n in bank.out_type.terms]
         if adjoint:
             in_kinds, out_kinds = ([(rho.dual(), n) for rho, n in kinds] for kinds in (out_kinds, in_kinds))
-        self.direction = Direction(in_kinds, out_kinds, bank.kernel_size)
+        self.direction = Direction(in_kinds, out_kinds, bank.space)
         self.pairs: list[PairMap] = []
         for number, pair in enumerate(bank.blocks):
             if pair.count == 0:  # the two kinds share no irrep

@@ -18,10 +18,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from steerable.algebra.decomposition import decompose
 from steerable.algebra.intertwiners import hom_basis
-from steerable.algebra.irreps import Irrep, decompose
+from steerable.algebra.irreps import Irrep
 from steerable.algebra.representations import Representation
-from steerable.filters.pixel_patches import pixel_patch
+from steerable.filters.spaces import FilterSpace
 
 __all__ = ["IsotypicBasis", "commutant", "isotypic_basis"]
 
@@ -62,15 +63,12 @@ class IsotypicBasis:
 
 
 @lru_cache(maxsize=1024)
-def isotypic_basis(rho: Representation, kernel_size: tuple[int, int]) -> IsotypicBasis:
-    """The basis for one capsule and one patch, remembered by content."""
+def isotypic_basis(rho: Representation, space: FilterSpace) -> IsotypicBasis:
+    """The basis for one capsule and one filter space, whose taps are its coefficients; remembered by content."""
     irreps = rho.group.irreps
     fibre_type, back = decompose(rho)
     fibre = np.asarray(back.T if rho.is_orthogonal else np.linalg.inv(back), dtype=np.float64)
-    if math.prod(kernel_size) == 1:  # one tap stays where it is, whatever the group moves
-        patch_type, stencils = (1,) + (0,) * (len(irreps) - 1), np.ones((1, 1))
-    else:
-        patch_type, stencils = decompose(pixel_patch(rho.group, kernel_size))
+    patch_type, stencils = decompose(space.representation)
     taps = len(stencils)
     rows: list[list[FloatArray]] = [[] for _ in irreps]
     for s, i in np.ndindex(len(irreps), len(irreps)):

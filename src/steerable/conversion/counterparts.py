@@ -1,0 +1,201 @@
+"""The layers of steerable.nn that replace torch's own and keep the type: norms, activations, pooling and others."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from steerable import nn as snn
+from steerable.conversion.functions_as_layers import FunctionLayer
+from steerable.conversion.plan import Replacement
+from steerable.conversion.refusals import NoCounterpart
+from steerable.conversion.windows import Downsampling, window_pool
+from steerable.nn.admissibility import require
+from steerable.nn.sampling import pads_alike
+from steerable.types.field_types import FieldType
+
+__all__ = ["COUNTERPARTS", "Counterpart", "Setting", "counterpart"]
+
+_NAMED: dict[type[nn.Module], Callable[[FieldType], snn.EquivariantModule]] = {
+    nn.ReLU: snn.ReLU,
+    nn.SiLU: snn.SiLU,
+    nn.Sigmoid: snn.Sigmoid,
+    nn.Tanh: snn.Tanh,
+    nn.Softsign: snn.Softsign,
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The surroundings of a layer that keeps its type.
+
+    Attributes:
+        field_type: the type that comes in and goes out.
+        vector: whether it is a pooled field, (batch, channels).
+        last: whether the plain layer gets a map with its channels last.
+        downsampling: see :func:`steerable.convert`.
+    """
+
+    field_type: FieldType
+    vector: bool
+    last: bool
+    downsampling: Downsampling
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """How layers of one sort are replaced.
+
+    Attributes:
+        make: the layer in place of a plain one, with a note where there is something to say.
+        channels_last: whether the plain layer may get a map with its channels last.
+        resizes: whether it changes height and width, and so takes maps only.
+        rests: whether it does nothing in evaluation.
+    """
+
+    make: Callable[[Any, Setting], nn.Module | Replacement]
+    channels_last: bool = False
+    resizes: bool = False
+    rests: bool = False
+
+
+def counterpart(sort: str, plain: nn.Module, setting: Setting) -> Replacement:
+    """The layer that replaces a plain one; ``sort`` is what it becomes by the table of operations."""
+    made = COUNTERPARTS[sort].make(plain, setting)
+    return made if isinstance(made, tuple) else (made, "")
+
+
+def _activation(plain: Any, setting: Setting) -> nn.Module:
+    if type(plain) in _NAMED:
+        return _NAMED[type(plain)](setting.field_type)
+    if isinstance(plain, nn.LeakyReLU):
+        return snn.LeakyReLU(setting.field_type, plain.negative_slope)
+    if isinstance(plain, nn.ELU):
+        return snn.ELU(setting.field_type, plain.alpha)
+    if isinstance(plain, nn.PReLU) and plain.num_parameters > 1:
+        raise NoCounterpart("one slope per channel would tear capsules apart. Use nn.PReLU() with a single slope.")
+    function = plain.function if isinstance(plain, FunctionLayer) else copy.deepcopy(plain)
+    if hasattr(function, "inplace"):
+        function.inplace = False
+    if isinstance(function, nn.PReLU):
+        function.reset_parameters()
+    others = [capsule for capsule, _ in setting.field_type.terms if not capsule.admits("pointwise")]
+    if others and isinstance(plain, nn.PReLU):
+        raise NoCounterpart(
+            f"capsule `{others[0]}` takes odd functions only, and nn.PReLU() is odd at slope 1 alone, where it does "
+            "nothing. Use nn.Tanh() or nn.Softsign(), or a mix of permutations such as mix='regular'."
+        )
+    return (snn.Odd if others else snn.Pointwise)(setting.field_type, function)
+
+
+def _batch_norm(plain: Any, setting: Setting) -> nn.Module:
+    sync = isinstance(plain, nn.SyncBatchNorm)
+    options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
+    return snn.BatchNorm2d(setting.field_type, *options, bias=_has_bias(plain), sync=sync)
+
+
+def _instance_norm(plain: Any, setting: Setting) -> nn.Module:
+    options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
+    return snn.InstanceNorm2d(setting.field_type, *options, bias=_has_bias(plain))
+
+
+def _has_bias(plain: Any) -> bool:
+    return plain.bias is not None
+
+
+def _group_norm(plain: Any, setting: Setting) -> Replacement:
+    if setting.vector:
+        raise NoCounterpart("a group norm of a pooled field has no counterpart. Use nn.LayerNorm or nn.BatchNorm1d.")
+    capsules = len(setting.field_type)
+    groups = max(d for d in range(1, min(plain.num_groups, capsules) + 1) if capsules % d == 0)
+    note = "" if groups == plain.num_groups else f"{plain.num_groups} groups became {groups}, of whole capsules"
+    return snn.GroupNorm(groups, setting.field_type, plain.eps, plain.affine, bias=_has_bias(plain)), note
+
+
+def _layer_norm(plain: Any, setting: Setting) -> nn.Module:
+    if not (setting.vector or setting.last):
+        raise NoCounterpart(
+            "on a map it normalises pixels, with a weight for each, and the group moves them. Use nn.GroupNorm(1, "
+            "channels), nn.BatchNorm2d, or x.permute(0, 2, 3, 1) before it and x.permute(0, 3, 1, 2) behind it."
+        )
+    return snn.LayerNorm(setting.field_type, plain.eps, plain.elementwise_affine, bias=_has_bias(plain))
+
+
+def _max_pool(plain: Any, setting: Setting) -> Replacement:
+    if plain.return_indices or plain.dilation not in (1, (1, 1)):
+        raise NoCounterpart("only pooling without indices and with dilation 1 has a counterpart.")
+    return window_pool(snn.MaxPool2d, plain, setting.field_type, setting.downsampling)
+
+
+def _avg_pool(plain: Any, setting: Setting) -> Replacement:
+    if plain.divisor_override is not None or (plain.padding not in (0, (0, 0)) and not plain.count_include_pad):
+        raise NoCounterpart("only the mean over whole windows has a counterpart. Use count_include_pad=True.")
+    return window_pool(snn.AvgPool2d, plain, setting.field_type, setting.downsampling)
+
+
+def _adaptive_pool(plain: Any, setting: Setting) -> nn.Module:
+    kind = snn.AdaptiveAvgPool2d if isinstance(plain, nn.AdaptiveAvgPool2d) else snn.AdaptiveMaxPool2d
+    if getattr(plain, "return_indices", False):
+        raise NoCounterpart("only pooling without indices has a counterpart.")
+    return kind(setting.field_type, plain.output_size)
+
+
+def _dropout(plain: Any, setting: Setting) -> nn.Module:
+    kind = snn.Dropout2d if isinstance(plain, nn.Dropout2d) else snn.Dropout
+    return kind(setting.field_type, plain.p)
+
+
+def _upsample(plain: Any, setting: Setting) -> nn.Module:
+    factors = plain.scale_factor if isinstance(plain.scale_factor, tuple) else (plain.scale_factor,)
+    if plain.size is not None or len(set(factors)) != 1 or factors[0] != int(factors[0]):
+        raise NoCounterpart(
+            "only enlarging by a whole factor, the same for height and width, samples the grid evenly. Use "
+            "scale_factor=2 in place of a size."
+        )
+    return snn.Upsample(setting.field_type, int(factors[0]), plain.mode, plain.align_corners)
+
+
+def _pad(plain: Any, setting: Setting) -> nn.Module:
+    kept: nn.Module = copy.deepcopy(plain)
+    if not pads_alike(setting.field_type.group, plain.padding):
+        raise NoCounterpart(
+            f"the padding {tuple(plain.padding)} moves the image's centre. Pad all sides alike, for instance in the "
+            "convolution."
+        )
+    if getattr(plain, "value", 0):
+        require(f"a padding with {plain.value}", setting.field_type, "pointwise")
+    return kept
+
+
+def _softmax(plain: Any, setting: Setting) -> nn.Module:
+    kept: nn.Module = copy.deepcopy(plain)
+    if plain.dim not in ((1, -1) if setting.vector else (3, -1) if setting.last else (1, -3)):
+        raise NoCounterpart(f"only a softmax over the channels, dim=1, has a counterpart; it has dim={plain.dim}.")
+    kept.dim = 1  # type: ignore[assignment]
+    return kept
+
+
+def _identity(plain: Any, setting: Setting) -> nn.Module:
+    return snn.Identity(setting.field_type)
+
+
+# By what a layer becomes in the table of operations.
+COUNTERPARTS: dict[str, Counterpart] = {
+    "activation": Counterpart(_activation, channels_last=True),
+    "batch norm": Counterpart(_batch_norm),
+    "instance norm": Counterpart(_instance_norm),
+    "group norm": Counterpart(_group_norm),
+    "layer norm": Counterpart(_layer_norm, channels_last=True),
+    "maximum pooling": Counterpart(_max_pool, resizes=True),
+    "average pooling": Counterpart(_avg_pool, resizes=True),
+    "adaptive pooling": Counterpart(_adaptive_pool, resizes=True),
+    "dropout": Counterpart(_dropout, channels_last=True, rests=True),
+    "upsampling": Counterpart(_upsample, resizes=True),
+    "padding": Counterpart(_pad, resizes=True),
+    "softmax": Counterpart(_softmax, channels_last=True),
+    "same": Counterpart(_identity, channels_last=True, rests=True),
+}

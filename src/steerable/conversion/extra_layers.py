@@ -1,0 +1,128 @@
+"""The few layers that only a converted network needs."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from steerable import nn as snn
+from steerable.nn.admissibility import require
+from steerable.nn.channels import capsule_of_channel, is_traced, scale_channels, take
+from steerable.nn.sampling import axes_reversed
+from steerable.types.field_types import FieldType
+
+__all__ = ["CapsuleScale", "PadTo", "TrainingFactor", "VectorToMap"]
+
+
+class VectorToMap(snn.EquivariantModule):
+    """A pooled field as a map of one pixel, so that it can scale or shift a whole field.
+
+    Shapes: (batch, channels) → (batch, channels, 1, 1).
+    """
+
+    def __init__(self, field_type: FieldType) -> None:
+        super().__init__(field_type, field_type)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, ranks=(2,))
+        return x.unsqueeze(-1).unsqueeze(-1)
+
+
+class PadTo(snn.EquivariantModule):
+    """A field padded on all sides, or cropped, to the height and width of another.
+
+    Exact where an even number of pixels is added along each axis that the group reverses; elsewhere it warns.
+
+    Shapes: (batch, channels, n, n'), (batch, like.channels, m, m') → (batch, channels, m, m').
+
+    Args:
+        field_type: the type of the field, which stays the same.
+        like: the type of the other field.
+        mode, value: as for ``torch.nn.functional.pad``.
+    """
+
+    def __init__(self, field_type: FieldType, like: FieldType, mode: str = "constant", value: float = 0.0) -> None:
+        super().__init__(field_type, field_type)
+        if mode == "constant" and value:
+            require(f"PadTo(value={value})", field_type, "pointwise")
+        self.in_types = (field_type, like)
+        self.mode, self.value = mode, value
+        self.reversed = axes_reversed(field_type.group)
+        self.warned: set[tuple[int, ...]] = set()
+
+    def forward(self, x: Tensor, like: Tensor) -> Tensor:
+        self.check_input(x)
+        rows, columns = like.shape[2] - x.shape[2], like.shape[3] - x.shape[3]
+        sides = (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2)
+        if not is_traced(x) and not torch.compiler.is_compiling():
+            self._check(rows, columns)
+        return F.pad(x, sides, self.mode, self.value if self.mode == "constant" else None)
+
+    def _check(self, *added: int) -> None:
+        uneven = any(n % 2 and backwards for n, backwards in zip(added, self.reversed, strict=True))
+        if not uneven or added in self.warned:
+            return
+        self.warned.add(added)
+        warnings.warn(
+            f"PadTo is not exactly equivariant to {self.in_type.group.name} where it adds {added[0]} rows and "
+            f"{added[1]} columns, since an odd number cannot be shared between both sides. Choose an input size that "
+            "the network halves without remainder, such as a multiple of 32.",
+            snn.EquivarianceWarning,
+            stacklevel=4,
+        )
+
+
+class CapsuleScale(snn.EquivariantModule):
+    """y_i = γ_i x_i, with a learned factor for each capsule, or one for all.
+
+    Shapes: any (batch, channels, …) → the same.
+
+    Args:
+        field_type: the type, which stays the same.
+        start: what the factors are at first.
+        single: whether there is one factor for all capsules.
+    """
+
+    entry: Tensor
+
+    def __init__(self, field_type: FieldType, start: float = 1.0, *, single: bool = False) -> None:
+        super().__init__(field_type, field_type)
+        self.start = start
+        capsules = capsule_of_channel(field_type)
+        self.register_index("entry", np.zeros_like(capsules) if single else capsules)
+        self.weight = nn.Parameter(torch.full((1 if single else len(field_type),), start))
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.weight, self.start)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, ranks=(2, 4))
+        return scale_channels(x, take(self.weight, 0, self.entry))
+
+
+class TrainingFactor(snn.EquivariantModule):
+    """In training, x times a factor for each sample, as stochastic depth draws it; x itself in evaluation.
+
+    The factor sees the number of samples and nothing else of x, so that it is the same for a transformed x.
+
+    Shapes: any (batch, channels, …) → the same.
+
+    Args:
+        field_type: the type, which stays the same.
+        factor: gives a number, or a tensor that has one entry per sample, when it is called with x.
+    """
+
+    def __init__(self, field_type: FieldType, factor: nn.Module) -> None:
+        super().__init__(field_type, field_type)
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, ranks=(2, 4))
+        return x * self.factor(x) if self.training else x
+
+    def plain(self) -> nn.Module:
+        return nn.Identity()

@@ -1,0 +1,224 @@
+"""Reading what a ``forward`` does between its layers: sums, products, concatenation, means over pixels."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from steerable.checking.operations import known_layer
+from steerable.conversion.functions_as_layers import as_layer, as_padding
+from steerable.conversion.graph_analysis import TRIALS, Form, GraphAnalysis, Signal
+from steerable.conversion.layer_calls import read_layer
+from steerable.conversion.network_weights import is_weight, read_layer_norm, read_reshaped_weight, read_scale
+from steerable.conversion.plain_calls import PlainCall
+from steerable.conversion.plan import Replacement
+from steerable.conversion.refusals import NoCounterpart
+from steerable.conversion.reshaping import read_index, read_permutation, read_reshape
+from steerable.conversion.sizes import is_about_sizes, read_pad_to
+from steerable.conversion.stochastic_depth import read_training_factor
+from steerable.conversion.type_variables import stack, unify
+from steerable.nn import AdaptiveAvgPool2d, AdaptiveMaxPool2d, Concat, GlobalAvgPool, GlobalMaxPool
+
+__all__ = ["FUNCTION_READERS", "read_function"]
+
+_ARITHMETIC = ("sum", "product", "quotient")
+_GLOBAL_POOLS = {
+    "mean over pixels": (GlobalAvgPool, AdaptiveAvgPool2d),
+    "maximum over pixels": (GlobalMaxPool, AdaptiveMaxPool2d),
+}
+_WHOLE_WINDOW: dict[str, Callable[[int], nn.Module]] = {
+    "average pooling": nn.AdaptiveAvgPool2d,
+    "maximum pooling": nn.AdaptiveMaxPool2d,
+}
+
+
+def read_function(analysis: GraphAnalysis, call: PlainCall) -> None:
+    """Record what a function or method does; NoCounterpart where nothing equivariant does the same."""
+    if is_about_sizes(analysis, call):
+        analysis.from_sizes.add(call.node)
+    elif is_weight(analysis, call.source) and call.becomes not in _ARITHMETIC:
+        read_reshaped_weight(analysis, call.node)
+    else:
+        FUNCTION_READERS.get(call.becomes, _read_as_layer)(analysis, call)
+
+
+def _read_arithmetic(analysis: GraphAnalysis, call: PlainCall) -> None:
+    given = call.arguments("rounding_mode")
+    operands, quotient, product = [given["input"], given["other"]], call.becomes == "quotient", call.becomes != "sum"
+    fields = [operand for operand in operands if isinstance(operand, fx.Node) and operand in analysis.signals]
+    if quotient and operands[1] in fields:
+        raise NoCounterpart("division by a field is not known to be equivariant. Multiply by a sigmoid, for instance.")
+    if product and len(fields) == 1:
+        other = operands[1 - operands.index(fields[0])]
+        if is_weight(analysis, other) and not quotient:
+            read_scale(analysis, call, fields[0], other)
+            return
+        drawn = isinstance(other, int | float) and "only_in_training" in call.node.meta
+        if drawn or analysis.depends_on_sizes(other):
+            read_training_factor(analysis, call, fields[0], other, inverse=quotient)
+            return
+    signals = [analysis.tensor(operand, "last") for operand in operands if not isinstance(operand, int | float)]
+    result = signals[0] if len(signals) == 1 else _combined(signals[0], signals[1], product=product)
+    analysis.add(call, tuple(fields), result, function=_out_of_place(call))
+
+
+def _out_of_place(call: PlainCall) -> Callable[..., Any]:
+    """The same operation with a new tensor as its result: autograd and the rest of the network see the same values.
+
+    torch's functions take alpha=..., Python's operators a number first.
+    """
+    home = torch if call.node.kwargs or not hasattr(operator, call.name) else operator
+    function: Callable[..., Any] = getattr(home, call.name)
+    return function
+
+
+def _combined(a: Signal, b: Signal, *, product: bool) -> Signal:
+    """The signal of a sum or a product of two fields."""
+    form, whole = _common_form(a, b), a.variable
+    counts = (a.variable.channels, b.variable.channels)
+    if product and 1 in counts and counts[0] != counts[1]:  # an invariant that scales all channels alike
+        narrow, whole = (a.variable, b.variable) if counts[0] == 1 else (b.variable, a.variable)
+        narrow.make_scalar()
+    elif not unify(a.variable, b.variable):
+        raise NoCounterpart(
+            f"it takes {counts[0]} and {counts[1]} channels, which cannot get one type. Bring both to the same number "
+            "with a 1×1 convolution."
+        )
+    return Signal(form, whole, a.flattened_at or b.flattened_at)
+
+
+def _common_form(a: Signal, b: Signal) -> Form:
+    forms = {a.form, b.form}
+    if len(forms) == 1:
+        return a.form
+    if forms == {"map", "point"}:
+        return "map"
+    if forms == {"flat", "vector"}:
+        return "flat"
+    if "last" in forms:
+        raise NoCounterpart("one of its fields has the channels last, the other has not. Permute both alike.")
+    raise NoCounterpart("a map of pixels and a vector do not belong to the same pixels. Add [:, :, None, None].")
+
+
+def _read_negative(analysis: GraphAnalysis, call: PlainCall) -> None:
+    source = call.arguments()["input"]
+    analysis.add(call, (source,), analysis.tensor(source, "last"), function=torch.neg)
+
+
+def _read_same(analysis: GraphAnalysis, call: PlainCall) -> None:
+    source = call.arguments()["input"]
+    analysis.alias(call.node, source, analysis.tensor(source, "last"))
+
+
+def _read_concatenation(analysis: GraphAnalysis, call: PlainCall) -> None:
+    given = call.arguments()
+    tensors, dim = given["tensors"], given.get("dim", 0)
+    signals = [analysis.tensor(tensor) for tensor in tensors]
+    maps, form = signals[0].is_map, signals[0].form
+    if dim not in ((1, -3) if maps else (1, -1)):
+        raise NoCounterpart(f"only channels, dim=1, can be concatenated; it has dim={dim}.")
+    for signal in signals[1:]:
+        if signal.is_map != maps:
+            raise NoCounterpart("a map of pixels and a vector cannot be concatenated. Pool the map first.")
+        form = form if form == signal.form else "map" if maps else "flat"
+
+    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
+        return Concat(before), ""
+
+    flattened_at = next((signal.flattened_at for signal in signals if signal.flattened_at), "")
+    whole = Signal(form, stack([signal.variable for signal in signals]), flattened_at)
+    analysis.add(analysis.named(call, "cat"), tuple(tensors), whole, build)
+
+
+def _read_global_pool(analysis: GraphAnalysis, call: PlainCall) -> None:
+    given = call.arguments("dtype")
+    source, dims, keep = given["input"], given.get("dim"), given.get("keepdim", False)
+    signal = analysis.tensor(source, "sequence")
+    one_side = dims if isinstance(dims, int) else None
+    if one_side in (2, 3, -1, -2) and signal.is_map and not keep:
+        # The other side may follow.
+        analysis.alias(call.node, source, Signal("sequence", signal.variable, made_by=call.name))
+        return
+    # A mean of means is one over all pixels, but a mean of maxima is another after a turn.
+    the_rest = (
+        signal.form == "sequence"
+        and not keep
+        and one_side in (2, -1)
+        and signal.made_by in (call.name, "flatten", "squeeze")
+    )
+    dims = sorted(d % 4 for d in dims) if isinstance(dims, Sequence) else dims
+    if not the_rest and (not signal.is_map or dims != [2, 3]):
+        raise NoCounterpart(f"only over all pixels, dim=(2, 3), is it equivariant; it has dim={dims}.")
+    pooled, point = _GLOBAL_POOLS[call.becomes]
+
+    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
+        return (point(before[0], 1) if keep else pooled(before[0])), ""
+
+    result = Signal("point" if keep else "vector", signal.variable)
+    analysis.add(analysis.named(call, call.name), (source,), result, build)
+
+
+def _read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> None:
+    read_layer(analysis, read_layer_norm(analysis, call))
+
+
+def _read_padding(analysis: GraphAnalysis, call: PlainCall) -> None:
+    if analysis.depends_on_sizes(call.others):
+        read_pad_to(analysis, call)
+        return
+    options = call.arguments()
+    options.pop("input")
+    plain = as_padding(**options)
+    read_layer(analysis, dataclasses.replace(analysis.named(call, "pad"), plain=plain))
+
+
+def _read_as_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
+    """Read a function as the layer that does the same."""
+    if not analysis.depends_on_sizes(call.others):
+        plain = as_layer(call)
+    elif call.becomes in _WHOLE_WINDOW and _covers_the_map(analysis, call):
+        plain = _WHOLE_WINDOW[call.becomes](1)
+    else:
+        raise NoCounterpart(
+            "its arguments are computed from sizes, which is followed for windows as large as the map, reshapes and "
+            "F.pad only. Give it numbers, such as scale_factor=2."
+        )
+    operation = known_layer(type(plain)) or call.operation
+    read_layer(analysis, dataclasses.replace(analysis.named(call, call.name), plain=plain, operation=operation))
+
+
+def _covers_the_map(analysis: GraphAnalysis, call: PlainCall) -> bool:
+    """Whether a pooling window is computed to be as large as the map, and all other arguments are the usual ones."""
+    given = call.arguments()
+    window, stride = given["kernel_size"], given.get("stride")
+    usual = given.get("padding", 0) == 0 and given.get("dilation", 1) == 1 and stride in (None, [], ())
+    if not usual or given.get("divisor_override") or given.get("return_indices"):
+        return False
+    return analysis.depends_on_sizes(window) and all(
+        _is_whole(analysis.measured(window, trial), analysis.shape(call.source, trial)[2:]) for trial in TRIALS
+    )
+
+
+def _is_whole(window: Any, sides: Sequence[int]) -> bool:
+    """Whether a window is (height, width), or one of the two, as it is in code that expects square images."""
+    return window in sides if isinstance(window, int) else tuple(window) == tuple(sides)
+
+
+# By what a function becomes in the table of operations; all others are read as layers.
+FUNCTION_READERS: dict[str, Callable[[GraphAnalysis, PlainCall], None]] = {
+    **dict.fromkeys(_ARITHMETIC, _read_arithmetic),
+    **dict.fromkeys(_GLOBAL_POOLS, _read_global_pool),
+    "negative": _read_negative,
+    "same": _read_same,
+    "concatenation": _read_concatenation,
+    "reshape": read_reshape,
+    "permutation": read_permutation,
+    "index": read_index,
+    "layer norm": _read_layer_norm,
+    "padding": _read_padding,
+}

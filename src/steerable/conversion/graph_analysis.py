@@ -1,0 +1,201 @@
+"""What is known of each tensor of the plain network, while its graph is read call by call."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, fx
+
+from steerable.conversion.plain_calls import PlainCall, called
+from steerable.conversion.plan import Builder, Step
+from steerable.conversion.refusals import NoCounterpart, path_below_root
+from steerable.conversion.type_variables import TypeVariable, unify
+
+__all__ = ["BATCH", "TRIALS", "Form", "GraphAnalysis", "Signal", "Weight"]
+
+# A map of pixels; a map that is known to have one pixel; a map with its channels last, (batch, height, width,
+# channels); a map with one side taken away, (batch, channels, rest); (batch, channels); (batch, all pixels of all
+# channels) as far as is known.
+Form = Literal["map", "point", "last", "sequence", "vector", "flat"]
+
+# How often a value that is computed from sizes is tried, on sizes drawn at random.
+TRIALS = range(8)
+BATCH = 1009  # unlike any number of channels
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A field of the plain network.
+
+    Attributes:
+        form: what its dimensions are.
+        variable: its type; that of the map where a map was flattened.
+        flattened_at: the place where a map of unknown size was flattened.
+        made_by: what made a sequence of a map, ``mean``, ``amax``, ``flatten``, or ``squeeze`` where it was a point.
+    """
+
+    form: Form
+    variable: TypeVariable
+    flattened_at: str = ""
+    made_by: str = ""
+
+    @property
+    def is_map(self) -> bool:
+        return self.form in ("map", "point")
+
+    @property
+    def is_vector(self) -> bool:
+        return self.form in ("vector", "flat")
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A tensor of the network's own, perhaps reshaped: its path, whether it is learned, and what it holds."""
+
+    path: str
+    learned: bool
+    values: Tensor
+
+
+@dataclass
+class GraphAnalysis:
+    """What has been found out so far; it grows while the graph is read.
+
+    Attributes:
+        pools_head: whether a map that is flattened into a linear layer may be pooled instead.
+        signals: the fields, by the call that gives them.
+        from_sizes: calls that see no values of a field, only sizes, dtypes and devices: numbers, shapes, random
+            tensors.
+        weights: tensors of the network's own.
+        aliases: calls that only pass on what they got.
+        steps: in order.
+        taken: paths that are in use.
+    """
+
+    pools_head: bool = False
+    signals: dict[fx.Node, Signal] = field(default_factory=dict)
+    from_sizes: set[fx.Node] = field(default_factory=set)
+    weights: dict[fx.Node, Weight] = field(default_factory=dict)
+    aliases: dict[fx.Node, fx.Node] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)
+    _shared: dict[str, tuple[TypeVariable, TypeVariable]] = field(default_factory=dict)
+    _paths: dict[str, str] = field(default_factory=dict)
+
+    def tensor(self, value: object, *forms: Form) -> Signal:
+        """The signal of an argument that must be a field; sequences and channels last only where ``forms`` has them.
+
+        NoCounterpart where it is something else.
+        """
+        if isinstance(value, fx.Node) and value in self.weights:
+            raise NoCounterpart(
+                f"it takes `{path_below_root(self.weights[value].path)}`, a tensor of the network's own, and nothing "
+                "says how that transforms. Use a layer such as nn.BatchNorm2d for learned scales."
+            )
+        if not isinstance(value, fx.Node) or value not in self.signals:
+            raise NoCounterpart(f"it takes a tensor that comes from the image, got {value!r}.")
+        form = self.signals[value].form
+        if form == "sequence" and form not in forms:
+            raise NoCounterpart(
+                "it gets (batch, channels, length), of which only a mean over the length is known to be equivariant. "
+                "Pool over all pixels, with x.mean((2, 3))."
+            )
+        if form == "last" and form not in forms:
+            raise NoCounterpart(
+                "it gets (batch, height, width, channels), of which only nn.LayerNorm, nn.Linear, activations, dropout "
+                "and sums are followed. Move the channels back first, with x.permute(0, 3, 1, 2)."
+            )
+        return self.signals[value]
+
+    # ---------------------------------------------------------------- sizes
+
+    def depends_on_sizes(self, value: Any) -> bool:
+        """Whether something in it was computed from sizes."""
+        found: list[fx.Node] = []
+        fx.map_arg(value, found.append)
+        return any(node in self.from_sizes for node in found)
+
+    def shape(self, node: fx.Node, trial: int, *, blind: bool = False) -> tuple[int, ...]:
+        """A shape that a field might have, with random sizes; with ``blind`` the channels are random too."""
+        draw, signal = random.Random(f"{trial} {node.name}"), self.signals[node]
+        height, width, extra = draw.sample(range(20, 90), 3)
+        channels = extra if blind else signal.variable.channels or extra
+        by_form: dict[Form, tuple[int, ...]] = {
+            "map": (BATCH, channels, height, width),
+            "point": (BATCH, channels, 1, 1),
+            "last": (BATCH, height, width, channels),
+            "sequence": (BATCH, channels, height),
+            "vector": (BATCH, channels),
+            "flat": (BATCH, channels * height * width),
+        }
+        return by_form[signal.form]
+
+    def measured(self, value: Any, trial: int, *, blind: bool = False) -> Any:
+        """A value that is computed from sizes, for fields of :meth:`shape`; its tensors have no storage."""
+
+        def measure(node: fx.Node) -> Any:
+            if node in self.from_sizes:
+                return called(node, measure)
+            return torch.empty(self.shape(node, trial, blind=blind), device="meta")
+
+        return fx.map_arg(value, measure)
+
+    # ---------------------------------------------------------------- filling
+
+    def add(
+        self,
+        call: PlainCall,
+        inputs: tuple[fx.Node, ...],
+        result: Signal,
+        build: Builder | None = None,
+        *,
+        function: Callable[..., Any] | None = None,
+        mixes: bool = False,
+        rests: bool = False,
+    ) -> None:
+        """Record a step and its result; calls of one module with weights share their types. See :class:`Step`."""
+        before = tuple(self.signals[node].variable for node in inputs)
+        plain, path = call.plain, call.path
+        stateful = plain is not None and any(True for _ in (*plain.parameters(), *plain.buffers()))
+        if stateful and path in self._shared:
+            shared = self._shared[path]
+            if not (unify(shared[0], before[0]) and unify(shared[1], result.variable)):
+                raise NoCounterpart("it is used in two places with different numbers of channels.")
+        elif stateful:
+            self._shared[path] = (before[0], result.variable)
+        self.steps.append(Step(call, inputs, before, result.variable, build, function, mixes, rests))
+        self.signals[call.node] = result
+
+    def alias(self, node: fx.Node, source: fx.Node, signal: Signal) -> None:
+        """Record a call that needs no step."""
+        self.aliases[node] = self.source(source)
+        self.signals[node] = signal
+
+    def source(self, node: fx.Node) -> fx.Node:
+        """The call that computes what a call passes on."""
+        return self.aliases.get(node, node)
+
+    def named(self, call: PlainCall, name: str) -> PlainCall:
+        """The call of a function with a path for its counterpart, in the module whose ``forward`` calls it."""
+        return dataclasses.replace(call, path=self._free_path(call.scope, name))
+
+    def named_by_weight(self, call: PlainCall, weight: Weight, name: str = "") -> PlainCall:
+        """The call with the path of what is made for a weight, which is the same for all calls that take the weight."""
+        if weight.path not in self._paths:
+            scope, _, last = path_below_root(weight.path).rpartition(".")
+            self._paths[weight.path] = self._free_path(scope, name or last)
+        return dataclasses.replace(call, path=self._paths[weight.path])
+
+    def _free_path(self, scope: str, name: str) -> str:
+        stem = f"{scope}.{name}" if scope else name
+        path, count = stem, 0
+        while path in self.taken:
+            count += 1
+            path = f"{stem}_{count}"
+        self.taken.add(path)
+        return path

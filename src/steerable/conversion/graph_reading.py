@@ -1,0 +1,145 @@
+"""The plain network, read call by call: what has to be replaced, and which tensors share a type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+
+from torch import Tensor, fx, nn
+
+from steerable.conversion.function_calls import read_function
+from steerable.conversion.functions_as_layers import changes_its_input
+from steerable.conversion.graph_analysis import GraphAnalysis, Signal, Weight
+from steerable.conversion.layer_calls import read_layer
+from steerable.conversion.plain_calls import PlainCall, plain_call
+from steerable.conversion.plan import ConversionPlan, Step
+from steerable.conversion.refusals import NoCounterpart, place_of_call, place_of_module, refusal
+from steerable.conversion.tracing import traced_network
+from steerable.conversion.type_variables import TypeVariable
+from steerable.types.field_types import FieldType
+
+__all__ = ["read_network"]
+
+
+def read_network(
+    model: nn.Module, in_channels: int | None, out_type: FieldType | None, *, pools_head: bool = False
+) -> ConversionPlan:
+    """Follow one image through the network; ConversionError at the first part without a counterpart."""
+    trace = traced_network(model)
+    analysis = GraphAnalysis(pools_head, taken={path for path, _ in model.named_modules()})
+    nodes = list(trace.graph.nodes)
+    image, result = nodes[0], nodes[-1]
+    analysis.signals[image] = Signal("map", TypeVariable(in_channels, scalar=True))
+    unread = set(nodes[1:])
+    for node in nodes[1:-1]:
+        unread.discard(node)
+        call = plain_call(trace.root, node)
+        try:
+            _read(analysis, call, trace.root)
+            if _is_change(analysis, call) and node.all_input_nodes:
+                # Later calls that take the first argument get the result, which was written into it.
+                node.all_input_nodes[0].replace_all_uses_with(node, delete_user_cb=unread.__contains__)
+        except NoCounterpart as reason:
+            raise refusal(call.place, reason) from None
+    real = analysis.source(_result(result, analysis, model))
+    in_variable, out_variable = analysis.signals[image].variable, analysis.signals[real].variable
+    if in_variable.channels is None:
+        raise ValueError("nothing in the network says how many channels the image has; give in_channels=....")
+    _fix_output(out_variable, out_type)
+    steps = _needed(analysis, real)
+    _check_training(analysis, steps, trace.claims)
+    taken = frozenset(analysis.taken)
+    return ConversionPlan(steps, image, real, in_variable, out_variable, analysis.aliases, taken, trace.remark)
+
+
+def _read(analysis: GraphAnalysis, call: PlainCall, root: nn.Module) -> None:
+    node = call.node
+    if node.op == "get_attr":
+        values = attrgetter(str(node.target))(root)
+        analysis.weights[node] = Weight(str(node.target), isinstance(values, nn.Parameter), values)
+    elif call.plain is not None:
+        _check_only_argument(node)
+        read_layer(analysis, call)
+    else:
+        read_function(analysis, call)
+
+
+def _check_only_argument(node: fx.Node) -> None:
+    unknown = [f"{key}=" for key in node.kwargs if key != "input"] or [
+        repr(value) for value in (*node.args, *node.kwargs.values())[1:]
+    ]
+    if unknown:
+        raise NoCounterpart(f"it is called with the argument {unknown[0]}, which is not known here. Leave it out.")
+
+
+def _is_change(analysis: GraphAnalysis, call: PlainCall) -> bool:
+    """Whether a call writes its result into its first argument."""
+    if call.plain is not None:
+        return bool(getattr(call.plain, "inplace", False))
+    if call.node.op == "get_attr" or not changes_its_input(call):
+        return False
+    # x += 1 leaves a number alone.
+    return call.node not in analysis.from_sizes or isinstance(analysis.measured(call.node, 0), Tensor)
+
+
+def _check_training(analysis: GraphAnalysis, steps: Sequence[Step], claims: Iterable[tuple[fx.Node, fx.Node]]) -> None:
+    """Refuse what is done in training only, unless evaluation leaves it out, as it does dropout and random factors."""
+    for step in steps:
+        if "only_in_training" in step.call.node.meta and not step.rests:
+            raise refusal(
+                step.call.place, "it is done in training only, which dropout may be, and one random factor per sample."
+            )
+    resting = {
+        step.call.node: step for step in analysis.steps if step.rests and "only_in_training" in step.call.node.meta
+    }
+    for extra, expected in claims:
+        node = analysis.source(extra)
+        while node in resting:
+            node = analysis.source(resting[node].inputs[0])
+        if node is not analysis.source(expected):
+            raise refusal(
+                place_of_call(extra), "in evaluation something else takes its place, which cannot be followed."
+            )
+
+
+def _needed(analysis: GraphAnalysis, result: fx.Node) -> tuple[Step, ...]:
+    """The steps that the result depends on."""
+    wanted, steps = {result}, []
+    for step in reversed(analysis.steps):
+        if step.call.node in wanted:
+            steps.append(step)
+            wanted.update(map(analysis.source, step.inputs))
+    return tuple(reversed(steps))
+
+
+def _result(node: fx.Node, analysis: GraphAnalysis, model: nn.Module) -> fx.Node:
+    result, place = node.args[0], place_of_module("", model)
+    if not isinstance(result, fx.Node) or result not in analysis.signals:
+        raise refusal(place, "it returns something other than one tensor that comes from the image. Return one tensor.")
+    try:
+        signal = analysis.tensor(result)
+    except NoCounterpart as reason:
+        raise refusal(place, reason) from None
+    if signal.form == "flat" and not analysis.pools_head:
+        raise refusal(
+            signal.flattened_at,
+            "nothing says that it flattens a single pixel, and more of them depend on where each pixel is. Pool over "
+            "all pixels first, with nn.AdaptiveAvgPool2d(1); convert(..., head='pool') does so by itself.",
+        )
+    return result
+
+
+def _fix_output(variable: TypeVariable, out_type: FieldType | None) -> None:
+    if out_type is None:
+        variable.make_scalar()
+        return
+    if len(variable.leaves) > 1 or variable.leaves[0].scalar:
+        raise ValueError(
+            f"out_type=`{out_type}` cannot be chosen: the output is a concatenation, or is added to the image, whose "
+            "type is fixed. Leave out_type out, or end the network with a 1×1 convolution."
+        )
+    if out_type.channels != variable.channels:
+        raise ValueError(
+            f"out_type=`{out_type}` has {out_type.channels} channels, but the network returns {variable.channels}."
+        )
+    variable.leaves[0].given = out_type

@@ -1,0 +1,210 @@
+"""Reading the layers of the plain network: what goes in, what comes out, and how the counterpart is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import fx, nn
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.utils.parametrize import is_parametrized
+
+from steerable.conversion.convolutions import convolution, transposed_convolution
+from steerable.conversion.counterparts import COUNTERPARTS, Setting, counterpart
+from steerable.conversion.graph_analysis import Form, GraphAnalysis, Signal
+from steerable.conversion.plain_calls import PlainCall
+from steerable.conversion.plan import Replacement
+from steerable.conversion.refusals import NoCounterpart, refusal
+from steerable.conversion.type_variables import TypeVariable
+from steerable.nn import Conv2d, EquivariantModule, GlobalAvgPool, Linear
+
+__all__ = ["LAYER_READERS", "read_flatten", "read_layer"]
+
+_REASONS: dict[str, str] = {
+    "PixelShuffle": "it turns channels into pixels, which the group moves differently. Use nn.ConvTranspose2d, or "
+    "nn.Upsample and a convolution.",
+    "PixelUnshuffle": "it turns pixels into channels, which the group moves differently. Use a strided convolution.",
+    "MultiheadAttention": "attention between pixels is not there yet. Use convolutions.",
+    "LocalResponseNorm": "it looks at neighbouring channels, which have no order here. Use nn.BatchNorm2d.",
+    "Embedding": "its input is not a field. Convert the part of the network that works on images.",
+    "Conv1d": "it works on sequences, not on images. Convert the part of the network that works on images.",
+    "Conv3d": "it works on volumes; only layers on images are converted.",
+    "DataParallel": "it only calls another network. Convert that one, its .module.",
+    "DistributedDataParallel": "it only calls another network. Convert that one, its .module.",
+}
+
+
+def read_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
+    """Record the counterpart of one layer, ``call.plain``; NoCounterpart where it has none."""
+    plain: Any = call.plain
+    if isinstance(plain, EquivariantModule):
+        raise NoCounterpart("it is steerable already. Convert a network of torch's own layers.")
+    if call.becomes in ("convolution", "linear map") and not isinstance(plain.weight, nn.Parameter):
+        raise NoCounterpart(  # weight_norm, spectral_norm and pruning of torch.nn.utils
+            "its weights are computed from others, by a hook. Take that off first, for instance with "
+            "torch.nn.utils.remove_weight_norm."
+        )
+    if not call.becomes:
+        raise NoCounterpart(_reason(plain))
+    if plain._forward_hooks or plain._forward_pre_hooks:
+        raise NoCounterpart("it has hooks, which may change what it computes. Remove them first.")
+    LAYER_READERS.get(call.becomes, _read_with_counterpart)(analysis, call)
+
+
+def _reason(plain: nn.Module) -> str:
+    if is_parametrized(plain):
+        return "its weights are computed from others. Take that off with torch.nn.utils.parametrize first."
+    if isinstance(plain, LazyModuleMixin):
+        return "its channels are not known yet. Run the network once on an image first."
+    return _REASONS.get(
+        type(plain).__name__, "no layer of steerable.nn does the same. Replace it, or convert the rest."
+    )
+
+
+def read_flatten(
+    analysis: GraphAnalysis, call: PlainCall, *, source: fx.Node | None = None, certain: bool = False
+) -> None:
+    """(batch, channels, 1, 1) → (batch, channels), as the mean over all pixels; a linear layer must confirm the 1×1.
+
+    Args:
+        analysis: what is known so far.
+        call: the plain call.
+        source: what it flattens; by default its first argument.
+        certain: whether the plain call itself says that there is one pixel.
+    """
+    plain, source = call.plain, call.source if source is None else source
+    signal = analysis.tensor(source)
+    if isinstance(plain, nn.Flatten) and (plain.start_dim, plain.end_dim) in ((2, -1), (2, 3)) and signal.is_map:
+        analysis.alias(call.node, source, Signal("sequence", signal.variable, made_by="flatten"))
+        return
+    if isinstance(plain, nn.Flatten) and (plain.start_dim != 1 or plain.end_dim not in (-1, 3)):
+        raise NoCounterpart(
+            f"it flattens dimensions {plain.start_dim} to {plain.end_dim}; only all of one image, 1 to -1, can be."
+        )
+    if signal.is_vector:
+        analysis.alias(call.node, source, signal)
+        return
+    form: Form = "vector" if certain or signal.form == "point" else "flat"
+
+    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
+        return GlobalAvgPool(before[0]), ""
+
+    analysis.add(call, (source,), Signal(form, signal.variable, call.place if form == "flat" else ""), build)
+
+
+def _read_convolution(analysis: GraphAnalysis, call: PlainCall) -> None:
+    plain: Any = call.plain
+    signal = analysis.tensor(call.source)
+    if not signal.is_map:
+        raise NoCounterpart("it takes a map of pixels, but gets a vector.")
+    _check_channels(signal, plain.in_channels)
+    single = isinstance(plain, nn.Conv2d) and plain.kernel_size == (1, 1) and plain.padding in (0, (0, 0), "valid")
+
+    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
+        if isinstance(plain, nn.ConvTranspose2d):
+            return transposed_convolution(plain, before[0], after)
+        return convolution(plain, before[0], after, downsampling)
+
+    form: Form = "point" if single and signal.form == "point" else "map"
+    analysis.add(call, (call.source,), Signal(form, TypeVariable(plain.out_channels)), build, mixes=True)
+
+
+def _read_linear(analysis: GraphAnalysis, call: PlainCall) -> None:
+    plain: Any = call.plain
+    signal = analysis.tensor(call.source, "last")
+    if signal.is_map:
+        raise NoCounterpart(
+            "on a map it mixes the last dimension, which is not the channels. Pool and flatten first, use nn.Conv2d "
+            "with kernel size 1, or move the channels there with x.permute(0, 2, 3, 1)."
+        )
+    note = _check_flattening(analysis, signal, plain.in_features, call.place)
+
+    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
+        bias = plain.bias is not None
+        made = Conv2d(before[0], after, 1, bias=bias) if signal.form == "last" else Linear(before[0], after, bias)
+        return made, note
+
+    form: Form = "last" if signal.form == "last" else "vector"
+    analysis.add(call, (call.source,), Signal(form, TypeVariable(plain.out_features)), build, mixes=True)
+
+
+def _read_with_counterpart(analysis: GraphAnalysis, call: PlainCall) -> None:
+    """Record a layer whose output has the type of its input."""
+    plain: Any = call.plain
+    sort, for_maps = COUNTERPARTS[call.becomes], type(plain).__name__.endswith("2d")
+    signal = analysis.tensor(call.source, *(("last",) if sort.channels_last and not for_maps else ()))
+    vector, last = signal.is_vector, signal.form == "last"
+    if vector and (for_maps or sort.resizes):
+        raise NoCounterpart("it takes a map of pixels, but gets a vector.")
+    form, flattened_at, pooled = signal.form, signal.flattened_at, ""
+    count = _features(plain, vector or last)
+    if count > 0:
+        pooled = _check_flattening(analysis, signal, count, call.place)
+        form, flattened_at = ("vector", "") if vector else (form, flattened_at)
+    if call.becomes == "adaptive pooling":
+        form = "point" if plain.output_size in (1, (1, 1), [1, 1]) else "map"
+    elif sort.resizes:
+        form = "map"
+
+    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
+        made, note = counterpart(call.becomes, plain, Setting(after, vector, last, downsampling))
+        return made, "; ".join(filter(None, [pooled, note]))
+
+    result = Signal(form, signal.variable, flattened_at)
+    analysis.add(call, (call.source,), result, build, rests=sort.rests)
+
+
+def _features(plain: Any, channels_at_the_end: bool) -> int:
+    """The channels that a norm is made for; 0 for other layers, and for an instance norm that takes any number."""
+    if isinstance(plain, nn.LayerNorm) and channels_at_the_end:
+        if len(plain.normalized_shape) != 1:
+            raise NoCounterpart(
+                f"it normalises {plain.normalized_shape}; only a norm of the channels has a counterpart."
+            )
+        return int(plain.normalized_shape[0])
+    count = getattr(plain, "num_features", getattr(plain, "num_channels", None))
+    return count if isinstance(count, int) else 0
+
+
+def _check_flattening(analysis: GraphAnalysis, signal: Signal, wanted: int, taker: str) -> str:
+    """Check that a layer gets the features that it takes.
+
+    Returns:
+        What to say where it took several pixels side by side, and will get their mean; else "".
+    """
+    channels = signal.variable.channels
+    if signal.form != "flat" or wanted == channels:
+        _check_channels(signal, wanted)
+        return ""
+    if channels is None:  # nothing before it has said how many the image has
+        raise refusal(
+            signal.flattened_at,
+            f"it flattens the image itself, and a linear map of the {wanted} values that {taker} takes depends on "
+            "where each pixel is. Begin with convolutions, and pool over all pixels before it, with "
+            "nn.AdaptiveAvgPool2d(1).",
+        )
+    pixels = f"{wanted // channels} pixels" if wanted % channels == 0 else "several pixels"
+    if analysis.pools_head and wanted % channels == 0:
+        return f"the mean over all pixels in place of {pixels} side by side: {wanted} features became {channels}"
+    raise refusal(
+        signal.flattened_at,
+        f"it lays {pixels} of {channels} channels side by side, since {taker} takes {wanted} features, and a linear "
+        f"map of those depends on where each pixel is. Pool over all pixels first, with nn.AdaptiveAvgPool2d(1), "
+        f"and take {channels} features; convert(..., head='pool') does so by itself.",
+    )
+
+
+def _check_channels(signal: Signal, wanted: int) -> None:
+    if not signal.variable.has_channels(wanted):
+        raise NoCounterpart(
+            f"it takes {wanted} channels but gets {signal.variable.channels or 'an unknown number'}. Correct the plain "
+            "network, or give in_channels=... where the image's channels cannot be seen."
+        )
+
+
+# By what a layer becomes in the table of operations; all others have a counterpart that keeps the type.
+LAYER_READERS: dict[str, Callable[[GraphAnalysis, PlainCall], None]] = {
+    "flattening": read_flatten,
+    "convolution": _read_convolution,
+    "linear map": _read_linear,
+}

@@ -1,0 +1,110 @@
+"""The converted network put together, once every type variable has a value."""
+
+from __future__ import annotations
+
+import math
+
+from torch import fx, nn
+
+from steerable.conversion.plan import ConversionPlan, Replacement, Step
+from steerable.conversion.refusals import NoCounterpart, refusal
+from steerable.conversion.report import ReportRow
+from steerable.conversion.report_rows import report_row, rounding
+from steerable.conversion.widths import Widths
+from steerable.conversion.windows import Downsampling
+from steerable.nn.admissibility import require
+from steerable.nn.filter_bank import FilterBankModule
+from steerable.nn.init import he_
+from steerable.types.field_types import FieldType
+
+__all__ = ["assembled"]
+
+_SCALARS = "scalars only, since it is added to the output; out_type=... lets the output be richer"
+
+
+def assembled(
+    plan: ConversionPlan, widths: Widths, downsampling: Downsampling
+) -> tuple[fx.GraphModule, tuple[ReportRow, ...]]:
+    """The network with fresh weights, and what was replaced by what; ConversionError where a layer refuses its type.
+
+    Each call of its graph knows its field type, and what it is called in messages, in ``meta``.
+    """
+    graph, modules, rows = fx.Graph(), dict[str, nn.Module](), list[ReportRow]()
+    values = {plan.image: graph.placeholder("x")}
+    values[plan.image].meta = {"field_type": widths.type_of(plan.in_variable), "place": "the image"}
+    made: dict[tuple[str, tuple[FieldType, ...], FieldType], str] = {}
+    score_layers = plan.score_layers
+    for step in plan.steps:
+        inputs = {node: values[plan.source(node)] for node in step.inputs}
+        before, after = tuple(map(widths.type_of, step.before)), widths.type_of(step.after)
+        call = step.call
+        if step.function is not None:
+            _check_function(step, before, after)
+            # Arguments other than the operands, such as alpha, stay as they are.
+            args, kwargs = (fx.map_arg(given, inputs.__getitem__) for given in (call.node.args, call.node.kwargs))
+            values[call.node] = graph.call_function(step.function, args, kwargs)  # type: ignore[arg-type]
+        else:
+            key = (call.path, before, after)
+            if key not in made:
+                module, note = _counterpart(step, before, after, downsampling)
+                if step in score_layers:
+                    _start_small(module)
+                made[key] = _free(call.path, modules, plan.taken)
+                modules[made[key]] = module
+                # A single last layer is meant to give scalars; others do so only because sums tie them to the output.
+                tied = _SCALARS if step in score_layers and len(score_layers) > 1 else ""
+                remarks = filter(None, (rounding(step, after), note, tied))
+                rows.append(report_row(made[key], step, module, "; ".join(remarks)))
+            values[call.node] = graph.call_module(made[key], tuple(inputs[node] for node in step.inputs))
+        values[call.node].meta = {"field_type": after, "place": call.place}
+    graph.output(values[plan.result])
+    return fx.GraphModule(modules, graph, class_name="ConvertedNetwork"), tuple(rows)
+
+
+def _start_small(module: nn.Module) -> None:
+    """Draw the weights of a layer that gives the scores such that they begin about as small as torch's own would.
+
+    torch's layers have the gain 1/√3, He's rule √2. Behind a mean over pixels the d channels of a regular capsule are
+    alike, and add up to √d times as much.
+    """
+    for layer in module.modules():
+        if isinstance(layer, FilterBankModule):
+            he_(layer, gain=math.sqrt(len(layer.in_type) / layer.in_type.channels / 3))
+
+
+def _counterpart(
+    step: Step, before: tuple[FieldType, ...], after: FieldType, downsampling: Downsampling
+) -> Replacement:
+    if step.build is None:
+        raise RuntimeError("a step calls a function or has a builder")
+    try:
+        return step.build(before, after, downsampling)
+    except (NoCounterpart, TypeError, ValueError) as reason:
+        raise refusal(step.call.place, reason) from None
+
+
+def _check_function(step: Step, before: tuple[FieldType, ...], after: FieldType) -> None:
+    """Refuse sums and products of fields that the group moves differently, or whose capsules do not admit them."""
+    product = step.call.becomes == "product"
+    different = [t for t in before if t != after and not (t.channels == 1 and product)]
+    if different:
+        raise refusal(
+            step.call.place,
+            f"it combines fields of types `{before[0]}` and `{before[-1]}`, which the group moves differently. Bring "
+            "both to the same channels with a 1×1 convolution.",
+        )
+    shifts = step.call.becomes == "sum" and len(before) == 1
+    if shifts or (product and len(before) == 2 and before[0] == before[1]):
+        try:
+            require("a sum with a number" if shifts else "a product of two fields", after, "pointwise")
+        except TypeError as reason:
+            raise refusal(step.call.place, reason) from None
+
+
+def _free(path: str, modules: dict[str, nn.Module], taken: frozenset[str]) -> str:
+    """The plain path, or one with a number where a layer without weights is used on several types."""
+    name, count = path, 0
+    while name in modules or (count and name in taken):
+        count += 1
+        name = f"{path}_{count}"
+    return name

@@ -1,0 +1,97 @@
+"""Reading tensors of the network's own that a ``forward`` uses: learned scales, and the weights of a layer norm."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from steerable.conversion.extra_layers import CapsuleScale
+from steerable.conversion.graph_analysis import TRIALS, GraphAnalysis, Weight
+from steerable.conversion.plain_calls import PlainCall, called
+from steerable.conversion.plan import Replacement
+from steerable.conversion.refusals import NoCounterpart, path_below_root
+
+__all__ = ["is_weight", "read_layer_norm", "read_reshaped_weight", "read_scale"]
+
+
+def is_weight(analysis: GraphAnalysis, value: object) -> bool:
+    """Whether it is a tensor of the network's own."""
+    return isinstance(value, fx.Node) and value in analysis.weights
+
+
+def read_reshaped_weight(analysis: GraphAnalysis, node: fx.Node) -> None:
+    """Record a weight that only gets another shape, such as gamma[:, None, None]; NoCounterpart for anything else."""
+    source, *others = node.all_input_nodes
+    weight = analysis.weights[source]
+    probes = _probes(weight.values)
+    found = [] if others else [_call_on_copy(node, probe) for probe in probes]
+    if not found or not all(map(_is_reshape, found, probes)):
+        raise NoCounterpart(
+            f"it computes something from `{path_below_root(weight.path)}`, a tensor of the network's own; only a "
+            "reshape of that, to fixed sizes, is followed. Use a layer such as nn.BatchNorm2d for learned scales."
+        )
+    analysis.weights[node] = Weight(weight.path, weight.learned, weight.values.reshape(found[0].shape))
+
+
+def _probes(values: Tensor) -> list[Tensor]:
+    """Random numbers of both signs and several magnitudes, since a function may leave some numbers as they are."""
+    drawn = torch.randn(values.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64, device="cpu")
+    return [(size * drawn).to(values.dtype) for size in (10, -10, 1e-3, -1e-3, 1e4, -1e4)]
+
+
+def _call_on_copy(node: fx.Node, probe: Tensor) -> Any:
+    return called(node, lambda _: probe.clone())  # which the call may change in place
+
+
+def _is_reshape(found: object, probe: Tensor) -> bool:
+    if not isinstance(found, Tensor) or found.dtype != probe.dtype or found.device != probe.device:
+        return False
+    return torch.equal(found.flatten(), probe.flatten())
+
+
+def read_scale(analysis: GraphAnalysis, call: PlainCall, field: fx.Node, other: fx.Node) -> None:
+    """Record a learned scale per channel, which becomes one per capsule, or a single learned number."""
+    signal, weight = analysis.tensor(field, "last"), analysis.weights[other]
+    rank, channel = {"last": (4, 3), "vector": (2, 1)}.get(signal.form, (4, 1))
+    shape = (*(1,) * (rank - weight.values.ndim), *weight.values.shape)
+    single = weight.values.numel() == 1
+    fits = single or shape == tuple(signal.variable.channels if axis == channel else 1 for axis in range(rank))
+    if not weight.learned or signal.form == "flat" or len(shape) != rank or not fits:
+        raise NoCounterpart(
+            f"it multiplies by `{path_below_root(weight.path)}`, a tensor of the network's own of shape "
+            f"{tuple(weight.values.shape)}, and nothing says how that transforms. Only a parameter with one entry per "
+            "channel, or a single one, has a counterpart."
+        )
+    start = 1.0 if weight.values.is_meta else float(weight.values.detach().double().mean())
+    plain = nn.ParameterList([nn.Parameter(weight.values.detach())])
+
+    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
+        note = "" if single else "one scale per capsule in place of one per channel"
+        return CapsuleScale(after, start, single=single), note
+
+    scaled = dataclasses.replace(analysis.named_by_weight(call, weight), plain=plain)
+    analysis.add(scaled, (field,), signal, build)
+
+
+def read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> PlainCall:
+    """The call of F.layer_norm, with weights of the network's own, as one of the module that does the same."""
+    given = call.arguments()
+    weights = [given.get(name) for name in ("weight", "bias")]
+    if any(w is not None and not (is_weight(analysis, w) and analysis.weights[w].learned) for w in weights):
+        raise NoCounterpart("its weight and bias are not parameters of the network. Use the module nn.LayerNorm.")
+    if weights[0] is None and weights[1] is not None:
+        raise NoCounterpart("it has a bias without a weight. Use the module nn.LayerNorm.")
+    shape = analysis.measured(given["normalized_shape"], 0)
+    if any(list(analysis.measured(given["normalized_shape"], trial)) != list(shape) for trial in TRIALS):
+        raise NoCounterpart("it normalises pixels, and their number varies. Normalise the channels only.")
+    affine = weights[0] is not None
+    with torch.device("meta"):  # only its options are read, and how many parameters it has
+        plain = nn.LayerNorm(list(shape), given.get("eps", 1e-5), affine, bias=weights[1] is not None)
+    if weights[0] is None:
+        named = analysis.named(call, "layer_norm")
+    else:
+        named = analysis.named_by_weight(call, analysis.weights[weights[0]], "layer_norm")
+    return dataclasses.replace(named, plain=plain)

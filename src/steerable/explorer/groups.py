@@ -1,0 +1,31 @@
+"""The groups that the page offers, with their capsules."""
+
+from __future__ import annotations
+
+from steerable.algebra.capsules import Capsule
+from steerable.algebra.families import group_named
+from steerable.algebra.groups import FiniteGroup
+from steerable.errors import did_you_mean
+
+__all__ = ["GROUPS", "PLANAR_GROUPS", "admitted", "capsule_names", "checked_group"]
+
+PLANAR_GROUPS = ("C1", "C2", "C4", "D1", "D2", "D4")
+"""Those that map the pixel grid onto itself."""
+GROUPS = ("C1", "C2", "C3", "C4", "C6", "C8", "D1", "D2", "D3", "D4", "D6", "D8", "O", "O_h")
+
+
+def checked_group(name: str) -> FiniteGroup:
+    """The group of this name, if the page offers it: larger ones would keep the server busy for long."""
+    if name not in GROUPS:
+        raise ValueError(f"the page has no group `{name}`. {did_you_mean(str(name), GROUPS)}")
+    return group_named(name)
+
+
+def capsule_names(group: str) -> list[str]:
+    """The names of a group's capsules."""
+    return list(checked_group(group).capsules)
+
+
+def admitted(capsule: Capsule) -> str:
+    """What a capsule admits, in a few words."""
+    return "any nonlinearity" if capsule.admits("pointwise") else ", ".join(capsule.nonlinearities) or "none"

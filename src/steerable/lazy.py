@@ -1,0 +1,39 @@
+"""Names that are imported when they are first used, so that help texts and the mathematics come without torch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["lazy_names", "resolve"]
+
+
+def resolve(home: str) -> Any:
+    """The object that a text such as ``"fractions:Fraction"`` names: the module, and the name in it.
+
+    >>> resolve("fractions:Fraction")
+    <class 'fractions.Fraction'>
+    """
+    module, _, name = home.partition(":")
+    return getattr(import_module(module), name) if name else import_module(module)
+
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` for a package some of whose names are imported when they are first used.
+
+    Args:
+        package: the package's own ``__name__``.
+        homes: the module that has each name; a name that is itself a module of the package stands for that module.
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = homes[name]
+        value = resolve(home if home == f"{package}.{name}" else f"{home}:{name}")
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find, lambda: sorted({*vars(sys.modules[package]), *homes})

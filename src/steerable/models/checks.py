@@ -1,0 +1,83 @@
+"""Checks of a network's options, and of the sizes of images that it halves several times."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from steerable.algebra.families import group_named
+from steerable.algebra.groups import FiniteGroup
+from steerable.nn.channels import is_traced
+
+__all__ = ["check_depth", "check_size", "check_text", "check_whole_numbers"]
+
+
+def check_whole_numbers(network: str, **options: object) -> None:
+    """Raise TypeError for the first option that is not a whole number; from a command line it may be text."""
+    for name, value in options.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{network}: `{name}` must be a whole number, got {value!r}.")
+
+
+def check_text(network: str, name: str, value: object) -> None:
+    """Raise TypeError unless an option is text: a saved network's config is text and numbers."""
+    if isinstance(value, str):
+        return
+    if isinstance(value, FiniteGroup) and not _has_name(value):
+        raise TypeError(
+            f"{network}: {name} is the name of a group, C1, C2, C3 …, D1, D2, D3 …, since a saved network's config is "
+            f"text; got the group {value.name}, which is none of them. Choose one of them, or build the network from "
+            "the layers of steerable.nn, which take any group that moves the pixel grid onto itself."
+        )
+    raise TypeError(
+        f"{network}: {name} is given as text, {getattr(value, 'name', str(value))!r} for instance; got {value!r}."
+    )
+
+
+def _has_name(group: FiniteGroup) -> bool:
+    try:
+        return group_named(group.name) == group
+    except ValueError:
+        return False
+
+
+def check_depth(network: str, depth: int) -> None:
+    """Raise ValueError unless the number of halvings is a whole number from 1 to 10."""
+    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+        raise ValueError(f"{network}: depth says how often the image is halved, a whole number ≥ 1; got {depth!r}.")
+    if depth > 10:  # each level has twice the channels of the one above: no memory holds such a network
+        raise ValueError(
+            f"{network}: depth says how often the image is halved, at most 10 times; got {depth}, for images whose "
+            f"sides are multiples of {2**depth:,}. Use a smaller depth."
+        )
+
+
+def check_size(network: str, x: Tensor, depth: int, channels: int) -> None:
+    """Raise ValueError with a remedy unless x is (batch, channels, height, width) and 2^depth divides both sizes."""
+    if is_traced(x):
+        return
+    if x.ndim != 4 or x.shape[1] != channels:
+        raise ValueError(
+            f"{network} expected a tensor of shape (batch, {channels}, height, width), got {tuple(x.shape)}."
+            + (" Add a batch dimension with x.unsqueeze(0)." if x.ndim == 3 else "")
+        )
+    multiple = 2**depth
+    for name, n in (("height", x.shape[-2]), ("width", x.shape[-1])):
+        if n % multiple or n == 0:
+            raise ValueError(
+                f"{network} with depth={depth} halves the image {depth} times, so height and width must be multiples "
+                f"of {multiple}; got {name} {n}. {_remedy(n, multiple)}"
+            )
+
+
+def _remedy(n: int, multiple: int) -> str:
+    """What to do about a size; padding is even, because otherwise the centre moves and rotations are not exact."""
+    above = max(1, -(-n // multiple)) * multiple
+    below = above - multiple
+    resized = f"Resize it to {f'{below} or ' if below else ''}{above}"
+    missing = above - n
+    if missing % 2:
+        return f"{resized}; an odd size cannot be padded evenly on both sides. Or use a smaller depth."
+    return (
+        f"Pad it by {missing // 2} on each side, with torch.nn.functional.pad, and crop the output; or "
+        f"{resized[0].lower()}{resized[1:]}; or use a smaller depth."
+    )

@@ -1,0 +1,114 @@
+"""Ordinary residual networks to compare with: the same depth and layout, no symmetry."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from steerable.models.checks import check_whole_numbers
+from steerable.models.saving import SavedModel
+from steerable.models.widths import nearest_width
+from steerable.types.network_plans import DEEPEST
+
+__all__ = ["PlainResNet", "plain_resnet", "plain_width"]
+
+WIDEST = 100_000
+
+
+class PlainResNet(SavedModel, nn.Module):
+    """A wide pre-activation residual network: three stages of ``width``, 2·``width`` and 4·``width`` channels.
+
+    Shapes: (batch, in_channels, height, width) → (batch, num_classes).
+
+    Args:
+        depth: 6·blocks + 2.
+        width: channels of the first stage.
+        num_classes: the number of scores.
+        inner: channels inside a block of the first stage, by default ``width``.
+        crelu: a CReLU inside the block, which doubles the inner channels: with ``width=400, inner=160`` the very
+            convolutions of the paper's (400, 160) network, without their symmetry.
+        in_channels: channels of the image.
+    """
+
+    def __init__(
+        self,
+        depth: int = 14,
+        width: int = 64,
+        num_classes: int = 10,
+        *,
+        inner: int | None = None,
+        crelu: bool = False,
+        in_channels: int = 3,
+    ) -> None:
+        super().__init__()
+        inner = width if inner is None else inner
+        check_whole_numbers(
+            "PlainResNet", depth=depth, width=width, num_classes=num_classes, inner=inner, in_channels=in_channels
+        )
+        if not isinstance(crelu, bool):
+            raise TypeError(f"PlainResNet: `crelu` must be true or false, got {crelu!r}.")
+        blocks, rest = divmod(depth - 2, 6)
+        if rest or blocks < 1:
+            raise ValueError(f"`depth` must be 6·blocks + 2, that is 8, 14, 20, …; got {depth}.")
+        if min(width, inner, num_classes, in_channels) < 1:
+            found = f"{width}, {inner}, {num_classes}, {in_channels}"
+            raise ValueError(f"`width`, `inner`, `num_classes` and `in_channels` must be at least 1; got {found}.")
+        if depth > DEEPEST or max(width, inner) > WIDEST:
+            raise ValueError(
+                f"no machine holds a network with a depth of {depth:,} and a width of {max(width, inner):,}; up to "
+                f"{DEEPEST:,} and {WIDEST:,} are built."
+            )
+        layers: list[nn.Module] = [nn.Conv2d(in_channels, width, 3, padding=1, bias=False)]
+        channels = width
+        for factor in (1, 2, 4):
+            for b in range(blocks):
+                shrink = factor > 1 and b == 0
+                layers.append(PlainBlock(channels, inner * factor, width * factor, shrink=shrink, crelu=crelu))
+                channels = width * factor
+        self.features = nn.Sequential(
+            *layers, nn.BatchNorm2d(channels), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+        )
+        self.head = nn.Linear(channels, num_classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.features(x))
+        return scores
+
+
+class PlainBlock(nn.Module):
+    """a = relu(norm(x)), averaged over 2×2 pixels where it shrinks; y = shortcut + conv2(act(norm(conv1(a))))."""
+
+    def __init__(self, in_channels: int, inner: int, out_channels: int, *, shrink: bool, crelu: bool) -> None:
+        super().__init__()
+        entry: list[nn.Module] = [nn.BatchNorm2d(in_channels), nn.ReLU()]
+        self.entry = nn.Sequential(*entry, *([nn.AvgPool2d(2)] if shrink else []))
+        self.conv1 = nn.Conv2d(in_channels, inner, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(inner)
+        self.crelu = crelu
+        self.conv2 = nn.Conv2d(2 * inner if crelu else inner, out_channels, 3, padding=1, bias=False)
+        changes = in_channels != out_channels
+        self.shortcut = nn.Conv2d(in_channels, out_channels, 1, bias=False) if changes else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = self.entry(x)
+        h = self.norm(self.conv1(a))
+        h = nn.functional.relu(torch.cat([h, -h], dim=1) if self.crelu else h)
+        y: Tensor = (x if self.shortcut is None else self.shortcut(a)) + self.conv2(h)
+        return y
+
+
+def plain_resnet(depth: int = 14, width: int = 64, num_classes: int = 10, **options: object) -> PlainResNet:
+    """An ordinary wide residual network; see :class:`PlainResNet`."""
+    return PlainResNet(depth, width, num_classes, **options)  # type: ignore[arg-type]
+
+
+def plain_width(depth: int, parameters: int, *, num_classes: int = 10, in_channels: int = 3) -> int:
+    """The width at which the plain network of that depth comes nearest to a number of parameters.
+
+    >>> plain_width(14, 4_470_000)
+    81
+    """
+    return nearest_width(lambda width: PlainResNet(depth, width, num_classes, in_channels=in_channels), parameters)

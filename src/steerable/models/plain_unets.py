@@ -1,0 +1,85 @@
+"""An ordinary U-Net to compare with: the layout of the steerable one, no symmetry."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from steerable.models.checks import check_depth, check_size
+from steerable.models.saving import SavedModel
+from steerable.models.widths import nearest_width
+
+__all__ = ["PlainUNet", "plain_unet", "plain_unet_width"]
+
+
+class PlainUNet(SavedModel, nn.Module):
+    """``width`` channels at full size and twice as many on each level below, otherwise laid out as ``UNet``.
+
+    Shapes: (batch, in_channels, height, width) → (batch, out_channels, height, width), multiples of 2^depth.
+
+    Args:
+        depth: how often the image is halved.
+        width: channels at full size.
+        out_channels: numbers per pixel of the output.
+        in_channels: channels of the image.
+    """
+
+    def __init__(self, depth: int = 3, width: int = 16, out_channels: int = 2, *, in_channels: int = 3) -> None:
+        super().__init__()
+        check_depth("PlainUNet", depth)
+        if min(width, out_channels, in_channels) < 1:
+            raise ValueError(
+                "PlainUNet: `width`, `out_channels` and `in_channels` must be at least 1; got "
+                f"{width}, {out_channels}, {in_channels}."
+            )
+        self.depth, self.in_channels = depth, in_channels
+        widths = [width * 2**k for k in range(depth + 1)]
+        starts = [in_channels, *widths[:-1]]
+        self.encoders = nn.ModuleList(
+            _level(start, out, halves=k > 0) for k, (start, out) in enumerate(zip(starts, widths, strict=True))
+        )
+        upwards = list(reversed(range(depth)))
+        self.upsamplers = nn.ModuleList(nn.ConvTranspose2d(widths[k + 1], widths[k], 2, stride=2) for k in upwards)
+        self.decoders = nn.ModuleList(_level(2 * widths[k], widths[k]) for k in upwards)
+        self.head = nn.Conv2d(width, out_channels, 3, padding=1)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        check_size("PlainUNet", x, self.depth, self.in_channels)
+        skips: list[Tensor] = []
+        for encoder in self.encoders:
+            x = encoder(x)
+            skips.append(x)
+        x = skips.pop()
+        for upsample, decoder in zip(self.upsamplers, self.decoders, strict=True):
+            x = decoder(torch.cat([upsample(x), skips.pop()], dim=1))
+        y: Tensor = self.head(x)
+        return y
+
+
+def plain_unet(depth: int = 3, width: int = 16, out_channels: int = 2, *, in_channels: int = 3) -> PlainUNet:
+    """An ordinary U-Net; see :class:`PlainUNet`."""
+    return PlainUNet(depth, width, out_channels, in_channels=in_channels)
+
+
+def plain_unet_width(depth: int, parameters: int, *, out_channels: int = 2, in_channels: int = 3) -> int:
+    """The width at which the plain U-Net of that depth comes nearest to a number of parameters.
+
+    >>> plain_unet_width(2, 100_000)
+    15
+    """
+    return nearest_width(lambda width: PlainUNet(depth, width, out_channels, in_channels=in_channels), parameters)
+
+
+def _level(start: int, out: int, *, halves: bool = False) -> nn.Sequential:
+    return nn.Sequential(
+        *([nn.AvgPool2d(2)] if halves else []),
+        nn.Conv2d(start, out, 3, padding=1, bias=False),
+        nn.BatchNorm2d(out),
+        nn.ReLU(),
+        nn.Conv2d(out, out, 3, padding=1, bias=False),
+        nn.BatchNorm2d(out),
+        nn.ReLU(),
+    )

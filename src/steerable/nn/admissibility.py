@@ -1,0 +1,67 @@
+"""Which nonlinearities a capsule admits, and what to use instead where it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from steerable.algebra.capsules import Capsule, Nonlinearity
+from steerable.types.field_types import FieldType
+
+__all__ = ["require", "require_permutations"]
+
+_REMEDIES: dict[Nonlinearity, str] = {
+    "pointwise": "a pointwise nonlinearity such as `ReLU`",
+    "concatenated": "`CReLU`",
+    "odd": "an odd nonlinearity such as `Tanh`",
+    "norm": "`NormReLU`",
+}
+
+_PLURALS = {
+    "permutation": "permutations",
+    "signed permutation": "signed permutations",
+    "monomial": "monomial, with entries other than ±1",
+    "orthogonal": "orthogonal, but mix channels",
+    "general": "not orthogonal",
+}
+
+
+def require(
+    layer: str, field_type: FieldType, kind: Nonlinearity, *, remedy: Callable[[Capsule], str] | None = None
+) -> None:
+    """TypeError with the remedy when some capsule of the type does not admit this kind of nonlinearity.
+
+    Args:
+        layer: how the message calls what is not admissible.
+        field_type: the type in question.
+        kind: what each of its capsules must admit.
+        remedy: a sentence for a capsule that does not; by default it names nonlinearities that the capsule admits.
+    """
+    for capsule, _ in field_type.terms:
+        if not capsule.admits(kind):
+            raise TypeError(
+                f"{layer} is not admissible for capsule `{capsule}`: its matrices are {_PLURALS[capsule.kind]}. "
+                f"{remedy(capsule) if remedy else _remedy(capsule, kind)}"
+            )
+
+
+def _remedy(capsule: Capsule, kind: Nonlinearity) -> str:
+    fitting = [text for other, text in _REMEDIES.items() if capsule.admits(other)]
+    if not fitting and capsule.admits("scale-free concatenated"):
+        fitting = ["`CReLU`"]
+    if not fitting or kind == "norm":  # pooling asks for this too: another nonlinearity would not help
+        return "Change to an orthogonal basis first, for instance with `ToIrreps`."
+    if len(fitting) == 1:
+        return f"Use {fitting[0]}."
+    return f"Use {', '.join(fitting[:-1])}, or {fitting[-1]}."
+
+
+def require_permutations(layer: str, field_type: FieldType, instead: str) -> None:
+    """TypeError when a maximum over pixels, channel by channel, does not commute with some capsule of the type."""
+    for capsule, _ in field_type.terms:
+        if not capsule.admits("pointwise"):
+            ready = capsule.admits("norm") or instead != "NormMaxPool2d"
+            first = "" if ready else "Change to an orthogonal basis first, for instance with `ToIrreps`. "
+            raise TypeError(
+                f"{layer} is not admissible for capsule `{capsule}`: the maximum of each channel commutes with "
+                f"permutations only, and its matrices are not. {first}Use `{instead}`."
+            )

@@ -1,0 +1,154 @@
+"""Batch norm of whole capsules, fused where it runs eagerly, and over several processes."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from steerable.nn.channels import is_exported, widened
+from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm, scaled_and_shifted
+from steerable.nn.processes import moments_over_processes, several_processes
+from steerable.nn.statistics_norms import StatisticsNorm
+from steerable.nn.torch_tools import KnownToTorch
+from steerable.nn.triton import HAS_TRITON
+from steerable.types.field_types import FieldType
+
+__all__ = ["BatchNorm2d"]
+
+_Two = tuple[Tensor, Tensor]
+_Three = tuple[Tensor, Tensor, Tensor]
+
+
+class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scale for each capsule
+    """y = γ (x - μ) / √(σ² + ε) + β, with μ and σ² of each capsule over the batch and all pixels.
+
+    Shapes: (batch, channels, height, width) or (batch, channels) → the same.
+
+    Args:
+        field_type: the type, which stays the same; its capsules must be orthogonal.
+        eps, momentum, affine, track_running_stats: as for ``torch.nn.BatchNorm2d``; ``momentum=None`` averages over all
+            batches so far.
+        bias: whether the affine part has a shift β, along the invariant directions.
+        sync: in training, take the statistics over all processes of ``torch.distributed``;
+            :func:`convert_sync_batchnorm` sets it in a whole network.
+
+    An empty batch gives an empty batch and leaves the running statistics as they are. With ``sync`` so does a step in
+    which all processes together have fewer than two values per channel; a process may have one or none.
+    ``torch.optim.swa_utils.update_bn`` renews the running statistics, as it does those of torch's batch norms.
+    """
+
+    ranks = (2, 4)
+
+    first_channel: Tensor
+    bias_index: Tensor
+    biased_capsules: Tensor
+
+    def __init__(
+        self,
+        field_type: FieldType,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        *,
+        bias: bool = True,
+        sync: bool = False,
+    ) -> None:
+        super().__init__(field_type, eps, momentum, affine, track_running_stats, bias=bias)
+        self.sync = sync
+        dims = [capsule.dim for capsule in field_type.capsules]
+        directed = np.array([len(d) for copies, d in self.invariants.kinds for _ in range(copies)])
+        self.register_index("first_channel", np.concatenate([[0], np.cumsum(dims)]))
+        has_entry = directed > 0 if self.bias is not None else np.zeros(len(dims), dtype=bool)
+        self.register_index("bias_index", np.where(has_entry, np.cumsum(directed) - 1, -1))
+        self.register_index("biased_capsules", np.flatnonzero(has_entry))
+        self._kernel_width = 1 << (max(dims) - 1).bit_length()
+
+    def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
+        if self.synchronises:
+            return super().normalise_by_batch(x)
+        count = self.values_per_channel(x, over_batch=True)
+        if can_fuse(x, self._has_kernel):
+            by_hand = (self._affine, self._gradients) if self.one_direction else None
+            gradients = (self._affine_by_kernel, self._gradients_by_kernel) if self._has_kernel else by_hand
+            y, centre, variance = fused_norm(x, self.weight, self.bias, self._affine, gradients)
+        else:
+            affine = self._affine_by_kernel if self._has_kernel and _compiled() else self._affine
+            y, centre, variance = moments_norm(x, self.weight, self.bias, affine)
+        return y, centre.unsqueeze(0), variance.unsqueeze(0), count
+
+    def _normalise_by_running_statistics(self, x: Tensor) -> Tensor:
+        if not (self._has_kernel and _compiled()) or self.running_mean is None or self.running_var is None:
+            return super()._normalise_by_running_statistics(x)
+        # A compiler would look up each capsule's numbers anew for every pixel. The kernel stands between.
+        variance = self.on_channels(self.running_var)
+        moments = widened(self.running_mean), widened(variance)
+        scale, shift, *_ = self._affine_by_kernel(*moments, self.weight, self.bias, project=False)
+        return scaled_and_shifted(x, scale, shift)
+
+    def _affine(
+        self, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        centre, total = self.capsule_statistics(mean.unsqueeze(0), variance.unsqueeze(0))
+        scale, shift = self.scale_and_shift(centre, total, weight, bias)
+        return scale.squeeze(0), shift.squeeze(0), centre.squeeze(0), total.squeeze(0)
+
+    def _gradients(
+        self, grads: _Two, moments: _Three, weight: Tensor | None, bias: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        """Those of ``_affine``, written out: of mean, variance, weight and bias from those of scale and shift.
+
+        With a = γ/σ and b = β - μa for each capsule, all sums run over its channels.
+        """
+        (to_scale, to_shift), (mean, centre, variance) = grads, moments
+        reference = self.reference.to(mean.dtype)
+        sums = self.segments.sum_statistics(torch.stack([to_scale - to_shift * centre, to_shift * reference]))
+        to_slope, along = sums[0], sums[1]
+        inverse = torch.rsqrt(variance + self.eps)
+        slope = inverse if weight is None else inverse * weight
+        to_variance = to_slope * slope * inverse.square() / (-2 * self.capsule_dims.to(mean.dtype))
+        to_centre = along * slope * self.inverse_square.to(mean.dtype)
+        spread = self.segments.spread(torch.stack([to_centre, to_variance]))
+        to_mean = 2 * spread[1] * (mean - centre) - spread[0] * reference
+        to_bias = None if bias is None else along.index_select(0, self.biased_capsules)
+        return to_mean, spread[1], None if weight is None else to_slope * inverse, to_bias
+
+    def _affine_by_kernel(
+        self, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, project: bool = True
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        from steerable.nn.triton.norm import capsule_affine
+
+        scale, shift, centre, total = capsule_affine(mean, variance, weight, bias, self._kernel_tables, project=project)
+        return scale, shift, centre, total
+
+    def _gradients_by_kernel(
+        self, grads: _Two, moments: _Three, weight: Tensor | None, bias: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        from steerable.nn.triton.norm import capsule_affine_gradients
+
+        gradients: tuple[Tensor | None, ...] = capsule_affine_gradients(
+            grads, moments, weight, bias, self._kernel_tables
+        )
+        return gradients
+
+    @property
+    def _has_kernel(self) -> bool:
+        return HAS_TRITON and self.one_direction and self.reference.is_cuda
+
+    @property
+    def _kernel_tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor, int, float]:
+        tables = (self.first_channel, self.bias_index, self.reference, self.inverse_square)
+        return *tables, self._kernel_width, self.eps
+
+    @property
+    def synchronises(self) -> bool:
+        return self.sync and self.training and several_processes()
+
+    def moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | int]:
+        return moments_over_processes(x)
+
+
+def _compiled() -> bool:
+    """Whether torch.compile is at work, which takes our operators; torch.export must see torch's own only."""
+    return torch.compiler.is_compiling() and not is_exported()

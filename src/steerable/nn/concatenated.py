@@ -1,0 +1,69 @@
+"""Concatenated nonlinearities: a capsule becomes ν of itself beside ν of its negative."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import Tensor, nn
+
+from steerable.nn.admissibility import require
+from steerable.nn.channels import merge_order, take_with_negatives
+from steerable.nn.module import EquivariantModule
+from steerable.nn.scalar_functions import ScalarFunction, check_scale_free, check_valuewise, function_name
+from steerable.types.field_types import FieldType
+
+__all__ = ["CReLU", "Concatenated"]
+
+
+class Concatenated(EquivariantModule):
+    """x ↦ (ν(x), ν(-x)) capsule by capsule, for any ν; signed permutations become permutations of twice the size.
+
+    Shapes: (batch, in_type.channels, …) → (batch, 2 · in_type.channels, …); ``out_type`` is Act_ν of each capsule:
+    D4's ``A1`` gives ``2*A1``, ``E`` gives ``qmr2``.
+
+    Args:
+        field_type: what goes in.
+        function: ν, a module or a function that acts on each value alone.
+        scale_free: ν(ca) = cν(a) for c > 0, as for ReLU; then monomial capsules are admissible too.
+    """
+
+    source: Tensor
+    sign: Tensor
+    plus: Tensor
+    minus: Tensor
+
+    def __init__(self, field_type: FieldType, function: ScalarFunction, *, scale_free: bool = False) -> None:
+        label = f"Concatenated({function_name(function)})" if type(self) is Concatenated else type(self).__name__
+        require(label, field_type, "scale-free concatenated" if scale_free else "concatenated")
+        stack = [after for capsule in field_type.capsules for after in capsule.after_concatenation()]
+        out_type = FieldType(field_type.group, stack)
+        super().__init__(field_type, out_type)
+        check_valuewise(label, function, out_type.channels)
+        if scale_free:
+            check_scale_free(label, function, out_type.channels)
+        self.function = function
+        channels = np.arange(field_type.channels)
+        # Capsule by capsule: all of its channels, then all of them negated.
+        raw = np.concatenate([np.tile(channels[s], 2) for s in field_type.slices] or [channels])
+        sign = np.concatenate([np.repeat([1.0, -1.0], c.dim) for c in field_type.capsules] or [np.zeros(0)])
+        order = merge_order(stack, out_type)
+        source, sign = raw[order], sign[order]
+        places = np.argsort(source, kind="stable").reshape(-1, 2)  # the two places of each channel
+        first = sign[places[:, 0]] > 0
+        self.register_index("source", source)
+        self.register_constant("sign", sign)
+        self.register_index("plus", np.where(first, places[:, 0], places[:, 1]))
+        self.register_index("minus", np.where(first, places[:, 1], places[:, 0]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, ranks=(2, 4))
+        return self.function(take_with_negatives(x, self.source, self.sign.to(x.dtype), self.plus, self.minus))
+
+
+class CReLU(Concatenated):
+    """x ↦ (max(x, 0), max(-x, 0)) capsule by capsule; for signed permutations and monomial capsules.
+
+    Shapes: (batch, in_type.channels, …) → (batch, 2 · in_type.channels, …).
+    """
+
+    def __init__(self, field_type: FieldType) -> None:
+        super().__init__(field_type, nn.ReLU(), scale_free=True)

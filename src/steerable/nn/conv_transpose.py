@@ -1,0 +1,34 @@
+"""Equivariant transposed convolutions of images, which enlarge a field."""
+
+from __future__ import annotations
+
+from steerable.nn.transposed_convolution import TransposedConvolution
+
+__all__ = ["ConvTranspose2d"]
+
+
+class ConvTranspose2d(TransposedConvolution):
+    """[Ψ ⋆ᵀ f](x) = Σ_i Ψ(x - s·i) f(i) for stride s: the adjoint of a strided convolution, to enlarge a field.
+
+    Shapes: (batch, in_type.channels, n, n') → (batch, out_type.channels, (n-1)·s - 2p + d(k-1) + 1, …).
+
+    Exactly equivariant for any input size; to double a size use an even kernel (k = 4, s = 2, p = 1, or k = s = 2). An
+    ``output_padding`` adds rows below and columns on the right only. It is exact for groups that turn neither around:
+    the trivial one, and the mirror in the main diagonal where both axes have the same.
+
+    Args:
+        in_type, out_type: any two field types of one group.
+        kernel_size: odd or even; a pair for groups that do not exchange height and width.
+        stride, padding: as for ``torch.nn.ConvTranspose2d``; the stride is the factor by which the field grows.
+        output_padding: rows and columns that are added on one side, none by default.
+        bias: along the invariant directions of ``out_type`` only, True by default; None where it has none.
+        dilation: as for ``torch.nn.ConvTranspose2d``.
+        strict: make an ``output_padding`` that is not exactly equivariant an error instead of a warning.
+        init: ``"he"`` (the default) or ``"orthogonal"``.
+        filters: the :class:`~steerable.FilterSpace` that the filters are from, of the size ``kernel_size``; by default
+            all filters on a patch of pixels.
+
+    Arguments after ``padding`` are given by keyword.
+    """
+
+    axes = 2

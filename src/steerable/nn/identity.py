@@ -1,0 +1,29 @@
+"""The layer that does nothing."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from steerable.nn.module import EquivariantModule
+from steerable.types.field_types import FieldType
+
+__all__ = ["Identity"]
+
+
+class Identity(EquivariantModule):
+    """y = x.
+
+    Shapes: any → the same.
+    """
+
+    computes = False
+
+    def __init__(self, field_type: FieldType) -> None:
+        super().__init__(field_type, field_type)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, ranks=(2, 4))
+        return x
+
+    def plain(self) -> nn.Module:
+        return nn.Identity()

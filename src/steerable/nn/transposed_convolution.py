@@ -1,0 +1,106 @@
+"""Equivariant transposed convolutions on any number of axes."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import ClassVar, Unpack
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from steerable.nn.convolution import BankOptions, Numbers, refuse_unknown_options
+from steerable.nn.filter_bank import FilterBankModule
+from steerable.nn.geometry import numbers_per_axis, spanned
+from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_exchanged, axes_reversed
+from steerable.types.field_types import FieldType
+
+__all__ = ["TransposeOptions", "TransposedConvolution"]
+
+_CONVOLVE = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+_PLAIN: dict[int, Callable[..., nn.Module]] = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
+
+
+class TransposeOptions(BankOptions, total=False):
+    """The keywords of a transposed convolution."""
+
+    output_padding: Numbers
+    dilation: Numbers
+
+
+class TransposedConvolution(FilterBankModule):
+    """The base of transposed convolutions: [Ψ ⋆ᵀ f](x) = Σ_i Ψ(x - s·i) f(i) on ``axes`` axes.
+
+    A subclass sets ``axes``; the arguments are those of ``ConvTranspose2d``.
+    """
+
+    axes: ClassVar[int]
+
+    def __init__(
+        self,
+        in_type: FieldType,
+        out_type: FieldType,
+        kernel_size: Numbers,
+        stride: Numbers = 1,
+        padding: Numbers = 0,
+        **options: Unpack[TransposeOptions],
+    ) -> None:
+        refuse_unknown_options(type(self), options, TransposeOptions)
+        kernel = numbers_per_axis(kernel_size, "kernel_size", self.axes, minimum=1)
+        strides = numbers_per_axis(stride, "stride", self.axes, minimum=1)
+        super().__init__(
+            in_type,
+            out_type,
+            kernel,
+            filters=options.get("filters"),
+            bias=options.get("bias", True),
+            init=options.get("init", "he"),
+            upsampling=math.prod(strides),
+        )
+        self.kernel_size, self.stride = kernel, strides
+        self.padding = numbers_per_axis(padding, "padding", self.axes, minimum=0)
+        extra, dilation = options.get("output_padding", 0), options.get("dilation", 1)
+        self.output_padding = numbers_per_axis(extra, "output_padding", self.axes, minimum=0)
+        self.dilation = numbers_per_axis(dilation, "dilation", self.axes, minimum=1)
+        extent, strict = spanned(kernel, self.dilation), options.get("strict", False)
+        SamplingGuard(self, extent, self.stride, self.padding, strict=strict, remedy="")
+        broken = self._broken_by_output_padding()
+        if broken:
+            message = (
+                f"{type(self).__name__} with output_padding={self.output_padding} is not exactly equivariant to "
+                f"{in_type.group.name}: {broken}. To double a size use kernel_size=4, stride=2, padding=1."
+            )
+            if strict:
+                raise ValueError(message)
+            warnings.warn(message, EquivarianceWarning, stacklevel=2)
+
+    def _broken_by_output_padding(self) -> str:
+        """Why the output padding is not equivariant, or nothing."""
+        extra, group = self.output_padding, self.in_type.group
+        if any(p and r for p, r in zip(extra, axes_reversed(group, self.axes), strict=True)):
+            return "it enlarges the output on one side only"
+        # A mirror in the main diagonal keeps the two sides that grow; it exchanges them.
+        exchanged = axes_exchanged(group, self.axes)
+        return "the group exchanges height and width" if any(extra[a] != extra[b] for a, b in exchanged) else ""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, ranks=(2 + self.axes,))
+        bank, bias = self.filters()
+        return _CONVOLVE[self.axes](
+            x, bank.transpose(0, 1), bias, self.stride, self.padding, self.output_padding, 1, self.dilation
+        )
+
+    @torch.no_grad()
+    def plain(self) -> nn.Module:
+        """The layer of ``torch.nn`` with the expanded filters."""
+        bank, bias = self.expand()
+        names = ("kernel_size", "stride", "padding", "output_padding", "dilation")
+        settings = {name: getattr(self, name) for name in names}
+        return self.plain_layer(_PLAIN[self.axes], bank.transpose(0, 1), bias, **settings)
+
+    def extra_repr(self) -> str:
+        names = ("kernel_size", "stride", "padding")
+        parts = [super().extra_repr(), *(f"{name}={getattr(self, name)}" for name in names)]
+        return ", ".join([*parts, *self.bank_repr()])

@@ -1,0 +1,63 @@
+"""The plan of a run: what will happen, as a JSON file in the run folder. A resumed run follows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from steerable.atomic import write_json
+from steerable.training.config import RunConfig
+from steerable.training.run_files import PLAN, PLAN_VERSION, read_fields
+
+__all__ = ["Plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A request with everything that it left open settled: the same plan on the same kind of machine is the same run.
+
+    Args:
+        settings: the request with its epochs, the network's width, its precision and what else makes it fast.
+        data: the names of the classes, sizes, counts and digests of the images, and what was noticed about them.
+        backends: how each convolution is carried out, by its name, as ``snn.recorded_backends`` writes it.
+        accelerator: ``"cpu"``, ``"gpu"`` or ``"mps"``; what is fast on one is not on another.
+        threads: how many threads torch uses on the CPU. Their number decides in which order gradients are summed.
+    """
+
+    settings: RunConfig
+    data: dict[str, Any]
+    backends: dict[str, str]
+    accelerator: str
+    threads: int
+
+    def save(self, path: Path) -> None:
+        values = {"version": PLAN_VERSION, **vars(self), "settings": self.settings.to_dict()}
+        write_json(path, values)
+
+    @staticmethod
+    def load(path: str | Path) -> Plan:
+        """What ``save`` wrote; ValueError with the file's name where it is of another version, damaged or edited."""
+        path = Path(path)
+        version = read_fields(path, {}).get("version")
+        if isinstance(version, int) and version != PLAN_VERSION:
+            raise ValueError(
+                f"`{path}` is a plan of version {version}, and this program follows plans of version {PLAN_VERSION}. "
+                "Use the release of steerable that wrote it, or begin another run."
+            )
+        values = read_fields(path, PLAN, PLAN)
+        try:
+            settings = RunConfig.from_dict(values["settings"])
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"`{path}` is not the plan of a run: {error}") from error
+        if missing := [name for name in settings.left_open if name != "backend"]:
+            raise ValueError(f"`{path}` is not the plan of a run: it leaves `{missing[0]}` open. Plan the run anew.")
+        return Plan(settings, values["data"], values["backends"], values["accelerator"], values["threads"])
+
+    def differences(self, request: RunConfig) -> list[str]:
+        """The settings in which the plan contradicts a request."""
+        return request.as_settled_in(self.settings).differences(self.settings)
+
+    def elsewhere(self, request: RunConfig) -> Plan:
+        """This plan, carried out where the request says."""
+        return replace(self, settings=self.settings.elsewhere(request))

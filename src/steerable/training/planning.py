@@ -1,0 +1,81 @@
+"""From a request to a plan: how wide, how long, how fast, and how each convolution is carried out."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+
+import torch
+
+from steerable import nn as snn
+from steerable.training.config import RunConfig
+from steerable.training.fitting import fitted_to_minutes, settle_backends, with_sized_model
+from steerable.training.plan import Plan
+from steerable.training.preparing import TrainingData, make_classifier, training_batches
+from steerable.training.settings import settings_of
+from steerable.training.speed import Machine, this_machine, with_speed
+
+__all__ = ["make_plan", "plan_here"]
+
+MEASURED_FROM = 20  # steps; a shorter run is over before a measurement pays
+
+
+def make_plan(request: RunConfig, data: TrainingData, *, fit: bool = True) -> Plan:
+    """What a request comes to with these images on this machine.
+
+    Args:
+        request: what the user says.
+        data: the images.
+        fit: whether the run is still to be fitted to its minutes, where it has some.
+    """
+    machine = this_machine(request)
+    settings = with_speed(request, machine, _steps(request, data))
+    if settings.minutes is not None and fit:
+        settings = fitted_to_minutes(settings, data, settings.minutes)
+    settings = with_sized_model(settings, data)
+    backends = _backends(settings, data, machine)
+    return Plan(settings, data.summary(), backends, machine.accelerator, machine.threads)
+
+
+def plan_here(plan: Plan, request: RunConfig, data: TrainingData) -> Plan:
+    """An earlier plan as this machine follows it: to the letter, where the machine is of the same kind."""
+    machine = this_machine(request)
+    plan = plan.elsewhere(request)
+    if machine.accelerator != plan.accelerator:
+        _warn(f"was planned for `{plan.accelerator}` and is carried out on `{machine.accelerator}` now")
+        open_again = {name: getattr(request, name) for name in _planned()}
+        settings = with_speed(replace(plan.settings, **open_again), machine, _steps(plan.settings, data))
+        backends = _backends(settings, data, machine)
+        return replace(
+            plan, settings=settings, backends=backends, accelerator=machine.accelerator, threads=machine.threads
+        )
+    if machine.device == "cpu" and machine.threads != plan.threads:
+        _warn(
+            f"was planned with {plan.threads} threads and is carried out with {machine.threads} now (the variable "
+            f"OMP_NUM_THREADS={plan.threads} restores them)"
+        )
+    return plan
+
+
+def _backends(settings: RunConfig, data: TrainingData, machine: Machine) -> dict[str, str]:
+    """Measured on a batch of the run; dense where that does not pay, or where processes would choose differently."""
+    worthwhile = machine.device != "mps" and settings.nodes == 1 and _steps(settings, data) >= MEASURED_FROM
+    if settings.backend == "auto" and not worthwhile:
+        return snn.recorded_backends(make_classifier(replace(settings, backend="dense"), data).model)
+    module = make_classifier(settings, data).to(torch.device(machine.device))
+    images, _ = training_batches(settings, data, machine.device).batch(0)
+    return settle_backends(module, images[: math.ceil(len(images) / settings.devices)])  # what one process gets
+
+
+def _steps(config: RunConfig, data: TrainingData) -> int:
+    return config.recipe.epochs * math.ceil(len(data.train) / config.recipe.batch_size)
+
+
+def _planned() -> Iterable[str]:
+    return (name for name, known in settings_of(RunConfig).items() if known.planned)
+
+
+def _warn(what: str) -> None:
+    warnings.warn(f"the run {what}. It goes on, and agrees with the planned one to rounding only.", stacklevel=4)

@@ -1,0 +1,95 @@
+"""What a run leaves behind when it ends: its network, its figures, its worst mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from steerable.atomic import write_json
+from steerable.training.classifier import Classifier
+from steerable.training.config import RunConfig
+from steerable.training.environment import environment
+from steerable.training.mistakes import worst_mistakes
+from steerable.training.poses import pose_report
+from steerable.training.preparing import TrainingData
+
+__all__ = ["Measured", "save_model", "write_outcome"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured while a run was carried out.
+
+    Args:
+        figures: losses and accuracies of validation and test.
+        epochs: how many were trained.
+        minutes: how long that took.
+    """
+
+    figures: Mapping[str, float]
+    epochs: int
+    minutes: float
+
+
+def write_outcome(
+    folder: Path | None, settings: RunConfig, module: Classifier, data: TrainingData, measured: Measured
+) -> dict[str, Any]:
+    """Write the network and what is known of it into the run folder, and return what ``results.json`` contains.
+
+    Args:
+        folder: the run folder; None in all processes but the first, which write nothing and look at no poses.
+        settings: of the run.
+        module: the trained network, on its device.
+        data: what it was trained and is tested on.
+        measured: while it was trained.
+    """
+    results = _results(settings, module, data, measured, with_poses=folder is not None)
+    if folder is not None:
+        save_model(module, folder / "model", data, settings.model)
+        if settings.evaluate == "test":
+            write_json(folder / "mistakes.json", worst_mistakes(module, data.test, device=module.device))
+        write_json(folder / "environment.json", environment())
+        write_json(folder / "results.json", results)
+    return results
+
+
+def save_model(module: Classifier, folder: Path, data: TrainingData, model: dict[str, Any]) -> None:
+    """The trained network and its normalisation in safetensors, and what the numbers of its classes mean."""
+    module.best_model.save_pretrained(folder)  # type: ignore[operator]
+    module.normalisation.save(folder / "normalisation.safetensors")
+    write_json(
+        folder / "images.json",
+        {
+            "classes": list(data.train.classes),
+            "image_size": data.train.image_size[0],
+            "channels": data.train.channels,
+            "model": model,
+        },
+    )
+
+
+def _results(
+    settings: RunConfig, module: Classifier, data: TrainingData, measured: Measured, *, with_poses: bool
+) -> dict[str, Any]:
+    tested = settings.evaluate == "test"
+    device = module.device
+    poses = pose_report(module.eval(), data.test, device=device) if tested and with_poses else None
+    return {
+        "dataset": data.name,
+        "labels": len(data.train),
+        "classes": list(data.train.classes),
+        "image_size": list(data.train.image_size),
+        "model": settings.model,
+        "seed": settings.seed,
+        "parameters": sum(p.numel() for p in module.model.parameters()),
+        "epochs": measured.epochs,
+        f"{settings.evaluate}_error": 1 - measured.figures["test_accuracy" if tested else "val_accuracy"],
+        **measured.figures,
+        "poses": poses.to_dict() if poses is not None else None,
+        "training_minutes": measured.minutes,
+        "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else environment()["cpu"],
+    }

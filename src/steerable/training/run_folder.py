@@ -1,0 +1,127 @@
+"""A run folder before anything is written to it: which run it holds, and whether that one can go on.
+
+A folder of the last revision has no ``plan.json``. Its ``config.json`` leaves nothing open, has the epochs that were
+fitted to its minutes, and is all that its plan takes; ``resolved.json`` says which images the run began with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from steerable.atomic import is_leftover
+from steerable.training.checkpoints import has_checkpoint
+from steerable.training.config import RunConfig
+from steerable.training.plan import Plan
+from steerable.training.run_files import RESULTS, RESULTS_NEEDED, data_of_run, read_fields
+from steerable.training.run_lock import LOCK
+
+__all__ = [
+    "check_run_folder",
+    "check_same_data",
+    "earlier_results",
+    "is_of_last_revision",
+    "plan_of_first_process",
+    "recorded_plan",
+]
+
+FILES = ("plan.json", "resolved.json", "environment.json", "mistakes.json", "results.json", "report.html")
+FOLDERS = ("checkpoints", "metrics", "model")
+LONGEST_WAIT = 600.0  # seconds for the process that plans the run
+
+
+def check_run_folder(config: RunConfig, folder: Path) -> RunConfig | None:
+    """The request of the run in the folder, if there is one; an error if it is another run or something else."""
+    if not (folder / "config.json").is_file():
+        if folder.exists() and (not folder.is_dir() or any(not _is_left_by_a_start(e.name) for e in folder.iterdir())):
+            raise FileExistsError(f"{folder} exists and is not a run folder; choose another one.")
+        return None
+    for kind, is_kind, names in (("file", Path.is_file, FILES), ("folder", Path.is_dir, FOLDERS)):
+        for path in (folder / name for name in names):
+            if path.exists() and not is_kind(path):
+                raise FileExistsError(
+                    f"`{path}` is in the way: a run has a {kind} of that name. Remove it, or choose another folder."
+                )
+    try:
+        earlier = RunConfig.load(folder / "config.json")
+    except ValueError as error:  # damaged or edited
+        raise FileExistsError(f"{error} A run cannot be resumed without it; choose another folder.") from error
+    asked = config.as_settled_in(earlier) if is_of_last_revision(earlier, folder) else config
+    if differences := asked.differences(earlier):
+        raise FileExistsError(
+            f"{folder} holds a run with another {', '.join(differences)}. Resume it with its own settings, or choose "
+            "another folder."
+        )
+    return earlier.elsewhere(config)
+
+
+def is_of_last_revision(earlier: RunConfig, folder: Path) -> bool:
+    """Whether the run with this config was begun when there were no plans."""
+    return not (folder / "plan.json").exists() and not earlier.left_open
+
+
+def recorded_plan(folder: Path, earlier: RunConfig) -> Plan | None:
+    """The plan of the run that the folder holds; None where it has none and needs none."""
+    path = folder / "plan.json"
+    way_on = "The run cannot go on without its plan: put the file back as it was, or choose another run folder."
+    if not path.exists():
+        if earlier.left_open and has_checkpoint(folder / "checkpoints"):
+            raise ValueError(f"there is no file `{path}`. {way_on}")
+        return None
+    try:
+        plan = Plan.load(path)
+    except ValueError as error:
+        raise ValueError(f"{error} {way_on}") from error
+    if differences := plan.differences(earlier):
+        raise ValueError(f"`{path}` has another {', '.join(differences)} than `{folder / 'config.json'}`. {way_on}")
+    return plan
+
+
+def plan_of_first_process(folder: Path) -> Plan:
+    """What the first of several processes plans, which were started side by side and all met an empty folder."""
+    deadline = time.monotonic() + LONGEST_WAIT
+    while not (folder / "config.json").is_file():  # written after the plan
+        if time.monotonic() > deadline:
+            raise TimeoutError(
+                f"the first process of this run has planned nothing in `{folder}` for {LONGEST_WAIT / 60:g} minutes. "
+                "All processes need to see the same folder."
+            )
+        time.sleep(0.05)
+    return Plan.load(folder / "plan.json")
+
+
+def check_same_data(now: Mapping[str, Any], folder: Path, plan: Plan | None) -> None:
+    """A resumed run sees the images it began with."""
+    try:
+        before = plan.data if plan else data_of_run(folder)
+    except FileNotFoundError:  # killed before it was written
+        return
+    except ValueError as error:
+        raise ValueError(
+            f"{error} It says which images the run began with. Remove the file to go on with the images as they are "
+            "now, or choose another run folder."
+        ) from error
+    if before["digests"] != now["digests"]:
+        raise ValueError(
+            f"the images of `{now['name']}` have changed since the run in {folder} began: {_counts(before)} then, "
+            f"{_counts(now)} now. Choose another run folder to train on them as they are now."
+        )
+
+
+def earlier_results(folder: Path) -> dict[str, Any]:
+    """The results of a run that has ended."""
+    try:
+        return read_fields(folder / "results.json", RESULTS, RESULTS_NEEDED)
+    except ValueError as error:
+        raise ValueError(f"{error} Remove the file, and the same command makes it anew.") from error
+
+
+def _is_left_by_a_start(name: str) -> bool:
+    """Whether a start that was killed before it wrote its config may have left a file of this name."""
+    return name in (LOCK, "plan.json") or is_leftover(name)
+
+
+def _counts(summary: Mapping[str, Any]) -> str:
+    return f"{summary['images']['train']:,} training and {summary['images']['test']:,} test images"

@@ -1,0 +1,45 @@
+"""Filter spaces that are not pixel patches, defined as a user would define them."""
+
+from __future__ import annotations
+
+import numpy as np
+from group_zoo import random_invertible
+
+import steerable as st
+
+CROSS = [1, 3, 4, 5, 7]  # the taps of a 3×3 patch that touch its centre, and the centre
+
+
+def cross(group: st.FiniteGroup) -> st.FilterSpace:
+    """Five coefficients that a group of the square permutes; S puts them onto the cross of a 3×3 patch."""
+    patch = st.pixel_patch(group, 3)
+    assert patch.monomial is not None
+    moved = [[CROSS.index(image[tap]) for tap in CROSS] for image in patch.monomial.image]
+    return st.FilterSpace(st.Representation.from_permutations(group, moved), 3, np.eye(9)[:, CROSS], name="cross")
+
+
+def stencils(group: st.FiniteGroup) -> st.FilterSpace:
+    """The first seven or eight symmetric stencils of a 3×3 patch: coefficients that turn by irreps."""
+    kind, columns = st.decompose(st.pixel_patch(group, 3))
+    irreps = [irrep for irrep, copies in zip(group.irreps, kind, strict=True) for _ in range(copies)]
+    while sum(irrep.dim for irrep in irreps) > 8:
+        irreps.pop()
+    rho = st.direct_sum(irreps, group=group)
+    return st.FilterSpace(rho, 3, columns[:, : rho.dim], name="stencils")
+
+
+def slanted(group: st.FiniteGroup) -> st.FilterSpace:
+    """The stencils in a basis that is not orthogonal, so that neither ρ_V nor S keeps lengths and angles."""
+    straight = stencils(group)
+    basis = random_invertible(straight.dim)
+    return st.FilterSpace(straight.representation.change_basis(basis), 3, straight.sampling @ basis, name="slanted")
+
+
+def ring(group: st.FiniteGroup) -> st.FilterSpace:
+    """C8 moves the eight outer taps of a 3×3 patch around the centre; the grid carries its quarter turns only."""
+    taps = [5, 2, 1, 0, 3, 6, 7, 8]  # counter-clockwise from the right
+    turns = [[(k + g) % 8 for k in range(8)] for g in range(8)]
+    return st.FilterSpace(st.Representation.from_permutations(group, turns), 3, np.eye(9)[:, taps], name="ring")
+
+
+PLANAR = {"cross": cross, "stencils": stencils, "slanted": slanted}

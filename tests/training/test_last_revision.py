@@ -1,0 +1,125 @@
+"""Run folders of the last revision, which wrote no plans: they load, and go on bit for bit as they would have there.
+
+``last_revision`` was written by revision 53456b1 on one thread. ``finished`` is a run that ended, ``killed`` was
+stopped by kill -9 after some of the epochs that had been fitted to its minutes, and ``ended`` is what that revision
+made of it when it resumed it. Checkpoints and drawings that no test needs were removed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from steerable.reporting.report import write_report
+from steerable.training.config import RunConfig
+from steerable.training.defaults import configured
+from steerable.training.environment import environment
+from steerable.training.export import export_safetensors
+from steerable.training.run import train
+from steerable.training.trained_model import TrainedModel
+
+FOLDERS = Path(__file__).parent / "last_revision"
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
+    pytest.mark.filterwarnings("ignore:the smallest resnet for these images has"),
+]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(FOLDERS / "finished", tmp_path / "finished"))
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(FOLDERS / "killed", tmp_path / "killed"))
+
+
+def request_of_killed(**changes: Any) -> RunConfig:
+    """What the same command means today."""
+    settings: dict[str, Any] = {
+        "parameters": 6000,
+        "minutes": 0.05,
+        "labels": 60,
+        "validation": 20.0,
+        "accelerator": "cpu",
+        "progress": False,
+        "checkpoint_seconds": 0.0,
+    }
+    recipe = {"augment": True, "rates_by_sharing": True}
+    model = {"name": "resnet", "head": "invariant"}
+    return configured("digits", model, recipe="demo", changes=recipe, **{**settings, **changes})
+
+
+def test_a_finished_run_loads_and_has_the_same_figures(finished: Path, tmp_path: Path) -> None:
+    results = json.loads((finished / "results.json").read_text())
+    trained = TrainedModel.load(finished)
+    found = trained.evaluate()  # a warning would say that the images have changed
+    assert found["poses"]["confusion"] == results["poses"]["confusion"]
+    assert found["poses"]["accuracy"] == results["poses"]["accuracy"]
+    assert train(replace(trained.config, progress=False), finished) == results  # type: ignore[type-var]
+    page = write_report([finished], tmp_path / "report.html").read_text("utf-8")
+    assert f"{results['parameters']:,}" in page
+    assert "damaged" not in page
+    exported = export_safetensors(trained, tmp_path / "exported")
+    assert TrainedModel.load(exported).classes == trained.classes
+
+
+def test_a_killed_run_goes_on_bit_for_bit(killed: Path) -> None:
+    before = {path.name: path.read_bytes() for path in killed.glob("*.json")}
+    results = train(request_of_killed(), killed)
+    expected = json.loads((FOLDERS / "ended" / "results.json").read_text())
+    assert (results["epochs"], results["model"]) == (expected["epochs"], expected["model"])
+    assert {name: (killed / name).read_bytes() for name in before} == before  # nothing was settled anew
+    then, now = json.loads((FOLDERS / "ended" / "environment.json").read_text()), environment()
+    same = then["cpu"] == now["cpu"] and then["versions"]["torch"] == now["versions"]["torch"]
+    old, new = load_file(FOLDERS / "ended" / "model.safetensors"), load_file(killed / "model" / "model.safetensors")
+    assert old.keys() == new.keys()
+    for name, value in old.items():
+        if same:
+            assert torch.equal(value, new[name]), name
+        else:  # another CPU rounds differently
+            torch.testing.assert_close(new[name], value, rtol=0.05, atol=0.05)
+    if same:
+        assert results["poses"] == expected["poses"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [({"seed": 1}, "seed"), ({"minutes": 0.06}, "recipe, minutes"), ({"precision": "bf16-mixed"}, "precision")],
+)
+def test_another_request_does_not_touch_it(changes: dict[str, Any], what: str, killed: Path) -> None:
+    with pytest.raises(FileExistsError, match=f"holds a run with another {what}"):
+        train(request_of_killed(**changes), killed)
+
+
+def test_a_broken_note_of_its_images_is_named(killed: Path) -> None:
+    (killed / "resolved.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"resolved\.json` .*Remove the file to go on with the images as they are now"):
+        train(request_of_killed(), killed)
+    assert "resolved.json` " in write_report([killed], killed.parent / "report.html").read_text("utf-8")
+
+
+def test_other_images_are_noticed(killed: Path) -> None:
+    path = killed / "resolved.json"
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps({**found, "digests": {**found["digests"], "train": "0" * 64}}))
+    with pytest.raises(ValueError, match="the images of `digits` have changed since the run in"):
+        train(request_of_killed(), killed)
