@@ -127,7 +127,7 @@ class Verdict:
 
 
 # Files that nothing runs without a GPU; ``tests/nn/test_cuda.py`` tests them there.
-ONLY_GPUS = ("nn/kernels/", "nn/fourier/whole.py", "nn/fourier/device_tables.py", "nn/fourier/scales.py")
+ONLY_GPUS = ("nn/triton/", "nn/backends/fourier/gpu/")
 
 
 def default_modules(root: Path) -> list[Path]:
