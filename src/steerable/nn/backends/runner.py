@@ -25,7 +25,7 @@ from steerable.nn.backends.passes import DENSE, Choice, Passes
 from steerable.nn.backends.precision import tf32_allowed
 from steerable.nn.backends.problem import ConvolutionProblem
 from steerable.nn.backends.store import choice_store, store_key
-from steerable.nn.channels import hides_shapes, is_exported, is_transformed
+from steerable.nn.channels import is_exported, is_traced, is_transformed
 
 __all__ = ["ConvolutionRunner"]
 
@@ -97,10 +97,11 @@ class ConvolutionRunner:
 
     def passes_for(self, x: Tensor, filters: FilterSource) -> Passes:
         """How the passes of this input are carried out."""
-        if hides_shapes(x) or x.device.type == "meta":
+        if is_traced(x) or x.device.type == "meta":
             return DENSE
         if self.choice is None:
-            return DENSE if torch.compiler.is_compiling() else Passes.all_by(self.faster(x, filters))
+            name = DENSE.forward if torch.compiler.is_compiling() else self.faster(x, filters)
+            return DENSE if name == DENSE.forward else Passes.all_by(name)
         passes = self.choice.passes if torch.is_grad_enabled() else forward_only(self.choice.alone)
         return passes if passes == DENSE or self._fits(x, filters) else DENSE
 
