@@ -175,6 +175,7 @@ def results(layer: snn.Conv2d) -> list[Tensor]:
 
 
 def pair(**options: object) -> tuple[snn.Conv2d, snn.Conv2d]:
+    torch.manual_seed(0)
     layer = snn.Conv2d(KIND, KIND, 3, padding=1, backend="shifted", **options).double()  # type: ignore[arg-type]
     dense = snn.Conv2d(KIND, KIND, 3, padding=1, backend="dense", **options).double()  # type: ignore[arg-type]
     dense.load_state_dict(layer.state_dict())
@@ -183,7 +184,7 @@ def pair(**options: object) -> tuple[snn.Conv2d, snn.Conv2d]:
 
 def assert_same(layer: snn.Conv2d, dense: snn.Conv2d) -> None:
     for a, b in zip(results(layer), results(dense), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+        assert (a - b).abs().max() <= 1e-11 * b.abs().max()  # sums of large numbers may be small
 
 
 @pytest.mark.parametrize("options", [{}, {"dilation": 2}, {"padding_mode": "circular"}, {"bias": False}], ids=str)
