@@ -13,7 +13,9 @@ from typing import Any
 
 import command_line
 import pytest
+import typer
 
+from steerable.cli.commands import app
 from steerable.training.config import RunConfig
 from steerable.training.limits import Choice, Flag, Range
 from steerable.training.recipes import Recipe, load_recipe
@@ -162,6 +164,18 @@ def test_options_of_the_command_are_refused_before_anything_starts(option: str, 
     assert name in outcome.stderr.replace("-", "_")
     assert "Traceback" not in outcome.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [RunConfig, Recipe])
+def test_a_setting_is_an_option_of_the_command_by_being_marked_as_one(kind: type) -> None:
+    """Its help, its range and its names come from the field."""
+    command: Any = typer.main.get_command(app)
+    found = {parameter.name: parameter for parameter in command.commands["train"].params}
+    for name, known in settings_of(kind).items():
+        assert (name in found and name != "dataset") == known.option, name
+        if known.option:
+            assert found[name].help == known.help
+            assert set(known.flags or (f"--{name.replace('_', '-')}",)) == set(found[name].opts)
 
 
 MODEL_OPTIONS = [f"copies={HUGE}", f"depth={HUGE}", "copies=1e999", "copies=NaN", "depth=-1", "copies=0", "copies=true"]

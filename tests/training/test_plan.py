@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -278,6 +279,18 @@ def test_a_given_plan_of_another_run_or_of_other_images(mixed: Plan, run: Path, 
     wider = replace(mixed, settings=replace(mixed.settings, precision="bf16-mixed"))
     with pytest.raises(FileExistsError, match="holds a run that follows another plan; choose another folder"):
         train(config(), run, plan=wider)
+
+
+def test_the_command_refuses_what_contradicts_a_plan(whole: Path, tmp_path: Path) -> None:
+    plan = ("--plan", str(whole / "plan.json"))
+    outcome = command_line.steerable("train", "digits", "--out", "x", *plan, "--seed", "5", cwd=tmp_path, code=2)
+    assert "error: the plan is that of a run with another seed." in outcome.stderr
+    outcome = command_line.steerable("train", "digits", "--out", "x", *plan, "-mcopies=2", cwd=tmp_path, code=2)
+    assert "error: the plan is that of a run with another model." in outcome.stderr
+    request = ("--plan", str(whole / "config.json"))
+    outcome = command_line.steerable("train", "digits", "--out", "x", *request, cwd=tmp_path, code=2)
+    assert outcome.stderr.startswith(f"error: `{whole / 'config.json'}` has no `version`, expected 1.")
+    assert not list(tmp_path.iterdir())
 
 
 # ---------------------------------------------------------------- other machines

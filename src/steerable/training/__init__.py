@@ -25,7 +25,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for and no more: Lightning, for one, is needed by ``train`` alone."""
+    """Import a name when it is first used: Lightning, for one, is needed by ``train`` alone."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -84,12 +84,7 @@ def train(
     folder = Path(folder)
     earlier = check_run_folder(config, folder)
     _check_devices(config)
-    if isinstance(plan, str | Path):
-        plan = Plan.load(plan)
-    if plan is not None:
-        # The images may lie elsewhere: they are compared by content, when they have been read.
-        plan = replace(plan, settings=replace(plan.settings, dataset=config.dataset))
-        _check_plan(plan, config)
+    given = None if plan is None else _given(plan, config)
     request = earlier or config
     data = prepare_data(request, progress)
     recorded = None if earlier is None else recorded_plan(folder, earlier)
@@ -98,7 +93,7 @@ def train(
     if (folder / "results.json").is_file():
         return earlier_results(folder)
     is_new = earlier is None or not is_of_last_revision(earlier, folder)
-    followed = _followed(plan, request, folder, data, recorded) if is_new else make_plan(request, data, fit=False)
+    followed = _followed(given, request, folder, data, recorded) if is_new else make_plan(request, data, fit=False)
     module, trainer, keeper = prepared_run(followed, request, folder, data)
     # All that may be refused has been; from here on the folder is a run's.
     with naming_full_disk(folder):
@@ -126,7 +121,8 @@ def train(
 def _followed(plan: Plan | None, request: RunConfig, folder: Path, data: TrainingData, recorded: Plan | None) -> Plan:
     """The plan that the run follows: its own, else the given one, else the one that is made here."""
     if recorded is not None:
-        if plan is not None and plan.settings.differences(recorded.settings):
+        moved = plan is not None and plan.accelerator != recorded.accelerator  # then its speed was planned anew
+        if plan is not None and not moved and plan.settings.differences(recorded.settings):
             raise FileExistsError(f"{folder} holds a run that follows another plan; choose another folder.")
         return plan_here(recorded, request, data)
     if plan is not None:
@@ -138,12 +134,17 @@ def _followed(plan: Plan | None, request: RunConfig, folder: Path, data: Trainin
     return make_plan(request, data)
 
 
-def _check_plan(plan: Plan, config: RunConfig) -> None:
+def _given(plan: Plan | str | Path, config: RunConfig) -> Plan:
+    """A plan that the user gives, once it fits the request."""
+    plan = plan if isinstance(plan, Plan) else Plan.load(plan)
+    # The images may lie elsewhere: they are compared by content, when they have been read.
+    plan = replace(plan, settings=replace(plan.settings, dataset=config.dataset))
     if differences := plan.differences(config):
         raise ValueError(
             f"the plan is that of a run with another {', '.join(differences)}. Give the settings that it was made for, "
             "or no plan."
         )
+    return plan
 
 
 def _check_devices(config: RunConfig) -> None:
