@@ -10,7 +10,7 @@ from torch import nn
 
 from steerable.explorer.images import InlineImage, signed_image
 from steerable.figures.style import mosaic
-from steerable.nn.convolution import Convolution
+from steerable.nn.convolution_layer import ConvolutionLayer
 
 __all__ = ["LearnedFilters", "learned_filters"]
 
@@ -29,7 +29,7 @@ class LearnedFilters:
 def learned_filters(model: nn.Module) -> LearnedFilters:
     """The filter bank of the first convolution: one row of filters per input channel, grouped by capsules."""
     for module in model.modules():
-        if isinstance(module, Convolution):
+        if isinstance(module, ConvolutionLayer):
             bank, _ = module.expand()
             capsules = [(str(c), c.dim) for c in module.out_type.capsules]
             about = (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from steerable.nn.convolution import Convolution
+from steerable.nn.convolution_layer import ConvolutionLayer
 
 __all__ = ["Conv2d"]
 
 
-class Conv2d(Convolution):
+class Conv2d(ConvolutionLayer):
     """[Ψ ⋆ f](x) = Σ_y Ψ(y) f(x + y), with Ψ(hy) = ρ_out(h) Ψ(y) ρ_in(h)⁻¹ for all h in H.
 
     Shapes: (batch, in_type.channels, height, width) → (batch, out_type.channels, height', width'), sizes as for

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from steerable.errors import did_you_mean
 from steerable.nn.backends import AUTO, DENSE, Choice, Passes
-from steerable.nn.convolution import Convolution
+from steerable.nn.convolution_layer import ConvolutionLayer
 
 __all__ = ["choose_backends", "recorded_backends", "use_backends"]
 
@@ -47,11 +47,11 @@ def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False,
     waiting = {name: layer for name, layer in _convolutions(network).items() if layer.backend == AUTO}
     if not waiting:
         return {}
-    found: dict[Convolution, list[Choice]] = {layer: [] for layer in waiting.values()}
+    found: dict[ConvolutionLayer, list[Choice]] = {layer: [] for layer in waiting.values()}
 
     def choose(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         x = args[0] if args else kwargs.get("x")
-        if isinstance(layer, Convolution) and isinstance(x, Tensor) and x.ndim == 2 + layer.axes:
+        if isinstance(layer, ConvolutionLayer) and isinstance(x, Tensor) and x.ndim == 2 + layer.axes:
             found[layer].append(layer.runner.fastest(x, layer, cuda_graphs=cuda_graphs))
 
     modes = {module: module.training for module in network.modules()}
@@ -134,8 +134,8 @@ def use_backends(network: nn.Module, recorded: Mapping[str, str]) -> None:
             layers[name].runner.use(choice)
 
 
-def _convolutions(network: nn.Module) -> dict[str, Convolution]:
-    return {name: m for name, m in network.named_modules() if isinstance(m, Convolution)}
+def _convolutions(network: nn.Module) -> dict[str, ConvolutionLayer]:
+    return {name: m for name, m in network.named_modules() if isinstance(m, ConvolutionLayer)}
 
 
 def _common(names: Sequence[str]) -> str:
