@@ -9,17 +9,17 @@ from torch import Tensor, nn
 import steerable as st
 from steerable import FieldType
 from steerable import nn as snn
-from steerable.nn.convolution import Convolution
-from steerable.nn.transposed_convolution import TransposedConvolution
+from steerable.nn.convolution_layer import ConvolutionLayer
+from steerable.nn.transposed_convolution_layer import TransposedConvolutionLayer
 
 CUBE, CUBE_WITH_MIRRORS = st.octahedral(), st.octahedral(reflections=True)
 
 
-class Conv3d(Convolution):
+class Conv3d(ConvolutionLayer):
     axes = 3
 
 
-class ConvTranspose3d(TransposedConvolution):
+class ConvTranspose3d(TransposedConvolutionLayer):
     axes = 3
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from steerable.explorer.inline import signed_image
 from steerable.explorer.messages import note
 from steerable.figures.style import mosaic
-from steerable.nn.convolution import Convolution
+from steerable.nn.convolution_layer import ConvolutionLayer
 from steerable.reporting.markup import Html, tag
 
 __all__ = ["learned_filters"]
@@ -23,7 +23,7 @@ _MOST_CAPSULES = 64  # whose filters are drawn
 def learned_filters(model: nn.Module) -> Html:
     """The filter bank of the first convolution: one row of filters per input channel, grouped by capsules."""
     for module in model.modules():
-        if isinstance(module, Convolution):
+        if isinstance(module, ConvolutionLayer):
             bank, _ = module.expand()
             text = f"A steerable convolution from `{module.in_type}` to `{module.out_type}`: "
             text += "the filters of one capsule are turned and mirrored copies of each other, or change sign."

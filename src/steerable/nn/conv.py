@@ -6,14 +6,14 @@ from typing import Self
 
 from torch import Tensor
 
-from steerable.nn.convolution import Convolution
+from steerable.nn.convolution_layer import ConvolutionLayer
 from steerable.nn.fourier.carrier import Backend, Carrier
 from steerable.nn.fourier.passes import DENSE
 
 __all__ = ["Conv2d"]
 
 
-class Conv2d(Convolution):
+class Conv2d(ConvolutionLayer):
     """[Ψ ⋆ f](x) = Σ_y Ψ(y) f(x + y), with Ψ(hy) = ρ_out(h) Ψ(y) ρ_in(h)⁻¹ for all h in H.
 
     Shapes: (batch, in_type.channels, height, width) → (batch, out_type.channels, height', width'), sizes as for

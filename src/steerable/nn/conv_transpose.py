@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from steerable.nn.transposed_convolution import TransposedConvolution
+from steerable.nn.transposed_convolution_layer import TransposedConvolutionLayer
 
 __all__ = ["ConvTranspose2d"]
 
 
-class ConvTranspose2d(TransposedConvolution):
+class ConvTranspose2d(TransposedConvolutionLayer):
     """[Ψ ⋆ᵀ f](x) = Σ_i Ψ(x - s·i) f(i) for stride s: the adjoint of a strided convolution, to enlarge a field.
 
     Shapes: (batch, in_type.channels, n, n') → (batch, out_type.channels, (n-1)·s - 2p + d(k-1) + 1, …).

@@ -11,13 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from steerable.nn.convolution import BankOptions, Numbers, refuse_unknown_options
+from steerable.nn.convolution_layer import BankOptions, Numbers, refuse_unknown_options
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.geometry import numbers_per_axis, spanned
 from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_exchanged, axes_reversed
 from steerable.types.field_types import FieldType
 
-__all__ = ["TransposeOptions", "TransposedConvolution"]
+__all__ = ["TransposeOptions", "TransposedConvolutionLayer"]
 
 _CONVOLVE = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 _PLAIN: dict[int, Callable[..., nn.Module]] = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
@@ -30,7 +30,7 @@ class TransposeOptions(BankOptions, total=False):
     dilation: Numbers
 
 
-class TransposedConvolution(FilterBankModule):
+class TransposedConvolutionLayer(FilterBankModule):
     """The base of transposed convolutions: [Ψ ⋆ᵀ f](x) = Σ_i Ψ(x - s·i) f(i) on ``axes`` axes.
 
     A subclass sets ``axes``; the arguments are those of ``ConvTranspose2d``.

@@ -21,7 +21,7 @@ from steerable.nn.geometry import numbers_per_axis, resolved_padding, spanned
 from steerable.nn.sampling import SamplingGuard
 from steerable.types.field_types import FieldType
 
-__all__ = ["BankOptions", "ConvOptions", "Convolution", "Numbers", "PaddingMode", "refuse_unknown_options"]
+__all__ = ["BankOptions", "ConvOptions", "ConvolutionLayer", "Numbers", "PaddingMode", "refuse_unknown_options"]
 
 Numbers = int | Sequence[int]
 """One number for all axes, or one per axis."""
@@ -48,7 +48,7 @@ class ConvOptions(BankOptions, total=False):
     backend: Backend
 
 
-class Convolution(FilterBankModule):
+class ConvolutionLayer(FilterBankModule):
     """The base of convolutions: [Ψ ⋆ f](x) = Σ_y Ψ(y) f(x + y) on ``axes`` axes.
 
     A subclass sets ``axes``; the arguments are those of ``Conv2d``.
