@@ -1,13 +1,13 @@
-# Every target sets up .venv by itself and is quick when nothing changed.
-#   make demo    train a steerable and a plain network on digits and compare them under all poses
+# Every target sets up .venv by itself and is quick when nothing has changed.
+#   make demo    train a steerable and a plain network on digits and compare them in all poses
 #   make tour    the mathematics, printed and drawn: irreps, basis filters, capsules, parameter costs
 #   make test    formatting, lint, types, tests, doctests and documentation; warnings are errors
+#   make browser install Chromium, without which the explorer's browser tests are skipped (needs root on Debian)
 #   make docs    build the documentation into out/site
 #   make format  rewrite the code in the project's format
 #   make lint, make types, make tests, make doctests, make docs   the parts of make test
-#   make browser install Chromium for the explorer's tests, where that is possible (root on Debian)
 #   make bench   timings of the foundation, of single convolutions and of the paper's network, beside plain torch
-#   make bench-gpu  the part of it that needs a GPU
+#   make bench-gpu  the timings that need a GPU
 #   make clean   remove .venv, caches and output
 
 PYTHON ?= python3
@@ -56,14 +56,14 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-tests: $(STAMP) browser
+tests: $(STAMP)
 	$(BIN)/pytest -n $(WORKERS) tests
 
-# Without it the explorer's tests in a browser are skipped, with the reason.
+# This is the only target that installs a system package, so no other target depends on it.
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	  || { [ "$$(id -u)" = 0 ] && { $(APT_INSTALL) || { apt-get update && $(APT_INSTALL); }; } >/dev/null 2>&1; } \
-	  || echo "No Chromium, and it cannot be installed here: the explorer's tests in a browser are skipped."
+	  || echo "Chromium is missing and cannot be installed here, so the explorer's browser tests will be skipped."
 
 # Triton's kernels have no doctests, and cannot be imported where torch has no CUDA.
 doctests: $(STAMP)
@@ -94,7 +94,6 @@ bench-gpu: $(STAMP)
 	@$(BIN)/python benchmarks/network.py --compile --tf32 --json $(OUT)/benchmarks/network-tf32.json
 	@$(BIN)/python benchmarks/network.py --compile --mode reduce-overhead --json $(OUT)/benchmarks/network-graphs.json
 	@$(BIN)/python benchmarks/network.py --compile --mode reduce-overhead --tf32 --json $(OUT)/benchmarks/network-graphs-tf32.json
-	@$(BIN)/python benchmarks/network.py --depth 20 --copies 8 --record --json $(OUT)/benchmarks/network-recorded.json
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,11 +2,11 @@
 
     python benchmarks/network.py [--copies 20] [--compile] [--mode reduce-overhead] [--tf32] [--json network.json]
 
-Networks take turns in one process; figures are medians with quartiles. Steps are timed one by one, waiting for the
-device after each, and on a GPU also ten in a row without waiting, as in training, and kernel by kernel. On a GPU
-everything is channels_last and bfloat16 (autocast) or TF32, on a CPU float32. Each case is one run of this file:
-compiled code stays in memory. ``--record`` is for training steps: evaluation then has the backends that were chosen for
-those, and is not recorded.
+The networks take turns in one process; the figures are medians with quartiles. Steps are timed one by one, waiting for
+the device after each. On a GPU they are also timed ten in a row without waiting, as in training, and kernel by kernel.
+Networks are channels_last and bfloat16 (autocast) or TF32 on a GPU, float32 on a CPU. Run this file once for each case,
+because compiled code stays in memory. ``--record`` is for training steps: evaluation then uses the backends that were
+chosen for them, and is not recorded.
 """
 
 from __future__ import annotations
@@ -120,33 +120,26 @@ def summary(times: list[float]) -> dict[str, float]:
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     device = torch.device(arguments.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     torch.manual_seed(0)
-    n, depth = arguments.copies, arguments.depth
-    builds = []
+    console = Console(width=130)
+    builds, steerable = [], nn.Module()
     for _ in range(2):
         start = time.perf_counter()
-        steerable = models.resnet(depth, n)
+        steerable = models.resnet(arguments.depth, arguments.copies)
         builds.append(time.perf_counter() - start)
     convolutions = {name: layer for name, layer in steerable.named_modules() if isinstance(layer, snn.Conv2d)}
     for layer in convolutions.values():
         layer.backend = arguments.backend
-    plain = models.plain_resnet(depth, 20 * n, inner=8 * n, crelu=True)
+    plain = models.plain_resnet(arguments.depth, 20 * arguments.copies, inner=8 * arguments.copies, crelu=True)
     x = torch.randn(arguments.batch, 3, arguments.size, arguments.size, device=device)
     x = x.contiguous(memory_format=torch.channels_last) if device.type == "cuda" else x
     y = torch.randint(10, (arguments.batch,), device=device)
-    start, chosen_s = time.perf_counter(), None
-    if arguments.backend == "auto" and (arguments.compile or arguments.record):
-        with torch.autocast(device.type, torch.bfloat16, enabled=in_half(device, arguments)):
-            layout = torch.channels_last if device.type == "cuda" else torch.preserve_format
-            in_place: nn.Module = steerable.to(device).to(memory_format=layout)  # type: ignore[call-overload]
-            snn.choose_backends(in_place, x, cuda_graphs=arguments.record or arguments.mode == "reduce-overhead")
-        chosen_s = time.perf_counter() - start
+    chosen_s = settle(steerable, x, arguments)
+    if chosen_s is not None:
+        console.print(f"backends chosen in {chosen_s:.1f} s")
     contestants = {
         "plain": Contestant(plain, device, arguments),
         "steerable": Contestant(steerable, device, arguments),
     }
-    console = Console(width=130)
-    if chosen_s is not None:
-        console.print(f"backends chosen in {chosen_s:.1f} s")
     result: dict[str, Any] = {
         "case": {k: getattr(arguments, k) for k in CASE},
         "hardware": torch.cuda.get_device_name() if device.type == "cuda" else processor(),
@@ -159,52 +152,68 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "networks": {},
     }
     for name, contestant in contestants.items():
-        start = time.perf_counter()
-        contestant.net.train()
-        milliseconds(partial(contestant.train_step, x, y), 3, device)
-        result["networks"][name] = {
-            "parameters": sum(p.numel() for p in contestant.net.parameters()),
-            "first_steps_s": time.perf_counter() - start,
-            "peak_memory": peak_memory(contestant, x, y),
-        }
+        result["networks"][name] = first_steps(contestant, x, y)
         console.print(f"{name}: first steps {result['networks'][name]['first_steps_s']:.1f} s")
-    on_gpu = device.type == "cuda"
-    rounds, repeats = (10, 10) if on_gpu else (arguments.rounds, 1)
-    for task in ("train_step", "evaluate"):
-        if task == "evaluate":
-            fixed = Contestant(snn.to_plain(steerable.eval()), device, arguments)
-            contestants["steerable, to_plain"] = fixed
-            result["networks"]["steerable, to_plain"] = {"parameters": sum(p.numel() for p in fixed.net.parameters())}
-        interleaved(contestants, task, x, y, 1, 2)
-        for name, times in interleaved(contestants, task, x, y, rounds, repeats).items():
-            result["networks"][name][task] = summary(times)
-        if on_gpu:
-            for name, times in interleaved(contestants, task, x, y, 10, 1, in_a_row=10).items():
-                result["networks"][name][f"{task}_in_a_row"] = summary(times)
-            for name, contestant in contestants.items():
-                found = kernels(partial(getattr(contestant, task), x, y))
-                longest = dict(list(found.items())[:25])
-                result["networks"][name][f"{task}_gpu_us"] = {"all": sum(found.values()), **longest}
+    add_timings(result["networks"], contestants, "train_step", x, y, arguments.rounds)
+    fixed = Contestant(snn.to_plain(steerable.eval()), device, arguments)
+    contestants["steerable, to_plain"] = fixed
+    result["networks"]["steerable, to_plain"] = {"parameters": sum(p.numel() for p in fixed.net.parameters())}
+    add_timings(result["networks"], contestants, "evaluate", x, y, arguments.rounds)
     console.print(table(result))
     return result
+
+
+def settle(steerable: nn.Module, x: Tensor, arguments: argparse.Namespace) -> float | None:
+    """Choose the backends where a network that is compiled cannot do so itself; returns the seconds that this took."""
+    if arguments.backend != "auto" or not (arguments.compile or arguments.record):
+        return None
+    start = time.perf_counter()
+    layout = torch.channels_last if x.device.type == "cuda" else torch.preserve_format
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=in_half(x.device, arguments)):
+        in_place: nn.Module = steerable.to(x.device).to(memory_format=layout)  # type: ignore[call-overload]
+        snn.choose_backends(in_place, x, cuda_graphs=arguments.record or arguments.mode == "reduce-overhead")
+    return time.perf_counter() - start
+
+
+def first_steps(contestant: Contestant, x: Tensor, y: Tensor) -> dict[str, Any]:
+    """What a network has before it is timed: its size, how long its first steps took, and its memory."""
+    start = time.perf_counter()
+    contestant.net.train()
+    milliseconds(partial(contestant.train_step, x, y), 3, x.device)
+    return {
+        "parameters": sum(p.numel() for p in contestant.net.parameters()),
+        "first_steps_s": time.perf_counter() - start,
+        "peak_memory": peak_memory(contestant, x, y),
+    }
+
+
+def add_timings(
+    found: dict[str, Any], contestants: dict[str, Contestant], task: str, x: Tensor, y: Tensor, rounds: int
+) -> None:
+    """Add the times of a task to what was found of each network; on a GPU also those in a row and by kernel."""
+    on_gpu = x.device.type == "cuda"
+    interleaved(contestants, task, x, y, 1, 2)
+    rounds, repeats = (10, 10) if on_gpu else (rounds, 1)
+    for name, times in interleaved(contestants, task, x, y, rounds, repeats).items():
+        found[name][task] = summary(times)
+    if not on_gpu:
+        return
+    for name, times in interleaved(contestants, task, x, y, 10, 1, in_a_row=10).items():
+        found[name][f"{task}_in_a_row"] = summary(times)
+    for name, contestant in contestants.items():
+        by_kernel = kernels(partial(getattr(contestant, task), x, y))
+        longest = dict(list(by_kernel.items())[:25])
+        found[name][f"{task}_gpu_us"] = {"all": sum(by_kernel.values()), **longest}
 
 
 def table(result: dict[str, Any]) -> Table:
     case = result["case"]
     lines = Table(
         title=f"{case['depth']} layers, ({20 * case['copies']}, {8 * case['copies']}), batch {case['batch']}, "
-        f"{case['size']}², {result['precision']}, {how(case)}, {result['hardware']}"
+        f"{case['size']}², {how(result)}, {result['hardware']}"
     )
-    for column in (
-        "network",
-        "parameters",
-        "training step",
-        "of plain",
-        "in a row",
-        "of plain",
-        "evaluation",
-        "of plain",
-    ):
+    titles = ("network", "parameters", "training step", "of plain", "in a row", "of plain", "evaluation", "of plain")
+    for column in titles:
         lines.add_column(column, justify="left" if column == "network" else "right")
     plain = result["networks"]["plain"]
     for name, row in result["networks"].items():

@@ -1,6 +1,11 @@
-"""Writes the tables of docs/speed.md from benchmarks/results/*.json; --check only compares.
+"""Writes the tables of docs/speed.md and benchmarks/README.md from benchmarks/results/*.json; --check only compares.
 
 python benchmarks/speed_page.py [--check]
+
+A page says where a table goes, of which kind it is and from which files it is made, and this script fills in the rest:
+
+    <!-- networks network-cpu network-h200-graphs -->
+    <!-- end -->
 """
 
 from __future__ import annotations
@@ -8,90 +13,103 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
+PAGES = (Path(__file__).parents[1] / "docs" / "speed.md", Path(__file__).parent / "README.md")
 
 
-def network_table(results: dict[str, Any]) -> list[str]:
-    """One row per network: milliseconds, and its speed relative to the plain network."""
-    plain = results["networks"]["plain"]
-    tasks = [t for t in ("train_step", "train_step_in_a_row", "evaluate", "evaluate_in_a_row") if t in plain]
-    titles = {
-        "train_step": "training step, ms",
-        "train_step_in_a_row": "in a row, ms",
-        "evaluate": "evaluation, ms",
-        "evaluate_in_a_row": "in a row, ms",
-    }
-    lines = ["| network | parameters | " + " | ".join(f"{titles[t]} | of plain" for t in tasks) + " | memory |"]
-    lines.append("|---|" + "---:|" * (2 * len(tasks) + 2))
-    for name, row in results["networks"].items():
-        cells = [name, f"{row['parameters']:,}"]
-        for task in tasks:
-            if task not in row:
-                cells += ["–", "–"]
-                continue
-            ms = row[task]["median_ms"]
-            cells += [f"{ms:.1f}", f"{plain[task]['median_ms'] / ms:.2f}"]
-        # Recorded passes have memory of their own, which the peak of one replay does not show.
-        recorded = results["case"].get("record") or results["case"].get("mode") == "reduce-overhead"
-        memory = None if recorded else row.get("peak_memory")
-        cells.append("–" if memory is None else f"{memory / 2**30:.2f} GiB")
-        lines.append("| " + " | ".join(cells) + " |")
-    case, build = results["case"], results["build_s"]
-    return [
-        *lines,
-        "",
-        f"{case['depth']} layers, ({20 * case['copies']}, {8 * case['copies']}), batch {case['batch']}, images of "
-        f"{case['size']}², {results['precision']}, {how(case)}, "
-        f"backend {case.get('backend', 'dense')}; {_machine(results)}. "
-        f"Built in {build['cold']:.2f} s, a second time in {build['warm']:.2f} s.",
-    ]
+def networks_table(*cases: dict[str, Any]) -> list[str]:
+    """One row per case: milliseconds of the plain and the steerable network, and how much faster the second is."""
+    heads = ["hardware", "how", "training step, ms", "speed", "evaluation, ms", "speed", "`to_plain`"]
+    lines = [_row(heads), "|---|---|" + "---:|" * 5]
+    for results in cases:
+        networks = results["networks"]
+        cells = [results["hardware"].removeprefix("NVIDIA "), how(results)]
+        for task in ("train_step", "evaluate"):
+            # On a GPU steps follow each other without waiting, as they do in training.
+            column = f"{task}_in_a_row" if f"{task}_in_a_row" in networks["plain"] else task
+            plain, steerable = (networks[name][column]["median_ms"] for name in ("plain", "steerable"))
+            digits = 0 if plain > 1000 else 1
+            cells += [f"{plain:.{digits}f} → {steerable:.{digits}f}", f"**{plain / steerable:.2f}**"]
+        cells.append(f"{plain / networks['steerable, to_plain'][column]['median_ms']:.2f}")
+        lines.append(_row(cells))
+    return lines
 
 
-def convolution_table(results: dict[str, Any]) -> list[str]:
-    """One row per convolution: milliseconds of each contestant, forward and with gradients."""
-    names = [
-        n for n in ("plain", "dense", "fourier", "auto", "escnn") if any(n in r["step"] for r in results["results"])
-    ]
-    columns = [f"{name}, {task}" for task in ("forward", "step") for name in names]
-    lines = ["| convolution | channels | " + " | ".join(columns) + " | plain / fourier, step |"]
-    lines.append("|---|" + "---:|" * (len(columns) + 2))
+def widths_table(results: dict[str, Any]) -> list[str]:
+    """One row per number of regular fields, one column per filter and image size: speed of ``auto``, plain = 1."""
+    speeds: dict[str, dict[str, str]] = {}
     for row in results["results"]:
-        case = row["case"]
-        cells = [
-            f"{case['name']}, {case['kernel']}×{case['kernel']}, {case['size']}²",
-            f"{row['channels'][0]} → {row['channels'][1]}",
-        ]
-        for task in ("forward", "step"):
-            cells += [f"{row[task][n]['median_ms']:.2f}" if n in row[task] else "–" for n in names]
-        cells.append(f"{row['step']['plain']['median_ms'] / row['step']['fourier']['median_ms']:.2f}")
-        lines.append("| " + " | ".join(cells) + " |")
-    batch = results["results"][0]["case"]["batch"]
-    return [*lines, "", f"Milliseconds, batch {batch}, {results['dtype']}; {_machine(results)}."]
+        case, step = row["case"], row["step"]
+        if case["name"].startswith("regular-"):
+            speed = step["plain"]["median_ms"] / step["auto"]["median_ms"]
+            fields = f"{case['name'].removeprefix('regular-')} ({row['channels'][0]})"
+            speeds.setdefault(fields, {})[_filter(case)] = f"{speed:.2f}"
+    columns = list(dict.fromkeys(column for row in speeds.values() for column in row))
+    columns.sort(key=lambda text: (int(text.split("×")[0]), -int(text.split()[-1].removesuffix("²"))))
+    lines = [_row(["fields (channels)", *columns]), "|---|" + "---:|" * len(columns)]
+    lines += [_row([fields, *(row.get(column, "–") for column in columns)]) for fields, row in speeds.items()]
+    return [*lines, "", f"Batch {_batch(results)}, {results['dtype']}; {_machine(results)}."]
 
 
-def kernel_table(results: dict[str, Any]) -> list[str]:
+def convolutions_table(results: dict[str, Any]) -> list[str]:
+    """One row per convolution: milliseconds of a training step of each contestant."""
+    known = ("plain", "dense", "fourier", "auto", "escnn")
+    names = [name for name in known if any(name in row["step"] for row in results["results"])]
+    lines = [_row(["convolution", "channels", *names, "plain / auto"]), "|---|" + "---:|" * (len(names) + 2)]
+    for row in results["results"]:
+        case, step = row["case"], row["step"]
+        cells = [f"{case['name']}, {_filter(case)}", "{} → {}".format(*row["channels"])]
+        cells += [f"{step[name]['median_ms']:.2f}" if name in step else "–" for name in names]
+        lines.append(_row([*cells, f"{step['plain']['median_ms'] / step['auto']['median_ms']:.2f}"]))
+    return [*lines, "", f"Milliseconds, batch {_batch(results)}, {results['dtype']}; {_machine(results)}."]
+
+
+def kernels_table(results: dict[str, Any]) -> list[str]:
     """One row per convolution: GPU time of both backends, forward and with gradients."""
-    lines = ["| convolution | dense, forward | fourier, forward | ratio | dense, step | fourier, step | ratio |"]
-    lines.append("|---|" + "---:|" * 6)
+    heads = ["dense, forward", "fourier, forward", "ratio", "dense, step", "fourier, step", "ratio"]
+    lines = [_row(["convolution", *heads]), "|---|" + "---:|" * 6]
     for row in results["results"]:
         cells = [row["case"]]
         for task in ("forward", "step"):
             dense, fourier = (sum(row[backend][task].values()) for backend in ("dense", "fourier"))
             cells += [f"{dense:.0f}", f"{fourier:.0f}", f"{dense / fourier:.2f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    how = f"batch {results['batch']}, {results.get('precision', 'bfloat16')}"
-    return [*lines, "", f"Microseconds of GPU time, {how}; {_machine(results)}."]
+        lines.append(_row(cells))
+    case = f"batch {results['batch']}, {results.get('precision', 'bfloat16')}"
+    return [*lines, "", f"Microseconds of GPU time, {case}; {_machine(results)}."]
 
 
-def how(case: dict[str, Any]) -> str:
-    """How a network was run."""
-    compiled = "compiled as CUDA graphs" if case.get("mode") == "reduce-overhead" else "compiled"
-    ways = ((compiled, "compile"), ("recorded", "record"))
-    return " and ".join(way for way, said in ways if case.get(said)) or "eager"
+TABLES: dict[str, Callable[..., list[str]]] = {
+    "networks": networks_table,
+    "widths": widths_table,
+    "convolutions": convolutions_table,
+    "kernels": kernels_table,
+}
+
+
+def how(results: dict[str, Any]) -> str:
+    """How a network was run: its precision, and whether it was compiled."""
+    case = results["case"]
+    compiled = "CUDA graphs" if case.get("mode") == "reduce-overhead" else "compiled"
+    ways = [way for way, said in ((compiled, "compile"), ("recorded", "record")) if case.get(said)] or ["eager"]
+    only_dense = ["dense only"] if case.get("backend") == "dense" else []
+    return ", ".join([results["precision"].replace("float32 (TF32)", "TF32"), *ways, *only_dense])
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _filter(case: dict[str, Any]) -> str:
+    return f"{case['kernel']}×{case['kernel']}, {case['size']}²"
+
+
+def _batch(results: dict[str, Any]) -> int:
+    batch: int = results["results"][0]["case"]["batch"]
+    return batch
 
 
 def _machine(results: dict[str, Any]) -> str:
@@ -99,34 +117,29 @@ def _machine(results: dict[str, Any]) -> str:
     return f"{results['hardware']}{threads}, torch {results['versions']['torch']}"
 
 
-def table(name: str) -> str:
-    """The table of ``results/NAME.json``."""
-    results = json.loads((RESULTS / f"{name}.json").read_text())
-    if "networks" in results:
-        return "\n".join(network_table(results))
-    return "\n".join(convolution_table(results) if "dtype" in results else kernel_table(results))
-
-
 def updated(text: str) -> str:
-    """The page with every ``<!-- table NAME -->`` section filled from the file of that name."""
+    """The page with every marked section filled from the files that its mark names."""
 
     def fill(match: re.Match[str]) -> str:
-        return f"<!-- table {match[1]} -->\n{table(match[1])}\n<!-- end -->"
+        cases = [json.loads((RESULTS / f"{name}.json").read_text()) for name in match[2].split()]
+        return "\n".join([f"<!-- {match[1]}{match[2]} -->", *TABLES[match[1]](*cases), "<!-- end -->"])
 
-    if text.count("<!-- table") != text.count("<!-- end -->"):
-        raise SystemExit("docs/speed.md has tables that begin and do not end; mend its <!-- end --> marks.")
-    return re.sub(r"<!-- table ([\w-]+) -->\n.*?<!-- end -->", fill, text, flags=re.DOTALL)
+    mark = rf"<!-- ({'|'.join(TABLES)})((?:\s[\w-]+)+) -->\n"
+    if len(re.findall(mark, text)) != text.count("<!-- end -->"):
+        raise SystemExit("a page has tables that begin and do not end; mend its <!-- end --> marks.")
+    return re.sub(mark + r".*?<!-- end -->", fill, text, flags=re.DOTALL)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="fail where the page differs from the results")
+    parser.add_argument("--check", action="store_true", help="fail where a page differs from the results")
     arguments = parser.parse_args()
-    text = updated(PAGE.read_text())
-    if not arguments.check:
-        PAGE.write_text(text)
-    elif text != PAGE.read_text():
-        raise SystemExit("docs/speed.md differs from the results: run python benchmarks/speed_page.py")
+    for page in PAGES:
+        text = updated(page.read_text())
+        if not arguments.check:
+            page.write_text(text)
+        elif text != page.read_text():
+            raise SystemExit(f"{page} differs from the results: run python benchmarks/speed_page.py")
 
 
 if __name__ == "__main__":

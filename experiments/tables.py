@@ -1,4 +1,4 @@
-"""Writes the tables of experiments/README.md, and the summary in README.md, from the results.json files.
+"""Writes the tables of experiments/README.md, and a page for each experiment, from the results.json files.
 
 With --check it only compares.
 
@@ -11,6 +11,7 @@ import argparse
 import json
 import re
 import statistics
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -127,7 +128,7 @@ def summary() -> str:
 
 
 def updated(text: str) -> str:
-    """A page with every ``<!-- table NAME -->`` section filled from that experiment's results, and the summary."""
+    """The page with every ``<!-- table NAME -->`` section filled from that experiment's results, and the summary."""
 
     def fill(match: re.Match[str]) -> str:
         return f"<!-- table {match[1]} -->\n{table(HERE / match[1])}\n<!-- end -->"
@@ -143,7 +144,7 @@ def updated(text: str) -> str:
 def front_page(experiment: Path) -> str:
     """A README for the experiment's own folder: the claim, the command, the table."""
     name = experiment.name
-    claim = tomllib.loads((experiment / "experiment.toml").read_text())["claim"]
+    claim = textwrap.fill(tomllib.loads((experiment / "experiment.toml").read_text())["claim"], 118)
     data = "CIFAR-100" if name.startswith("cifar100") else "CIFAR-10"
     return f"""# {name}
 
@@ -153,9 +154,9 @@ def front_page(experiment: Path) -> str:
 python experiments/sweep.py experiments/{name} --data-dir DATA --runs RUNS
 ```
 
-`DATA` holds {data} as its authors distribute it. `experiment.toml` has every network, recipe and seed, `results.json`
-what was measured. What follows from it: [all experiments](../README.md#{name}). This page is written by
-`experiments/tables.py`.
+`DATA` holds {data} as its authors distribute it. `experiment.toml` has every network, recipe and seed, and
+`results.json` has what was measured. [All experiments](../README.md#{name}) says what follows from it.
+This page is written by `experiments/tables.py`.
 
 {table(experiment)}
 """
@@ -165,7 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="fail where a page differs from the results")
     arguments = parser.parse_args()
-    pages = {page: updated(page.read_text()) for page in (HERE / "README.md", HERE.parent / "README.md")}
+    pages = {HERE / "README.md": updated((HERE / "README.md").read_text())}
     pages |= {file.parent / "README.md": front_page(file.parent) for file in sorted(HERE.glob("*/experiment.toml"))}
     for page, text in pages.items():
         if not arguments.check:

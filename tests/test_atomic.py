@@ -1,4 +1,4 @@
-"""What is written is whole or not there, obeys the umask and follows no link; a disk that is full is named."""
+"""A file is written whole or not at all, obeys the umask and follows no link; a full disk is named."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def report(path: Path) -> None:
     write_report([run], path)
 
 
-# What is written, by what, and the files that come of it.
+# What is written: the name that it gets, and the function that writes it.
 WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "text": ("a.txt", lambda path: write_text(path, "x")),
     "JSON": ("a.json", lambda path: write_json(path, {"x": 1})),
@@ -183,8 +183,6 @@ def test_a_folder_in_the_way_is_named(tmp_path: Path) -> None:
 
 @writers
 def test_a_file_in_the_way_of_the_folder_is_named(name: str, write: Callable[[Path], object], tmp_path: Path) -> None:
-    if name == "model":
-        pytest.skip("huggingface_hub makes that folder")
     file = tmp_path / "deep" / "file"
     file.parent.mkdir()
     file.write_text("x")
@@ -197,7 +195,15 @@ def test_a_file_in_the_way_of_the_folder_is_named(name: str, write: Callable[[Pa
         write_text(file / "deeper" / "a", "x")
 
 
-def test_a_folder_that_takes_no_files_is_named_and_not_the_name_on_the_way(
+def test_a_file_in_the_place_of_a_model_is_named_and_stays(tmp_path: Path) -> None:
+    file = tmp_path / "model"
+    file.write_text("x")
+    with pytest.raises(FileExistsError, match=rf"^`{file}` cannot be written: `{file}` is a file, expected a folder\."):
+        network().save_pretrained(file)
+    assert file.read_text() == "x"
+
+
+def test_a_folder_that_takes_no_files_is_named_and_not_the_temporary_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(path: Path, *_: Any, **__: Any) -> Any:
@@ -223,7 +229,9 @@ def test_a_folder_that_takes_no_files_is_named_and_not_the_name_on_the_way(
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc here")
 def test_a_folder_of_the_system_is_named() -> None:
     for name in ("x.onnx", "steerable/x.onnx"):
-        with pytest.raises(OSError, match=rf"`/proc/{name}` cannot be written.*the system makes nothing there") as stop:
+        with pytest.raises(
+            OSError, match=rf"`/proc/{name}` cannot be written.*the system creates no files there"
+        ) as stop:
             write_text(Path("/proc") / name, "x")
         assert ".part" not in str(stop.value)
 
@@ -325,7 +333,7 @@ def test_other_errors_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Gives a disk of so many kilobytes."""
+    """A function that mounts a disk of the given number of kilobytes."""
     place = tmp_path / "disk"
     place.mkdir()
 

@@ -63,13 +63,24 @@ def test_every_make_target_and_file_shown_exists(page: Path) -> None:
         assert (ROOT / path).exists(), f"there is no file {path}"
 
 
+def test_every_file_that_the_map_of_the_code_names_exists() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    rooms = sorted(path.name for path in (ROOT / "src" / "steerable").iterdir() if path.is_dir())
+    named = re.findall(rf"`((?:{'|'.join(rooms)})/[\w/.]*)`", text)
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / "src" / "steerable" / name).exists()] == []
+    assert [name for name in re.findall(r"`(tests/[\w/.]+)`", text) if not (ROOT / name).exists()] == []
+    missing = [name for name in rooms if name != "__pycache__" and f"`{name}/`" not in text]
+    assert missing == [], "rooms that the map does not show"
+
+
 def test_every_command_is_shown_somewhere_outside_the_reference() -> None:
     seen = {name for page in PAGES for _, name, *_ in shown(page, "steerable")}
     assert seen >= set(COMMANDS), set(COMMANDS) - seen
 
 
 def test_the_page_on_own_images_says_the_defaults() -> None:
-    text = (ROOT / "docs" / "tutorials" / "own-images.md").read_text("utf-8")
+    text = " ".join((ROOT / "docs" / "tutorials" / "own-images.md").read_text("utf-8").split())
     assert f"{OWN_IMAGES['parameters']:,} parameters" in text
     assert f"{OWN_IMAGES['minutes']:g} minutes" in text
     assert f"{100 * OWN_IMAGES['validation']:g} % of the training images" in text

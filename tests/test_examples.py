@@ -33,6 +33,7 @@ def test_the_demo_compares_two_networks(tmp_path: Path) -> None:
     text = run("demo.py", "--out", str(tmp_path / "demo"), "--epochs", "2")
     assert "all poses" in text
     assert (tmp_path / "demo" / "report.html").is_file()
+    assert (tmp_path / "demo" / "poses.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(("name", "table"), [("vector_field", "Mean distance"), ("cells", "intersection over union")])

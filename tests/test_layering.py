@@ -1,42 +1,27 @@
-"""Imports go downwards only, and the mathematics does not import torch."""
+"""Imports go downwards only, the mathematics does not import torch, and no files or packages import each other.
+
+Every import counts, also one inside a function or under ``TYPE_CHECKING``. The order of the rooms is a list; the order
+of the files inside a room is whatever their imports say, as long as these form no cycle.
+"""
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 
 import pytest
+from source_tree import Module, is_module, modules
 
 import steerable
 
-SOURCE = Path(steerable.__file__).parent
-
-# The layers, base first; modules of one layer may import each other. A new module is added here, at its place.
-LAYERS: tuple[tuple[str, ...], ...] = (
+# The rooms, base first; a room imports from those before it, and rooms of one line do not import each other both ways.
+ROOMS: tuple[tuple[str, ...], ...] = (
     ("errors", "atomic", "locks"),
-    ("algebra.metrics",),
-    ("algebra.groups",),
-    ("algebra.generation",),
-    ("algebra.families",),
-    ("algebra.homomorphisms",),
-    ("algebra.representations",),
-    ("algebra.characters",),
-    ("algebra.intertwiners",),
-    ("algebra.recognition",),
-    ("algebra.irreps",),
-    ("algebra.capsules",),
     ("algebra",),
     ("filters",),
-    ("types.field_text",),
-    ("types.field_types",),
-    ("types.costs",),
-    ("types.restriction",),
-    ("types.network_plans",),
     ("types",),
-    ("",),  # steerable/__init__.py: the mathematics under one roof
+    ("__init__",),  # steerable/__init__.py: the mathematics under one roof; it imports the rest late
     ("transforms",),
     ("nn",),
     ("testing", "checking"),
@@ -49,104 +34,126 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("reporting",),
     ("cli", "explorer"),
 )
-RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
-FIRST_WITH_TORCH = RANK["transforms"]
+RANK = {room: rank for rank, line in enumerate(ROOMS) for room in line}
+FIRST_WITH_TORCH = "transforms"
 
+# From outside such a package only the package itself is imported, none of its files.
+FRONT_DOORS = ("nn.backends",)
 
-def place(module: str) -> str | None:
-    """The entry of LAYERS that a module belongs to: its own, or that of the package it lies in."""
-    parts = module.split(".") if module else [""]
-    found = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
-    return next((name for name in found if name in RANK), None)
-
-
-# A group offers its irreps and capsules, a representation its type: accessors that import when they are asked.
-UPWARD_ACCESSORS = {
+# A group offers its irreps and capsules, a representation its type: early classes with accessors for what is computed
+# later. They import late, and only these do so against the order of the other imports.
+ACCESSORS = {
+    ("algebra.groups", "algebra.capsules"),
+    ("algebra.groups", "algebra.homomorphisms"),
+    ("algebra.groups", "algebra.induction"),
     ("algebra.groups", "algebra.irreps"),
     ("algebra.groups", "algebra.representations"),
-    ("algebra.groups", "algebra.capsules"),
     ("algebra.representations", "algebra.characters"),
 }
 
-
-def imports(module: str, source: str, *, is_package: bool) -> Iterator[tuple[str, bool]]:
-    """(dotted name, inside a function?) of every import but those for type checkers alone."""
-    here = ["steerable", *filter(None, module.split("."))]
-    package = here if is_package else here[:-1]
-
-    def walk(node: ast.AST, lazy: bool) -> Iterator[tuple[str, bool]]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and ast.unparse(child.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-                for branch in child.orelse:
-                    yield from walk(ast.Module([branch], []), lazy)
-            elif isinstance(child, ast.Import):
-                yield from ((alias.name, lazy) for alias in child.names)
-            elif isinstance(child, ast.ImportFrom):
-                base = package[: len(package) - child.level + 1] if child.level else []
-                origin = ".".join([*base, *filter(None, [child.module])])
-                for alias in child.names:
-                    names_module = origin == "steerable" and (alias.name in RANK or _exists(alias.name))
-                    yield (f"{origin}.{alias.name}" if names_module else origin), lazy
-            else:
-                function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-                yield from walk(child, lazy or function)
-
-    yield from walk(ast.parse(source), False)
+# Cycles that are still there. A cycle that is mended must be taken out.
+KNOWN_CYCLES: set[tuple[str, ...]] = {
+    ("nn.conv", "nn.convolution_layer", "nn.filter_bank", "nn.fourier", "nn.kernels"),
+    ("nn.module", "nn.plain"),
+}
 
 
-def _exists(name: str) -> bool:
-    return (SOURCE / f"{name}.py").exists() or (SOURCE / name).is_dir()
+def room(name: str) -> str:
+    return name.split(".")[0]
 
 
-def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
-    """What a module of the package may not import; ``module`` is dotted, without ``steerable``, "" for its root."""
-    top = place(module)
-    if top is None:
-        return [f"{module} is in no layer; add it to LAYERS"]
-    found = []
-    for name, lazy in imports(module, source, is_package=is_package):
-        if name.split(".")[0] == "torch" and RANK[top] < FIRST_WITH_TORCH:
-            found.append(f"{module} imports {name}")
-        if name.split(".")[0] != "steerable":
-            continue
-        target = place(name.removeprefix("steerable").removeprefix("."))
-        if target is None:
-            found.append(f"{module} imports {name.split('.')[1]}, which is in no layer")
-        elif RANK[target] > RANK[top] and not (lazy and ((top, target) in UPWARD_ACCESSORS or top == "")):
-            found.append(f"{module} imports {target} upwards")
+def targets(module: Module) -> Iterable[tuple[str, bool]]:
+    """(module of the package, late?) for every import of one; that of a package is called its ``__init__``."""
+    for found in module.imports():
+        if room(found.name) == "steerable":
+            name = found.name.removeprefix("steerable").removeprefix(".")
+            file = f"{name}.__init__".removeprefix(".")
+            yield (file if not name or is_package(name) else name), found.late
+
+
+def is_package(name: str) -> bool:
+    return is_module(f"steerable.{name}.__init__")
+
+
+def complaints(module: Module) -> list[str]:
+    """What a module may not import, by the order of the rooms, the front doors, and the rule on torch."""
+    here = room(module.name)
+    if here not in RANK:
+        return [f"{here} is not in ROOMS; add it at its place"]
+    found = [
+        f"{module.name} imports {imported.name}"
+        for imported in module.imports()
+        if room(imported.name) == "torch" and RANK[here] < RANK[FIRST_WITH_TORCH]
+    ]
+    for target, late in targets(module):
+        there = room(target)
+        if there not in RANK:
+            found.append(f"{module.name} imports {there}, which is not in ROOMS")
+        elif RANK[there] > RANK[here] and not (late and module.name == "__init__"):
+            found.append(f"{module.name} imports {target} upwards")
+        for door in FRONT_DOORS:
+            inside = target.startswith(f"{door}.") and target != f"{door}.__init__"
+            if inside and not module.name.startswith(f"{door}."):
+                found.append(f"{module.name} imports {target} past its front door `{door}`")
     return found
 
 
-def _modules() -> list[tuple[str, Path]]:
-    found = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        parts = path.relative_to(SOURCE).with_suffix("").parts
-        found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))
+def levels(files: Iterable[Module], accessors: set[tuple[str, str]]) -> dict[str, dict[str, set[str]]]:
+    """For each package the graph of what lies in it, files and packages alike: which of them import which."""
+    graphs: dict[str, dict[str, set[str]]] = {}
+    for module in files:
+        for target, late in targets(module):
+            if late and ((module.name, target) in accessors or module.name == "__init__"):
+                continue
+            here, there = module.name.split("."), target.split(".")
+            shared = next((n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), None)
+            if shared is not None:
+                graph = graphs.setdefault(".".join(here[:shared]), {})
+                graph.setdefault(here[shared], set()).add(there[shared])
+    return graphs
+
+
+def reachable(start: str, graph: Mapping[str, set[str]]) -> set[str]:
+    """What a name imports, and what that imports, and so on."""
+    found: set[str] = set()
+    new = {start}
+    while new := set().union(*(graph.get(name, set()) for name in new)) - found:
+        found |= new
     return found
 
 
-@pytest.mark.parametrize(("module", "path"), _modules(), ids=lambda value: value if isinstance(value, str) else "")
-def test_imports_go_downwards(module: str, path: Path) -> None:
-    assert violations(module, path.read_text("utf-8"), is_package=path.name == "__init__.py") == []
+def cycles(files: Iterable[Module], accessors: set[tuple[str, str]] = ACCESSORS) -> set[tuple[str, ...]]:
+    """The largest sets of files and packages in which each imports each other, on some way round."""
+    found = set()
+    for package, graph in levels(files, accessors).items():
+        reach = {name: reachable(name, graph) for name in graph}
+        for name in graph:
+            if name in reach[name]:
+                others = sorted(other for other in reach[name] if name in reach.get(other, ()))
+                found.add(tuple(f"{package}.{other}".removeprefix(".") for other in others))
+    return found
 
 
-def test_every_accessor_in_the_list_is_there() -> None:
-    used = {
-        (module, name.removeprefix("steerable."))
-        for module, path in _modules()
-        if module and RANK[place(module) or ""] < FIRST_WITH_TORCH
-        for name, lazy in imports(module, path.read_text("utf-8"), is_package=False)
-        if lazy and name.startswith("steerable.") and RANK[place(name[10:]) or ""] > RANK[place(module) or ""]
-    }
-    assert used == UPWARD_ACCESSORS
+@pytest.mark.parametrize("module", modules(), ids=lambda module: module.name)
+def test_imports_go_downwards(module: Module) -> None:
+    assert complaints(module) == []
 
 
-def test_every_module_of_the_mathematics_exists() -> None:
-    assert [m for m, rank in RANK.items() if m and rank < FIRST_WITH_TORCH and not _exists(m.replace(".", "/"))] == []
+def test_no_files_or_packages_import_each_other() -> None:
+    assert cycles(modules()) == KNOWN_CYCLES
+
+
+@pytest.mark.parametrize("accessor", sorted(ACCESSORS))
+def test_every_accessor_in_the_list_is_needed(accessor: tuple[str, str]) -> None:
+    assert cycles(modules(), ACCESSORS - {accessor}) != KNOWN_CYCLES
+
+
+def test_every_room_in_the_list_is_there() -> None:
+    assert {room(module.name) for module in modules()} == RANK.keys()
 
 
 @pytest.mark.parametrize(
-    ("module", "source", "complaint"),
+    ("name", "source", "complaint"),
     [
         (
             "algebra.groups",
@@ -154,9 +161,7 @@ def test_every_module_of_the_mathematics_exists() -> None:
             "algebra.groups imports types.field_types upwards",
         ),
         ("algebra.groups", "import steerable.types.field_types", "algebra.groups imports types.field_types upwards"),
-        ("algebra.groups", "from . import irreps", "algebra.groups imports algebra upwards"),
-        ("algebra.groups", "from .irreps import Irrep", "algebra.groups imports algebra.irreps upwards"),
-        ("algebra.groups", "from steerable import cyclic", "algebra.groups imports  upwards"),
+        ("algebra.groups", "from steerable import cyclic", "algebra.groups imports __init__ upwards"),
         (
             "algebra.groups",
             "def f():\n    from steerable.types.field_types import FieldType",
@@ -164,40 +169,79 @@ def test_every_module_of_the_mathematics_exists() -> None:
         ),
         (
             "algebra.groups",
-            "from steerable.algebra.irreps import Irrep",
-            "algebra.groups imports algebra.irreps upwards",
+            "if TYPE_CHECKING:\n    from steerable.types import field_types",
+            "algebra.groups imports types.field_types upwards",
         ),
-        (
-            "algebra.groups",
-            "class A:\n    from steerable.algebra.irreps import Irrep",
-            "algebra.groups imports algebra.irreps upwards",
-        ),
+        ("algebra.groups", "class A:\n    from ..nn import Conv2d", "algebra.groups imports nn.__init__ upwards"),
         ("algebra.groups", "if True:\n    import torch.nn", "algebra.groups imports torch.nn"),
         ("types.network_plans", "def f():\n    from torch import nn", "types.network_plans imports torch"),
-        ("", "import torch", " imports torch"),
-        ("", "from steerable import nn", " imports nn upwards"),
-        ("nn.conv", "from ..models import resnet", "nn.conv imports models upwards"),
-        ("models.resnet", "from steerable.training import fit", "models.resnet imports training upwards"),
-        ("surprise", "", "surprise is in no layer; add it to LAYERS"),
-        ("nn.conv", "from steerable.surprise import x", "nn.conv imports surprise, which is in no layer"),
+        ("__init__", "import torch", "__init__ imports torch"),
+        ("__init__", "from steerable import nn", "__init__ imports nn.__init__ upwards"),
+        ("nn.conv", "from ..models import resnet", "nn.conv imports models.resnet upwards"),
+        ("models.resnet", "from steerable.training import fit", "models.resnet imports training.__init__ upwards"),
+        (
+            "nn.conv",
+            "def f():\n    import steerable.nn.backends.dense",
+            "nn.conv imports nn.backends.dense past its front door `nn.backends`",
+        ),
+        ("surprise", "", "surprise is not in ROOMS; add it at its place"),
+        ("nn.conv", "from steerable.surprise import x", "nn.conv imports surprise, which is not in ROOMS"),
     ],
 )
-def test_this_test_can_fail(module: str, source: str, complaint: str) -> None:
-    assert violations(module, source) == [complaint]
+def test_this_test_can_fail(name: str, source: str, complaint: str) -> None:
+    assert complaints(Module(name, source)) == [complaint]
 
 
 @pytest.mark.parametrize(
-    ("module", "source"),
+    ("name", "source"),
     [
         ("types.field_types", "from steerable.algebra.groups import FiniteGroup"),
         ("algebra.groups", "def f():\n    from steerable.algebra.irreps import Irrep"),
-        ("algebra.groups", "if TYPE_CHECKING:\n    from steerable.types.field_types import FieldType"),
-        ("", "def __getattr__(name):\n    from steerable import nn"),
-        ("nn.conv", "import torch\nimport steerable as st\nfrom steerable.nn.base import Layer\nfrom . import base"),
+        ("__init__", "def __getattr__(name):\n    from steerable import nn"),
+        ("__init__", "if TYPE_CHECKING:\n    from steerable import nn"),
+        ("nn.conv", "import torch\nimport steerable as st\nfrom steerable.nn.module import Layer\nfrom . import init"),
+        ("nn.conv", "from steerable.nn.backends import choose_backends\nimport steerable.nn.backends"),
+        ("nn.backends.choice", "from steerable.nn.backends.dense import Dense"),
     ],
 )
-def test_and_can_pass(module: str, source: str) -> None:
-    assert violations(module, source) == []
+def test_and_can_pass(name: str, source: str) -> None:
+    assert complaints(Module(name, source)) == []
+
+
+@pytest.mark.parametrize(
+    ("sources", "found"),
+    [
+        ({"nn.conv": "import steerable.nn.init", "nn.init": "import steerable.nn.module"}, set()),
+        (
+            {
+                "nn.conv": "import steerable.nn.init",
+                "nn.init": "def f():\n    import steerable.nn.module",
+                "nn.module": "if TYPE_CHECKING:\n    from .conv import Conv2d",
+                "nn.linear": "import steerable.nn.conv",
+            },
+            {("nn.conv", "nn.init", "nn.module")},
+        ),
+        (
+            {"nn.conv": "from steerable.nn import init", "nn.init": "from steerable.nn import Conv2d",
+             "nn.__init__": "from steerable.nn.conv import Conv2d"},
+            {("nn.__init__", "nn.conv", "nn.init")},
+        ),
+        (  # between a package and a file beside it, though no two files import each other
+            {"nn.conv": "import steerable.nn.fourier.plan", "nn.fourier.scales": "import steerable.nn.conv"},
+            {("nn.conv", "nn.fourier")},
+        ),
+        (
+            {"cli.tables": "import steerable.explorer.app", "explorer.app": "import steerable.cli.extras"},
+            {("cli", "explorer")},
+        ),
+        ({"algebra.groups": "import steerable.algebra.irreps", "algebra.irreps": "from .groups import FiniteGroup"},
+         {("algebra.groups", "algebra.irreps")}),
+        ({"algebra.groups": "def f():\n    import steerable.algebra.irreps",
+          "algebra.irreps": "from .groups import FiniteGroup"}, set()),
+    ],
+)  # fmt: skip
+def test_cycles_are_found(sources: dict[str, str], found: set[tuple[str, ...]]) -> None:
+    assert cycles(Module(name, source) for name, source in sources.items()) == found
 
 
 def test_importing_the_package_is_light() -> None:

@@ -12,13 +12,14 @@ __all__ = ["PUBLIC_MODULES", "anchors", "external_resources", "undocumented"]
 # Whatever these offer is on a reference page.
 PUBLIC_MODULES = (
     "steerable",
+    "steerable.checking",
     "steerable.conversion",
+    "steerable.data",
     "steerable.figures",
     "steerable.models",
     "steerable.nn",
     "steerable.testing",
     "steerable.training",
-    "steerable.checking",
 )
 
 # What a browser fetches by itself, as against links that a reader follows.

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.characters import CharacterTable, character_table, intertwining_number
+from steerable.algebra.decomposition import decompose
 from steerable.algebra.families import cyclic, dihedral, group_named, octahedral, trivial
 from steerable.algebra.generation import group_from_matrices, group_from_permutations
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.homomorphisms import Homomorphism, homomorphisms, inclusion
+from steerable.algebra.induction import induce
 from steerable.algebra.intertwiners import intertwiner_basis
-from steerable.algebra.irreps import Irrep, decompose
-from steerable.algebra.representations import Representation, direct_sum, induce
+from steerable.algebra.irreps import Irrep
+from steerable.algebra.representations import Representation, direct_sum
 from steerable.filters import FilterSpace, kernel_basis, pixel_patch, pixel_space
 from steerable.types.costs import parameter_cost, parameter_utilization
 from steerable.types.field_types import FieldType

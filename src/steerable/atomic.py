@@ -1,6 +1,6 @@
-"""Files that appear whole or not at all.
+"""Files that are there as a whole or not at all.
 
-Each is written under an unguessable name, then moved into place in one step.
+Each is written under a temporary name that nobody can guess, and then moved into place in one step.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ __all__ = [
     "DiskFull",
     "folder_in_place",
     "is_leftover",
+    "make_folder",
     "naming_full_disk",
     "remove_leftovers",
     "write_bytes",
@@ -32,11 +33,11 @@ _LEFTOVER = re.compile(r"\..+\.[0-9a-f]+\.part", re.DOTALL)
 
 
 class DiskFull(OSError):
-    """A file could not be written because the disk is full; says which file, and how much space it needs."""
+    """A file could not be written because the disk is full; the message names the file and the space it needs."""
 
 
 def write_bytes(path: Path, content: bytes | memoryview, *, keep: Path | None = None) -> None:
-    """Write a file that is there as a whole or not at all, whenever the process is killed.
+    """Write a file that is there as a whole or not at all, even if the process is killed.
 
     Args:
         path: the file; a link of that name is replaced, not followed.
@@ -48,7 +49,7 @@ def write_bytes(path: Path, content: bytes | memoryview, *, keep: Path | None = 
         raise IsADirectoryError(f"`{path}` is a folder, expected the name of a file. Choose another name.")
     aside = _aside(path)
     with _naming_target(path, aside), naming_full_disk(path, len(content)):
-        _make_parent(path)
+        _make(path.parent, target=path)
         try:
             # It must not exist yet, so that no link is followed; the system applies the umask.
             with aside.open("xb") as file:
@@ -76,16 +77,22 @@ def write_json(path: Path, values: Any) -> None:
 
 @contextmanager
 def folder_in_place(folder: Path) -> Iterator[Path]:
-    """An empty folder beside ``folder`` to write to; it becomes ``folder`` at the end, or is removed on a failure."""
+    """An empty folder to write to; at the end it is renamed to ``folder``, or removed if something failed."""
     aside = _aside(folder)
     with _naming_target(folder, aside), naming_full_disk(folder):
-        _make_parent(folder)
+        _make(folder.parent, target=folder)
         aside.mkdir()
         try:
             yield aside
             os.replace(aside, folder)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, unless it is there; an error says what is in the way."""
+    for part in (folder.parent, folder):
+        _make(part, target=folder)
 
 
 @contextmanager
@@ -126,8 +133,8 @@ def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.part")
 
 
-def _make_parent(target: Path) -> None:
-    folder = target.parent
+def _make(folder: Path, *, target: Path) -> None:
+    """Make a folder in which ``target`` is to be written; an error says why ``target`` cannot be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -142,7 +149,7 @@ def _make_parent(target: Path) -> None:
 
 @contextmanager
 def _naming_target(target: Path, aside: Path) -> Iterator[None]:
-    """Put what the user asked for in place of the name on the way, in errors about that."""
+    """Name the target, and not the temporary file, in errors about the latter."""
     try:
         yield
     except DiskFull as error:
@@ -168,13 +175,13 @@ def _like(error: OSError, message: str) -> OSError:
 
 def _reason(error: OSError) -> str:
     if error.errno == errno.ENOENT:  # what /proc says, for instance
-        return "the system makes nothing there"
+        return "the system creates no files there"
     text = error.strerror or type(error).__name__
     return text[:1].lower() + text[1:]
 
 
 def _named_already(error: BaseException | None) -> DiskFull | None:
-    """The one that came first: closing files after it fails again, in other words."""
+    """The first error of this kind: closing the files after it fails again, with another message."""
     while error is not None and not isinstance(error, DiskFull):
         error = error.__context__
     return error

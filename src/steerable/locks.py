@@ -1,4 +1,4 @@
-"""Locks between processes, on a file that stays; the system lets go of one when its process ends, however it ends."""
+"""Locks between processes. The lock file stays; the system releases the lock when its process ends, even if killed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None  # Windows h
 
 @contextmanager
 def exclusive(path: Path, *, seconds: float = 0.0) -> Iterator[bool]:
-    """Hold a lock file; yields True if nobody else holds it. Where the system has no such locks, it always yields True.
+    """Hold a lock; yields whether it was free. Where the system has no such locks, this is always True.
 
     Args:
         path: the lock file, which is made where there is none and is never removed.
-        seconds: how long to wait for another process to let go.
+        seconds: how long to wait for another process to release it.
     """
     if fcntl is None:
         yield True

@@ -89,7 +89,9 @@ def test_irrational_values_are_printed_shortly() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="a character of D4 has 8 values, one per element; got shape \\(3,\\)"):
         multiplicities(D4, [1, 1, 1])
-    with pytest.raises(ValueError, match="no character of a real representation of D4: the multiplicities would be"):
+    with pytest.raises(
+        ValueError, match="not the character of a real representation of D4: the multiplicities would be"
+    ):
         multiplicities(D4, np.arange(8))
     with pytest.raises(ValueError, match="not whole numbers ≥ 0"):
         multiplicities(D4, -np.ones(8))

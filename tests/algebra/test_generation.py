@@ -96,7 +96,7 @@ def test_redundant_generators_do_no_harm() -> None:
             lambda: st.group_from_permutations([[1, 2, 3, 4, 5, 6, 0], [1, 0, 2, 3, 4, 5, 6]]),
             "did not close within 2048 elements.*raise max_order",
         ),
-        (lambda: st.group_from_permutations({"a": [0, 0, 1]}), r"generator `a` is no permutation.*got \[0, 0, 1\]"),
+        (lambda: st.group_from_permutations({"a": [0, 0, 1]}), r"generator `a` is not a permutation.*got \[0, 0, 1\]"),
         (lambda: st.group_from_permutations({"a": [1, 0], "b": [0, 1, 2]}), "the same number of points; got {'a': 2"),
         (lambda: st.group_from_permutations([]), "at least one generator, got none; .* use trivial"),
         (lambda: st.group_from_permutations({"e": [1, 0]}), "`e` is the identity's name"),

@@ -88,16 +88,17 @@ def test_an_embedding_may_be_given() -> None:
         (lambda: st.inclusion(st.cyclic(3), D4), "C3 is not recognised as a subgroup of D4.*pass embedding="),
         (lambda: st.inclusion(st.cyclic(2), D4, {"e": "e"}), "the embedding of C2 into D4 leaves out `r`"),
         (lambda: st.inclusion(st.cyclic(2), D4, {"e": "e", "r": "e"}), "C2 is not recognised as a subgroup"),
-        (lambda: st.inclusion(st.cyclic(2), D4, {"e": "e", "r": "x"}), "`x` is no element of D4"),
+        (lambda: st.inclusion(st.cyclic(2), D4, {"e": "e", "r": "x"}), "`x` is not an element of D4"),
         (lambda: st.Homomorphism(st.cyclic(2), D4, ("e",)), "names 2 images, one per element; got 1"),
         (
             lambda: st.Homomorphism(st.cyclic(2), D4, ("e", "r")),
-            "from C2 to D4 is no homomorphism: the image of `r`·`r` = `e` is not the product of the images `r` and `r`",
+            "from C2 to D4 is not a homomorphism: the image of `r`·`r` = `e` is not the product of the images `r` and "
+            "`r`",
         ),
-        (lambda: st.Homomorphism(st.trivial(), D4, ("m",)), "is no homomorphism"),
+        (lambda: st.Homomorphism(st.trivial(), D4, ("m",)), "is not a homomorphism"),
     ],
 )
-def test_what_is_no_homomorphism_is_refused(build, message: str) -> None:
+def test_maps_that_are_not_homomorphisms_are_refused(build, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build()
 

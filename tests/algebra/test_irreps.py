@@ -198,7 +198,7 @@ def test_unknown_names_come_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("parts", [("A1", "A2"), ("A1", "A1"), ("A1", "A2", "B1", "B2"), ("A1", "E")])
-def test_what_is_reducible_is_no_irrep(parts: tuple[str, ...]) -> None:
+def test_what_is_reducible_is_not_an_irrep(parts: tuple[str, ...]) -> None:
     """Also where ⟨χ, χ⟩ is 2 or 4, as for an irrep of complex or quaternionic type."""
     rho = st.direct_sum([D4.irrep(name) for name in parts])
     with pytest.raises(ArithmeticError, match="X of D4 is not irreducible"):

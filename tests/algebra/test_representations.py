@@ -236,7 +236,7 @@ WRONG = {g: E(g) for g in D4.elements} | {"r": E("r3")}
         (lambda: st.Representation(D4, 2 * E.matrices), "matrix of the identity `e` of D4 is not the identity matrix"),
         (lambda: st.Representation(D4, E.matrices[:3]), r"an array of shape \(8, d, d\).*got shape \(3, 2, 2\)"),
         (lambda: st.Representation(D4, {"r": E("r")}), "the matrices given for r do not determine `m` of D4"),
-        (lambda: st.Representation(D4, {"r": E("r"), "x": E("m")}), "`x` is no element of D4"),
+        (lambda: st.Representation(D4, {"r": E("r"), "x": E("m")}), "`x` is not an element of D4"),
         (lambda: st.Representation(D4, {"r": np.eye(2), "m": np.eye(3)}), "square matrices of one size"),
         (lambda: st.Representation(D4, {"r": np.ones((1, 2))}), r"square matrices of one size; `r` has shape \(1, 2\)"),
         (lambda: st.Representation(D4, {}), "at least one"),
@@ -249,7 +249,7 @@ WRONG = {g: E(g) for g in D4.elements} | {"r": E("r3")}
         (lambda: st.induce(st.cyclic(3).irrep("E"), D4), "C3 is not recognised as a subgroup of D4"),
         (lambda: from_permutations(C2, {"e": [0]}), "no permutation was given for `r` of C2"),
         (lambda: from_permutations(C2, [[0, 1]]), r"shape \(2, points\); got \(1, 2\)"),
-        (lambda: from_permutations(C2, [[0, 1], [1, 1]]), "images of `r` are no permutation"),
+        (lambda: from_permutations(C2, [[0, 1], [1, 1]]), "images of `r` are not a permutation"),
         (lambda: from_permutations(C2, [[1, 0], [0, 1]]), "identity `e` of C2 moves points"),
         (
             lambda: from_permutations(C2, [[0, 1, 2], [1, 2, 0]]),

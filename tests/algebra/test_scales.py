@@ -302,7 +302,7 @@ def test_an_action_is_orthogonal_to_rounding_and_starts_with_the_identity() -> N
     with pytest.raises(ValueError, match="its matrices are orthogonal"):
         st.FiniteGroup(["e"], [[0]], action=[(1 + 4e-6) * np.eye(2)])
     with pytest.raises(
-        ValueError, match=r"action is no homomorphism: action\(`e`\) @ action\(`e`\) is not action\(`e`\)"
+        ValueError, match=r"action is not a homomorphism: action\(`e`\) @ action\(`e`\) is not action\(`e`\)"
     ):
         st.FiniteGroup(["e"], [[0]], action=[np.diag([-1.0, 1.0])])
 

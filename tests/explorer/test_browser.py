@@ -1,6 +1,6 @@
-"""The explorer in a real browser: each tab is used as a person would, and a screenshot of it is written.
+"""The explorer in a real browser: each tab is used as a person would use it, and a screenshot of it is written.
 
-Chromium is the system's; ``make browser`` installs it where that is possible.
+The browser is the system's Chromium. `make browser` installs it; without it these tests are skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
 if CHROMIUM is None:
-    pytest.skip("no Chromium on this machine; `make browser` installs it for root on Debian", allow_module_level=True)
+    pytest.skip("Chromium is not installed; `make browser` installs it (as root on Debian)", allow_module_level=True)
 
 expect.set_options(timeout=30_000)  # milliseconds; the machine may be busy with other tests
 SCREENSHOTS = Path(__file__).parents[2] / os.environ.get("OUT", "out") / "explorer"

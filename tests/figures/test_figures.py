@@ -103,7 +103,7 @@ def test_both_rows_of_the_poses_are_equal(name: str, source: str, target: str) -
     np.testing.assert_array_equal(tiles(shown(drawing, "moved e"), b.dim, a.dim), kernel)
     for element in group.elements:
         np.testing.assert_allclose(shown(drawing, f"moved {element}"), shown(drawing, f"mixed {element}"), atol=1e-12)
-    # A bank that is no intertwiner would be seen: its two rows differ.
+    # A bank that is not an intertwiner would be seen: its two rows differ.
     other = np.random.default_rng(0).normal(size=kernel.shape)
     g = group.elements[1]
     mixed = np.tensordot(b.representation(group.inverse(g)), other, axes=1)
@@ -206,7 +206,7 @@ def test_mistakes_are_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no equivariant 1×1 filter from grey images to `E` of D4"):
         random_bank(group.capsule("E"), 1)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="is a file; figures are written into a folder"):
+    with pytest.raises(ValueError, match="file` is a file; figures are written into a folder"):
         figures.write_figures(tmp_path / "file", group)
 
 

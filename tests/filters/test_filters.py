@@ -8,7 +8,7 @@ import pytest
 from group_zoo import group, is_orthonormal, random_invertible, random_orthogonal, same_span
 
 import steerable as st
-from steerable.algebra.representations import Monomial
+from steerable.algebra.monomials import Monomial
 from steerable.filters import sparse_kernel_basis
 from steerable.filters.pixel_grids import tap_coordinates
 

@@ -159,8 +159,12 @@ def test_equal_parameters() -> None:
             {"group": st.cyclic(2).direct_product(st.cyclic(2), acting="second", name="D2")},
             "got the group D2, which is none of them",
         ),
-        ("resnet", {"copies": 100_000_000}, "no machine holds a residual network with a depth of 14 and 100,000,000"),
-        ("resnet", {"depth": 62_000_000}, "up to 2,000 and 5,000 are planned"),
+        (
+            "resnet",
+            {"copies": 100_000_000},
+            "a residual network with a depth of 14 and 100,000,000 copies of each capsule fits no machine",
+        ),
+        ("resnet", {"depth": 62_000_000}, "the depth is at most 2,000 and the number of copies at most 5,000"),
         (
             "plain_resnet",
             {"width": 100_000_000},

@@ -48,6 +48,7 @@ EVERY_LAYER = "commutes and float64 or to_plain"  # for what is no layer itself
 FEW_GROUPS = "not (C1 or C2 or D1)"  # D4 and C4 meet every kind of capsule
 # Tests that go with a file besides those that bear its name; the longest beginning of its path counts.
 NEAR: dict[str, tuple[str, ...]] = {
+    "algebra/": ("tests/algebra",),
     "checking/": ("tests/checking/test_type_checking.py", "tests/checking/test_random_programs.py"),
     "filters": ("tests/types/test_fields.py", "tests/algebra/test_shared_actions.py", "tests/algebra/test_scales.py"),
     "nn/bank_tables": ("tests/nn/test_conv.py",),
@@ -109,7 +110,11 @@ ONLY_GPUS = ("nn/kernels/", "nn/fourier/whole.py", "nn/fourier/device_tables.py"
 
 def default_modules(root: Path) -> list[Path]:
     library = root / "src/steerable"
-    found = [*(library / "checking").rglob("*.py"), library / "filters.py", *(library / "nn").rglob("*.py")]
+    found = [
+        *(library / "checking").rglob("*.py"),
+        *(library / "filters").rglob("*.py"),
+        *(library / "nn").rglob("*.py"),
+    ]
     left_out = tuple(str(library / name) for name in ONLY_GPUS)
     return sorted(path.relative_to(root) for path in found if path.exists() and not str(path).startswith(left_out))
 

@@ -196,7 +196,11 @@ E = st.FieldType(D4, "E")
         (lambda: st.FieldType(D4, [(1.5, D4.capsule("E"))]), ValueError, "whole number ≥ 0, got 1.5"),
         (lambda: 1.5 * E, TypeError, "unsupported operand"),
         (lambda: E + 3, TypeError, "unsupported operand"),
-        (lambda: st.FieldType("D4", "E"), TypeError, "begins with its group, such as dihedral\\(4\\); got str"),
+        (
+            lambda: st.FieldType("D4", "E"),
+            TypeError,
+            "first argument of a field type is its group, such as dihedral\\(4\\); got str",
+        ),
         (lambda: st.FieldType(D4, 3), TypeError, "text such as '2\\*regular \\+ E', .* got int"),
         (lambda: st.FieldType(D4, [3]), TypeError, "expected a Capsule or a Representation with a name, got int"),
         (lambda: st.FieldType(D4, [st.cyclic(4).capsule("E")]), TypeError, "`E` belongs to C4, .* to D4. Restrict"),

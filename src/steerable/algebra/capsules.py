@@ -17,9 +17,11 @@ from typing import Literal, final, get_args
 import numpy as np
 
 from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.induction import quotient
 from steerable.algebra.irreps import real_irreps, trivial_aliases
+from steerable.algebra.monomials import Monomial
 from steerable.algebra.recognition import RotationStructure, rotation_structure
-from steerable.algebra.representations import Monomial, Representation, quotient
+from steerable.algebra.representations import Representation
 from steerable.errors import did_you_mean, listing
 
 __all__ = ["Capsule", "Nonlinearity", "capsule_by_name", "catalogue", "quotient_name"]
@@ -153,9 +155,7 @@ def catalogue(group: FiniteGroup) -> Mapping[str, Capsule]:
 def capsule_by_name(group: FiniteGroup, name: str) -> Capsule:
     """One capsule of the catalogue; ``trivial``, ``A`` and ``A1`` name the trivial irrep in every group."""
     if not isinstance(name, str):
-        raise TypeError(
-            f"a capsule of {group.name} is asked for by name, such as 'regular'; got {type(name).__name__}."
-        )
+        raise TypeError(f"a capsule of {group.name} is named by text such as 'regular'; got {type(name).__name__}.")
     return _capsule_by_name(group, group.name, name)
 
 

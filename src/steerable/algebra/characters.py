@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from steerable.algebra.arrays import FloatArray
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation
 from steerable.errors import expect
@@ -34,7 +35,7 @@ def multiplicities(group: FiniteGroup, character: ArrayLike) -> tuple[int, ...]:
     off = max(abs(m - n) for m, n in zip(exact, rounded, strict=True))
     if off > 1e-6 or min(rounded) < 0:
         raise ValueError(
-            f"these values are no character of a real representation of {group.name}: the multiplicities would be "
+            f"these values are not the character of a real representation of {group.name}: the multiplicities would be "
             f"{[round(m, 4) for m in exact]}, not whole numbers ≥ 0."
         )
     return tuple(rounded)
@@ -76,7 +77,7 @@ class CharacterTable:
     group: FiniteGroup
     irreps: tuple[str, ...]
     classes: tuple[tuple[str, ...], ...]
-    values: NDArray[np.float64]
+    values: FloatArray
 
     def __str__(self) -> str:
         heads = [f"{len(c)}·[{c[0]}]" if len(c) > 1 else f"[{c[0]}]" for c in self.classes]

@@ -12,8 +12,8 @@ import re
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from steerable.algebra.arrays import FloatArray
 from steerable.algebra.generation import group_from_matrices
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.metrics import snap
@@ -92,7 +92,7 @@ def group_named(name: str) -> FiniteGroup:
     return (cyclic if match[1] == "C" else dihedral)(int(match[2]))
 
 
-def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> NDArray[np.float64]:
+def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> FloatArray:
     """The 2×2 matrix of r^power, or of m r^power, for rotations by multiples of 360°/n; exact at 0, ±1/2, ±1."""
     angle = 2 * math.pi * (power % n) / n
     rotation = snap(np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]))

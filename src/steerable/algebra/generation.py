@@ -11,9 +11,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from steerable.algebra.groups import FiniteGroup, IntArray
+from steerable.algebra.arrays import FloatArray, IntArray
+from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.metrics import generator_scales, in_own_units, is_orthogonal
 
 __all__ = ["group_from_matrices", "group_from_permutations"]
@@ -40,7 +41,8 @@ def group_from_permutations(
     for key, images in permutations.items():
         if images.ndim != 1 or not np.array_equal(np.sort(images), np.arange(images.size)):
             raise ValueError(
-                f"generator `{key}` is no permutation: expected the images of 0 … n-1, each once, got {named[key]!r}."
+                f"generator `{key}` is not a permutation: expected the images of 0 … n-1, each once, got "
+                f"{named[key]!r}."
             )
     sizes = {key: len(images) for key, images in permutations.items()}
     if len(set(sizes.values())) != 1:
@@ -76,7 +78,7 @@ def group_from_matrices(
             )
     scales = generator_scales(np.stack(list(matrices.values())))
 
-    def key_of(m: NDArray[np.float64]) -> bytes:
+    def key_of(m: FloatArray) -> bytes:
         """The same for matrices that differ by rounding errors, whatever the units of the basis vectors."""
         return (np.round(in_own_units(m, scales), 6) + 0.0).tobytes()
 

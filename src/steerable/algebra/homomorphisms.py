@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steerable.algebra.groups import FiniteGroup, IntArray
+from steerable.algebra.arrays import IntArray
+from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.metrics import TOLERANCE
 
 __all__ = ["Homomorphism", "homomorphisms", "inclusion"]
@@ -39,8 +40,9 @@ class Homomorphism:
         if failing is not None:
             a, b = failing
             raise ValueError(
-                f"the map from {self.source.name} to {self.target.name} is no homomorphism: the image of `{a}`·`{b}` "
-                f"= `{self.source.multiply(a, b)}` is not the product of the images `{self(a)}` and `{self(b)}`."
+                f"the map from {self.source.name} to {self.target.name} is not a homomorphism: the image of "
+                f"`{a}`·`{b}` = `{self.source.multiply(a, b)}` is not the product of the images `{self(a)}` and "
+                f"`{self(b)}`."
             )
 
     def __call__(self, element: str) -> str:

@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.characters import inner_product, intertwining_number, whole_number
-from steerable.algebra.groups import IntArray
 from steerable.algebra.metrics import InvariantMetric, basis_scales, invariant_metric, is_orthogonal
-from steerable.algebra.representations import Monomial, Representation
+from steerable.algebra.monomials import Monomial
+from steerable.algebra.representations import Representation
 
 __all__ = ["SparseBasis", "hom_basis", "intertwiner_basis"]
-
-FloatArray = NDArray[np.float64]
 
 # Arrays with a larger condition number keep fewer than six digits when they are made orthonormal.
 _NEARLY_PARALLEL = 1e9

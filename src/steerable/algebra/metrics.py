@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from steerable.algebra.arrays import FloatArray
 
 __all__ = [
     "TOLERANCE",
@@ -22,8 +23,6 @@ __all__ = [
     "is_orthogonal",
     "snap",
 ]
-
-FloatArray = NDArray[np.float64]
 
 # Errors up to this size, where matrices are of size 1, count as rounding errors of whoever wrote them down.
 TOLERANCE = 1e-9

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from steerable.algebra.groups import FiniteGroup, IntArray
+from steerable.algebra.arrays import FloatArray, IntArray
+from steerable.algebra.groups import FiniteGroup
 
 __all__ = ["RotationStructure", "is_octahedral", "rotation_structure"]
 
@@ -51,7 +51,7 @@ def rotation_structure(group: FiniteGroup) -> RotationStructure | None:
     return None
 
 
-def _planar_structure(group: FiniteGroup, action: NDArray[np.float64]) -> RotationStructure:
+def _planar_structure(group: FiniteGroup, action: FloatArray) -> RotationStructure:
     proper = np.linalg.det(action) > 0
     n = int(proper.sum())
     angle = np.arctan2(action[:, 1, 0], action[:, 0, 0]) / (2 * math.pi)
@@ -68,7 +68,7 @@ def _with_mirror(group: FiniteGroup, n: int, power: IntArray, m: int) -> Rotatio
 
 
 def _powers(group: FiniteGroup, r: int) -> IntArray:
-    """(order,): k where an element is r^k, -1 where it is no power of r."""
+    """(order,): k where an element is r^k, -1 where it is not a power of r."""
     power = np.full(group.order, -1, dtype=np.intp)
     element, k = group.identity_index, 0
     while power[element] < 0:

@@ -1,21 +1,25 @@
-"""The paper's figures 2 and 3: paths of a diagram that end in one place, and an equivariant filter bank at work."""
+"""The paper's figures 2 and 3: a diagram whose paths end in one place, and an equivariant filter bank at work."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.groups import FiniteGroup
 from steerable.figures.filters import check_planar
 from steerable.figures.pictures import letter_picture
 from steerable.figures.steering import Steering, paper_capsule, paper_element, random_bank
-from steerable.figures.style import ACCENT, INK, QUIET, arrow, caption, house_style, show, show_tiles
+from steerable.figures.style import ACCENT, INK, QUIET, arrow, axes_at, caption, house_style, show, show_tiles
 from steerable.filters.pixel_patches import pixel_patch
 
 __all__ = ["filter_bank_figure", "steering_figure"]
+
+_PATCH = 1.5  # the side of a patch in the figure of a filter bank, in inches
 
 
 @house_style
@@ -47,10 +51,10 @@ def steering_figure(
     largest = 1.1 * float(np.abs(steering.features()).max())
     for k, place in enumerate(places):
         x = left + k * (side + gap)
-        axes = figure.add_axes((x / width, upper / height, side / width, side / height))
+        axes = axes_at(figure, x, upper, side, side)
         show(axes, steering.moved_picture(place), f"f {k}", picture=True)
         axes.set_title(("f", f"π({g}) f", f"π({g}) π({g}) f")[k], size=11)
-        axes = figure.add_axes((x / width, lower / height, side / width, tall / height))
+        axes = axes_at(figure, x, lower, side, tall)
         maps = steering.features(place)
         blank = np.full((down * across - capsule.dim, *maps.shape[1:]), np.nan)
         tiles = np.concatenate([maps, blank]).reshape(down, across, *maps.shape[1:])
@@ -87,9 +91,9 @@ def filter_bank_figure(
     patch = letter_picture(size)
     moved = (pixel_patch(group, size)(g) @ patch.ravel()).reshape(size, size)
     fibres = {"e": np.tensordot(bank[:, 0], patch), "g": np.tensordot(bank[:, 0], moved)}
-    side, left, top, filter_side = 1.5, 0.4, 1.35, 0.85
+    left, top, filter_side = 0.4, 1.35, 0.85
     rows = capsule.dim * (filter_side + 0.12)
-    body = max(rows, 2 * side + 1.1)
+    body = max(rows, 2 * _PATCH + 1.1)
     figure = Figure(figsize=(8.6, top + body + 0.5))
     width, height = figure.get_size_inches()
     caption(
@@ -97,51 +101,55 @@ def filter_bank_figure(
         f"An equivariant filter bank: Ψ π({g}) = ρ({g}) Ψ",
         f"from a {size}×{size} patch to the {capsule.dim} channels of {capsule} of {group.name}",
     )
-    top_patch, low_patch = height - top - side, height - top - body
-    for y, array, name, title in ((top_patch, patch, "e", "f"), (low_patch, moved, "g", f"π({g}) f")):
-        axes = figure.add_axes((left / width, y / height, side / width, side / height))
-        show(axes, array, f"patch {name}", picture=True)
-        axes.set_title(title, size=11)
-    arrow(
-        figure,
-        ((left + side / 2) / width, (top_patch - 0.08) / height),
-        ((left + side / 2) / width, (low_patch + side + 0.33) / height),
-        f"π({g})",
-    )
+    bottoms = height - top - _PATCH, height - top - body
+    _show_patches(figure, {"f": patch, f"π({g}) f": moved}, left, bottoms, f"π({g})")
     largest = 1.1 * float(np.abs(bank).max())
     for k in range(capsule.dim):
         y = height - top - (body - rows) / 2 - (k + 1) * (filter_side + 0.12) + 0.12
-        axes = figure.add_axes((3.0 / width, y / height, filter_side / width, filter_side / height))
+        axes = axes_at(figure, 3.0, y, filter_side, filter_side)
         show(axes, bank[k, 0], f"filter {k}", largest=largest)
         if k == 0:
             axes.set_title("Ψ", size=12)
     scale = 1.1 * max(float(np.abs(fibre).max()) for fibre in fibres.values())
     for x, name, title in ((5.1, "e", "Ψ f"), (7.3, "g", f"Ψ π({g}) f")):
-        axes = figure.add_axes((x / width, (height - top - (body + rows) / 2) / height, 0.6 / width, rows / height))
-        show(axes, fibres[name][:, None], f"fibre {name}", largest=scale)
-        axes.set_aspect("auto")
+        axes = axes_at(figure, x, height - top - (body + rows) / 2, 0.6, rows)
+        _show_fibre(axes, fibres[name], f"fibre {name}", scale)
         axes.set_title(title, size=11)
-        for k, value in enumerate(fibres[name]):
-            on_dark = abs(value) > 0.6 * scale
-            axes.text(0, k, f"{value:.2f}", ha="center", va="center", size=9, color="white" if on_dark else INK)
     _channel_arrows(figure, capsule, g, (5.75 / width, 7.25 / width), (height - top - (body - rows) / 2, rows, height))
-    figure.text(
-        6.5 / width,
-        (height - top + (0.12 if body == rows else 0.0)) / height,
-        f"ρ({g})",
-        ha="center",
-        size=12,
-        color=ACCENT,
-    )
+    above = height - top + (0.12 if body == rows else 0.0)
+    figure.text(6.5 / width, above / height, f"ρ({g})", ha="center", size=12, color=ACCENT)
     worst = float(np.abs(fibres["g"] - capsule.representation(g) @ fibres["e"]).max())
     figure.text(left / width, 0.25 / height, f"largest difference: {worst:.1e}", size=9.5, color=QUIET, va="center")
     return figure
 
 
+def _show_patches(
+    figure: Figure, patches: dict[str, FloatArray], left: float, bottoms: tuple[float, float], element: str
+) -> None:
+    """The patch above, the moved patch below it, and an arrow from the one to the other."""
+    for (title, patch), bottom, name in zip(patches.items(), bottoms, "eg", strict=True):
+        axes = axes_at(figure, left, bottom, _PATCH, _PATCH)
+        show(axes, patch, f"patch {name}", picture=True)
+        axes.set_title(title, size=11)
+    width, height = figure.get_size_inches()
+    middle = (left + _PATCH / 2) / width
+    start, end = (bottoms[0] - 0.08) / height, (bottoms[1] + _PATCH + 0.33) / height
+    arrow(figure, (middle, start), (middle, end), element)
+
+
+def _show_fibre(axes: Axes, fibre: FloatArray, label: str, largest: float) -> None:
+    """One square per channel, with its value written into it."""
+    show(axes, fibre[:, None], label, largest=largest)
+    axes.set_aspect("auto")
+    for k, value in enumerate(fibre):
+        on_dark = abs(value) > 0.6 * largest
+        axes.text(0, k, f"{value:.2f}", ha="center", va="center", size=9, color="white" if on_dark else INK)
+
+
 def _channel_arrows(
     figure: Figure, capsule: Capsule, element: str, ends: tuple[float, float], column: tuple[float, float, float]
 ) -> None:
-    """ρ(g) as arrows from the channels that it takes to those that it makes of them."""
+    """ρ(g) as arrows, from each channel to those to which it contributes."""
     start, rows, height = column
     middles = [(start - (k + 0.5) * rows / capsule.dim) / height for k in range(capsule.dim)]
     matrix = capsule.representation(element)

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.groups import FiniteGroup
 from steerable.figures.filters import check_planar
@@ -18,7 +18,6 @@ from steerable.filters.pixel_patches import pixel_patch
 
 __all__ = ["feature_maps_figure", "induced_figure"]
 
-FloatArray = NDArray[np.float64]
 _SLANT = 0.42  # how far each row of pixels is moved to the right: the plane is seen from the side
 
 

@@ -1,4 +1,4 @@
-"""Basis filters, drawn: those of a patch (table 1 of the paper), those between two capsules, and one in every pose."""
+"""Figures of basis filters: those of a patch (table 1 of the paper), those between two capsules, one in every pose."""
 
 from __future__ import annotations
 
@@ -7,36 +7,34 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from numpy.typing import NDArray
 
+from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
+from steerable.algebra.decomposition import decompose
 from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.irreps import decompose
 from steerable.algebra.representations import Representation
 from steerable.errors import expect
-from steerable.figures.style import CARD, QUIET, caption, house_style, show, show_tiles
+from steerable.figures.style import CARD, QUIET, axes_at, caption, house_style, show, show_tiles
 from steerable.filters import kernel_basis, pixel_patch
 
 __all__ = ["check_planar", "filter_poses_figure", "kernel_basis_figure", "moved_filter", "patch_basis_figure"]
 
-FloatArray = NDArray[np.float64]
-
 
 def check_planar(group: FiniteGroup) -> None:
-    """ValueError unless the group maps the pixel grid of a plane onto itself."""
+    """Raise ValueError unless the group maps the pixel grid of a plane onto itself."""
     expect(group, FiniteGroup, "a group that moves pixels, such as dihedral(4)")
     if group.action is not None and group.action.shape[1] != 2:
         raise ValueError(
             f"{group.name} acts on space, and a figure shows filters of the plane. Use C1, C2, C4, D1, D2 or D4."
         )
-    pixel_patch(group, 3)  # refuses rotations that no grid has, with the remedy
+    pixel_patch(group, 3)  # raises an error for rotations that no pixel grid has
 
 
 @house_style
 def patch_basis_figure(group: FiniteGroup, size: int = 3) -> Figure:
     """The left half of table 1: the basis filters of an image patch, one row per irrep.
 
-    The columns of ``decompose(pixel_patch(group, size))``; filters that turn into each other stand on one card.
+    They are the columns of ``decompose(pixel_patch(group, size))``; filters that turn into each other share a card.
     """
     check_planar(group)
     multiplicities, basis = decompose(pixel_patch(group, size))
@@ -65,7 +63,7 @@ def patch_basis_figure(group: FiniteGroup, size: int = 3) -> Figure:
             figure.add_artist(Rectangle(place, *card, color=CARD, transform=figure.transFigure, zorder=-1))
             for k in range(irrep.dim):
                 x = start + k * (side + gap)
-                axes = figure.add_axes((x / width, bottom / height, side / width, side / height))
+                axes = axes_at(figure, x, bottom, side, side)
                 show(axes, basis[:, column].reshape(size, size), f"{irrep} {copy} {k}")
                 column += 1
     note = "red: positive, blue: negative, white: zero. Filters on one card turn into each other."
@@ -99,7 +97,7 @@ def kernel_basis_figure(source: Capsule, target: Capsule, size: int = 3, *, limi
         row, column = divmod(k, columns)
         x = left + column * (box_width + 0.3)
         y = height - top - (row + 1) * (box_height + 0.4) + 0.4
-        axes = figure.add_axes((x / width, y / height, box_width / width, box_height / height))
+        axes = axes_at(figure, x, y, box_width, box_height)
         show_tiles(axes, kernel, f"ψ {k}", card=True)
         axes.set_title(f"ψ{k + 1}", size=8, color=QUIET, pad=2)
     return figure
@@ -131,7 +129,7 @@ def filter_poses_figure(source: Capsule, target: Capsule, size: int = 3, number:
         figure.text(0.25 / width, (y + box_height / 2) / height, name, size=12, va="center")
         for k, element in enumerate(group.elements):
             x = left + k * (box_width + 0.25)
-            axes = figure.add_axes((x / width, y / height, box_width / width, box_height / height))
+            axes = axes_at(figure, x, y, box_width, box_height)
             if row == 0:
                 array = moved_filter(kernel, source.representation, element)
                 axes.set_title(element, size=11, pad=4)

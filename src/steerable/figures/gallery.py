@@ -37,13 +37,13 @@ OF_PIXELS: Mapping[str, Callable[[FiniteGroup], Figure]] = {
 
 
 def write_figures(out: str | Path, group: FiniteGroup, *, formats: tuple[str, ...] = ("png", "svg")) -> list[Path]:
-    """Draw the figures that the group has and write each in the given formats; returns the files.
+    """Draw all figures of a group and write each in the given formats; returns the files.
 
     Groups that do not map the pixel grid of a plane onto itself, such as C8 or O, have the first three only.
     """
     out = Path(out)
     if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file; figures are written into a folder. Give a folder's name.")
+        raise ValueError(f"`{out}` is a file; figures are written into a folder. Give a folder's name.")
     unknown = [name for name in formats if name not in ("png", "svg")]
     if unknown or not formats:
         raise ValueError(f"figures are written as png, svg or both; got {', '.join(unknown) or 'no format'}.")

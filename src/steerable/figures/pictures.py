@@ -1,18 +1,18 @@
-"""Pictures without any symmetry, drawn by code: what a group does to them can be seen at once."""
+"""Pictures without any symmetry, drawn by code, so that one sees at once what a group does to them."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from steerable.algebra.arrays import FloatArray
 
 __all__ = ["letter_picture", "sailing_boat"]
 
-FloatArray = NDArray[np.float64]
 _SAMPLES = 6  # per pixel and axis: enough for smooth edges
 
 
 def sailing_boat(size: int) -> FloatArray:
-    """(size, size, 3), from 0 to 1: a boat under sail, the sun to one side; no element but e leaves it as it is."""
+    """(size, size, 3), from 0 to 1: a sailing boat with the sun to one side; every element but e changes it."""
     x, y = _grid(size)
     picture = np.empty((*x.shape, 3))
     picture[:] = (0.80, 0.90, 0.97)
@@ -28,7 +28,7 @@ def sailing_boat(size: int) -> FloatArray:
 
 
 def letter_picture(size: int) -> FloatArray:
-    """(size, size), from 0 to 1: an F, ink on nothing."""
+    """(size, size), from 0 to 1: the letter F, 1 where there is ink."""
     x, y = _grid(size)
     stem = (np.abs(x + 0.36) < 0.16) & (np.abs(y) < 0.75)
     bars = (x > -0.5) & (((y > 0.45) & (y < 0.75) & (x < 0.55)) | ((np.abs(y - 0.02) < 0.14) & (x < 0.28)))
@@ -46,5 +46,5 @@ def _grid(size: int) -> tuple[FloatArray, FloatArray]:
 
 def _averaged(samples: FloatArray) -> FloatArray:
     size = len(samples) // _SAMPLES
-    blocks: FloatArray = samples.reshape(size, _SAMPLES, size, _SAMPLES, samples.shape[-1]).mean(axis=(1, 3))
-    return blocks
+    pixels: FloatArray = samples.reshape(size, _SAMPLES, size, _SAMPLES, samples.shape[-1]).mean(axis=(1, 3))
+    return pixels

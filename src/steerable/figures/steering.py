@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 
+from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
@@ -18,23 +18,21 @@ from steerable.types.field_types import FieldType
 
 __all__ = ["Steering", "paper_capsule", "paper_element", "random_bank"]
 
-FloatArray = NDArray[np.float64]
-
 
 def paper_capsule(group: FiniteGroup) -> Capsule:
-    """The capsule that the paper draws: four channels that r shifts cyclically; else the regular one."""
+    """The capsule that the paper draws, four channels that r shifts cyclically, or the regular one outside D4."""
     return group.capsule("qm" if group.name == "D4" else "regular")
 
 
 def paper_element(group: FiniteGroup) -> str:
-    """The element that the paper draws, r; else the group's first generator, or e where there is no other."""
+    """The element that the paper draws, r, or the group's first generator, or e in a group without generators."""
     return next(iter(group.generators), group.identity)
 
 
 def random_bank(target: Capsule, size: int, seed: int = 0) -> FloatArray:
     """(dim, 1, s, s): Ψ = Σ αᵢ ψᵢ, a combination of all equivariant filter banks from grey images, α drawn by seed.
 
-    Each filter's mean is taken off, where something is left then: a bank that answers to edges shows more, and the mean
+    Each filter's mean is subtracted unless nothing would be left: a bank that responds to edges shows more. The mean
     over taps commutes with H, so that the bank stays equivariant.
     """
     expect(target, Capsule, "a capsule, such as dihedral(4).capsule('qm')")

@@ -1,4 +1,4 @@
-"""How every figure looks: one set of colours, one way to draw an array, files that are the same each time.
+"""The style of all figures: one set of colours, one way to draw an array, and files that are the same each time.
 
 matplotlib's own state is left alone: figures are plain ``Figure`` objects, drawn under settings that end with the call.
 """
@@ -19,8 +19,8 @@ from matplotlib.collections import PatchCollection
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
-from numpy.typing import NDArray
 
+from steerable.algebra.arrays import FloatArray
 from steerable.atomic import write_bytes
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "LINE",
     "QUIET",
     "arrow",
+    "axes_at",
     "caption",
     "house_style",
     "mosaic",
@@ -55,7 +56,7 @@ _SETTINGS: Any = {
     "text.parse_math": False,
 }
 
-# matplotlib's settings are one for all threads.
+# All threads share matplotlib's settings.
 _ONE_AT_A_TIME = threading.RLock()
 
 P = ParamSpec("P")
@@ -63,7 +64,7 @@ T = TypeVar("T")
 
 
 def house_style(function: Callable[P, T]) -> Callable[P, T]:
-    """Run a function under these settings and matplotlib's defaults, whatever the user's own are."""
+    """A function that runs under these settings and matplotlib's defaults, whatever the user's own settings are."""
 
     @functools.wraps(function)
     def styled(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -91,16 +92,14 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 
 def signed() -> Colormap:
-    """Red for positive, blue for negative, white for zero; cells that are no numbers are transparent."""
+    """Red for positive, blue for negative, white for zero; cells that are not numbers are transparent."""
     return matplotlib.colormaps["RdBu_r"].with_extremes(bad=(1.0, 1.0, 1.0, 0.0))
 
 
-def show(
-    axes: Axes, array: NDArray[np.float64], label: str, *, largest: float | None = None, picture: bool = False
-) -> None:
+def show(axes: Axes, array: FloatArray, label: str, *, largest: float | None = None, picture: bool = False) -> None:
     """Draw a 2-dimensional array with one square per number, or a picture in grey or (height, width, 3) in colour.
 
-    ``axes.get_label()`` is ``label``, so that what was drawn can be found again. The scale is balanced around zero:
+    ``axes.get_label()`` is ``label``, so that a drawing can be found again. The scale is balanced around zero:
     ±``largest``, by default a little more than the array's own largest value, so that no square is black.
     """
     if picture:
@@ -117,7 +116,7 @@ def show(
         spine.set_color(LINE)
 
 
-def mosaic(tiles: NDArray[np.float64], gap: int = 1) -> NDArray[np.float64]:
+def mosaic(tiles: FloatArray, gap: int = 1) -> FloatArray:
     """(rows, columns, height, width) tiles as one (…, …) array, with gaps of NaN between them.
 
     >>> mosaic(np.ones((1, 2, 1, 1)))
@@ -132,9 +131,7 @@ def mosaic(tiles: NDArray[np.float64], gap: int = 1) -> NDArray[np.float64]:
     return sheet
 
 
-def show_tiles(
-    axes: Axes, tiles: NDArray[np.float64], label: str, *, largest: float | None = None, card: bool = False
-) -> None:
+def show_tiles(axes: Axes, tiles: FloatArray, label: str, *, largest: float | None = None, card: bool = False) -> None:
     """Draw (rows, columns, height, width) tiles as one mosaic with gaps of one, each in a frame of its own.
 
     ``card`` puts all of them on a tinted card, so that they are seen as one thing.
@@ -155,6 +152,12 @@ def show_tiles(
     axes.set_ylim(bottom + edge, top - edge)
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+def axes_at(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    """New axes at a place and of a size that are given in inches."""
+    across, up = figure.get_size_inches()
+    return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
 def caption(figure: Figure, title: str, text: str | Sequence[str] = ()) -> float:

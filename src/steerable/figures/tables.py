@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from steerable.algebra.characters import character_table
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
-from steerable.figures.style import QUIET, caption, house_style, show, show_tiles
+from steerable.figures.style import QUIET, axes_at, caption, house_style, show, show_tiles
 
 __all__ = ["character_table_figure", "irreps_figure", "multiplication_table_figure"]
 
@@ -22,9 +22,8 @@ def multiplication_table_figure(group: FiniteGroup) -> Figure:
     cell = 0.46 if group.order <= _MOST_WITH_TEXT else 0.2
     side = cell * group.order
     figure = Figure(figsize=(max(side + 1.1, 5.2), side + 1.75))
-    width, height = figure.get_size_inches()
     caption(figure, f"Multiplication in {group.name}", "row g, column h: the product gh, h acts first")
-    axes = figure.add_axes((0.75 / width, 0.25 / height, side / width, side / height))
+    axes = axes_at(figure, 0.75, 0.25, side, side)
     axes.imshow(group.table, cmap="turbo", alpha=0.45, interpolation="nearest")
     axes.set_label("products")
     size = 9 if group.order <= _MOST_WITH_TEXT else 5
@@ -47,13 +46,12 @@ def character_table_figure(group: FiniteGroup) -> Figure:
     table = character_table(group)
     rows, columns = table.values.shape
     figure = Figure(figsize=(max(0.95 * columns + 1.3, 6.0), 0.46 * rows + 1.7))
-    width, height = figure.get_size_inches()
     caption(
         figure,
         f"Characters of {group.name}",
         "one row per real irrep, one column per conjugacy class: its size × one member",
     )
-    axes = figure.add_axes((0.9 / width, 0.25 / height, 0.95 * columns / width, 0.46 * rows / height))
+    axes = axes_at(figure, 0.9, 0.25, 0.95 * columns, 0.46 * rows)
     show(axes, table.values, "characters", largest=1.6 * float(np.abs(table.values).max()))
     axes.set_aspect("auto")
     heads = [f"{len(c)} × {c[0]}" if len(c) > 1 else c[0] for c in table.classes]
@@ -79,7 +77,7 @@ def irreps_figure(group: FiniteGroup) -> Figure:
     y = height - top
     for irrep, tall in zip(group.irreps, heights, strict=True):
         y -= tall
-        axes = figure.add_axes((left / width, y / height, cell * group.order / width, tall / height))
+        axes = axes_at(figure, left, y, cell * group.order, tall)
         show_tiles(axes, irrep.matrices[None], str(irrep), largest=1.25)
         axes.set_aspect("auto")
         if irrep is group.irreps[0]:

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.characters import inner_product, whole_number
-from steerable.algebra.groups import IntArray
 from steerable.algebra.intertwiners import (
     SparseBasis,
     entry_scales,
@@ -27,13 +26,12 @@ from steerable.algebra.intertwiners import (
     solve_monomial,
 )
 from steerable.algebra.metrics import is_orthogonal
-from steerable.algebra.representations import Monomial, Representation
+from steerable.algebra.monomials import Monomial
+from steerable.algebra.representations import Representation
 from steerable.filters.space_arguments import Filters, as_filter_space
 from steerable.filters.spaces import FilterSpace
 
 __all__ = ["kernel_basis", "sparse_kernel_basis"]
-
-FloatArray = NDArray[np.float64]
 
 
 def kernel_basis(rho_in: Representation, rho_out: Representation, size: Filters) -> FloatArray:

@@ -8,7 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from steerable.algebra.groups import FiniteGroup, IntArray
+from steerable.algebra.arrays import IntArray
+from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
 
 __all__ = ["by", "grid_size", "tap_coordinates", "tap_images"]

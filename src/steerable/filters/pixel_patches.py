@@ -8,7 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.representations import Monomial, Representation
+from steerable.algebra.monomials import Monomial
+from steerable.algebra.representations import Representation
 from steerable.filters.pixel_grids import by, grid_size, tap_images
 from steerable.filters.spaces import FilterSpace
 

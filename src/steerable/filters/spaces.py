@@ -14,16 +14,15 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from steerable.algebra.arrays import FloatArray
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation
 from steerable.errors import expect, shown
 from steerable.filters.pixel_grids import by, grid_size, tap_images
 
 __all__ = ["FilterSpace"]
-
-FloatArray = NDArray[np.float64]
 
 _TOLERANCE = 1e-9  # of S ρ_V(h) = P(h) S, relative to the entries of S and ρ_V
 _NEARLY_DEPENDENT = 1e9  # the condition number of an S whose columns cannot be told apart

@@ -13,7 +13,7 @@ from steerable.algebra.groups import FiniteGroup
 from steerable.models.image_sizes import check_whole_numbers
 from steerable.models.saving import SavedModel
 from steerable.types.field_types import FieldType
-from steerable.types.network_plans import BlockPlan, network_nonlinearity, resnet_plan
+from steerable.types.network_plans import ResidualBlockPlan, network_nonlinearity, resnet_plan
 
 __all__ = ["Downsampling", "Head", "ResNet", "resnet"]
 
@@ -145,7 +145,7 @@ class PreActivationBlock(snn.EquivariantModule):
         downsampling: how the stride is carried out; see :class:`ResNet`.
     """
 
-    def __init__(self, plan: BlockPlan, downsampling: Downsampling) -> None:
+    def __init__(self, plan: ResidualBlockPlan, downsampling: Downsampling) -> None:
         super().__init__(plan.in_type, plan.out_type)
         stride = plan.stride if downsampling == "stride" else 1
         entry = [snn.BatchNorm2d(plan.in_type), nonlinearity(plan.in_type)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import torch
 from torch import Tensor
 
-from steerable.atomic import naming_full_disk, write_bytes
+from steerable.atomic import make_folder, naming_full_disk, write_bytes
 
 if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin
@@ -74,7 +74,9 @@ class SavedModel(
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
         """Write weights, config and a model card into a folder; see huggingface_hub's mixin for the options."""
-        with naming_full_disk(Path(save_directory)):
+        folder = Path(save_directory)
+        with naming_full_disk(folder):
+            make_folder(folder)  # huggingface_hub would make it, but does not say what is in the way
             url: str | None = super().save_pretrained(save_directory, **options)
         return url
 

@@ -9,20 +9,30 @@ orthonormal, as on a pixel patch, the sum is their number.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from steerable.errors import did_you_mean
+from steerable.nn.expansion import BankPlan
+from steerable.types.field_types import FieldType
 
-if TYPE_CHECKING:
-    from steerable.nn.filter_bank import FilterBankModule
-
-__all__ = ["he_", "initialise", "orthogonal_"]
+__all__ = ["LayerWithBank", "he_", "initialise", "orthogonal_"]
 
 
-def initialise(layer: FilterBankModule, rule: str) -> None:
+class LayerWithBank(Protocol):
+    """What these rules see of a convolution or a linear map."""
+
+    in_type: FieldType
+    out_type: FieldType
+    plan: BankPlan
+    weight: nn.Parameter
+    basis: Tensor
+    upsampling: int
+
+
+def initialise(layer: LayerWithBank, rule: str) -> None:
     """Apply the rule of that name, ``"he"`` or ``"orthogonal"``."""
     rules = {"he": he_, "orthogonal": orthogonal_}
     if rule not in rules:
@@ -31,7 +41,7 @@ def initialise(layer: FilterBankModule, rule: str) -> None:
 
 
 @torch.no_grad()
-def he_(layer: FilterBankModule, gain: float = math.sqrt(2.0)) -> None:
+def he_(layer: LayerWithBank, gain: float = math.sqrt(2.0)) -> None:
     """Normal coefficients such that each output channel has variance gain² for white input of variance 1."""
     plan = layer.plan
     for start in range(0, len(plan.blocks), plan.in_kinds):
@@ -44,7 +54,7 @@ def he_(layer: FilterBankModule, gain: float = math.sqrt(2.0)) -> None:
 
 
 @torch.no_grad()
-def orthogonal_(layer: FilterBankModule, gain: float = 1.0) -> None:
+def orthogonal_(layer: LayerWithBank, gain: float = 1.0) -> None:
     """An equivariant bank with singular values ``gain`` only, as a map from patches to fibres.
 
     The orthogonal polar factor of a random intertwiner between orthogonal representations is an intertwiner again.

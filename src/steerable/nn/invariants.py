@@ -11,8 +11,8 @@ from torch import Tensor
 
 from steerable.algebra.capsules import Capsule, quotient_name
 from steerable.algebra.characters import intertwining_number
+from steerable.algebra.induction import quotient
 from steerable.algebra.intertwiners import hom_basis
-from steerable.algebra.representations import quotient
 from steerable.nn.activations import require
 from steerable.nn.channels import scale_channels, take_channels
 from steerable.nn.expansion import InvariantPlan

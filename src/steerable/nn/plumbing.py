@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from steerable.algebra.capsules import Capsule
+from steerable.algebra.decomposition import decompose
 from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.irreps import decompose
 from steerable.nn.channels import hides_shapes, merge_order, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments

@@ -48,18 +48,20 @@ class FieldType:
         capsules: Iterable[Capsule] = (),
     ) -> None:
         if not isinstance(group, FiniteGroup):
-            raise TypeError(f"a field type begins with its group, such as dihedral(4); got {type(group).__name__}.")
+            raise TypeError(
+                f"the first argument of a field type is its group, such as dihedral(4); got {type(group).__name__}."
+            )
         own = _own_capsules(group, capsules)
         counts: dict[Capsule, int] = {}
         for copies, capsule in _counted(group, spec, own):
             if capsule.group != group:
                 raise TypeError(
                     f"capsule `{capsule}` belongs to {capsule.group.name}, but the field type to {group.name}. "
-                    f"Restrict the capsule's representation, or take {group.name}'s own capsule."
+                    f"Restrict the capsule's representation, or use a capsule of {group.name}."
                 )
             if copies:
                 counts[capsule] = counts.get(capsule, 0) + copies
-        _own_capsules(group, counts)  # two different ones of one name could not be told apart in text
+        _own_capsules(group, counts)  # two different capsules of one name could not be told apart in text
         self.group = group
         self.blocks: tuple[tuple[Capsule, int], ...] = tuple(counts.items())
         self.channels: int = sum(capsule.dim * copies for capsule, copies in self.blocks)

@@ -12,11 +12,19 @@ from steerable.algebra.groups import FiniteGroup
 from steerable.types.costs import parameter_cost
 from steerable.types.field_types import FieldType
 
-__all__ = ["DEEPEST", "BlockPlan", "ConvolutionPlan", "ResNetPlan", "activated", "network_nonlinearity", "resnet_plan"]
+__all__ = [
+    "DEEPEST",
+    "ConvolutionPlan",
+    "ResNetPlan",
+    "ResidualBlockPlan",
+    "activated",
+    "network_nonlinearity",
+    "resnet_plan",
+]
 
-DEEPEST, MOST_COPIES = 2_000, 5_000  # beyond these no machine holds a network
+DEEPEST, MOST_COPIES = 2_000, 5_000  # larger networks fit no machine
 PAPER_MIXES = ("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E")
-"""The capsules of D4 between the blocks of the paper's network, and inside them."""
+"""The capsules of D4 in the residual stream of the paper's network, and inside its residual blocks."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,7 @@ class ConvolutionPlan:
 
 
 def network_nonlinearity(field_type: FieldType) -> Literal["ReLU", "CReLU", "mixed"]:
-    """What a network puts behind a type: ReLU on permutations, CReLU on monomial capsules, else each capsule's own."""
+    """The nonlinearity after a type: ReLU for permutations, CReLU for monomial capsules, else one for each capsule."""
     kinds = [capsule for capsule, _ in field_type.blocks]
     if all(capsule.admits("pointwise") for capsule in kinds):
         return "ReLU"
@@ -44,7 +52,7 @@ def network_nonlinearity(field_type: FieldType) -> Literal["ReLU", "CReLU", "mix
 
 
 def activated(field_type: FieldType) -> FieldType:
-    """The type after that nonlinearity; in a mixed one monomial capsules are doubled, and all others stay."""
+    """The type after :func:`network_nonlinearity`; a mixed one doubles monomial capsules and leaves the others."""
     chosen = network_nonlinearity(field_type)
     if chosen == "ReLU":
         return field_type
@@ -56,8 +64,8 @@ def activated(field_type: FieldType) -> FieldType:
 
 
 @dataclass(frozen=True)
-class BlockPlan:
-    """One pre-activation residual block: from ``in_type`` over ``inner`` to ``out_type``."""
+class ResidualBlockPlan:
+    """One pre-activation residual block: from ``in_type`` through ``inner`` to ``out_type``."""
 
     name: str
     in_type: FieldType
@@ -80,13 +88,14 @@ class BlockPlan:
 
 @dataclass(frozen=True)
 class ResNetPlan:
-    """A stem and its blocks; iterating gives all convolutions in order."""
+    """A stem and the residual blocks after it."""
 
     stem: ConvolutionPlan
-    blocks: tuple[BlockPlan, ...]
+    blocks: tuple[ResidualBlockPlan, ...]
 
     @property
     def convolutions(self) -> tuple[ConvolutionPlan, ...]:
+        """All convolutions, in the order in which they are carried out."""
         return (self.stem, *(conv for block in self.blocks for conv in block.convolutions))
 
     @property
@@ -108,8 +117,8 @@ def resnet_plan(
     """The paper's network: depth = 6·blocks + 2, three stages of 1, 2 and 4 times ``copies`` of the mixes.
 
     A block is a nonlinearity, a 3×3 convolution from the residual stream to the inner type, a nonlinearity (CReLU for
-    irreps), and a 3×3 convolution back; where the stream's type changes, a 1×1 convolution carries it over. The mixes
-    are the paper's by default for D4, and regular capsules for other groups.
+    irreps), and a 3×3 convolution back; where the stream's type changes, a 1×1 convolution maps the old type to the
+    new one. The default mixes are the paper's for D4, and regular capsules for other groups.
 
     >>> resnet_plan(depth=14, copies=14).parameters
     4448374
@@ -124,8 +133,8 @@ def resnet_plan(
         raise ValueError(f"the number of copies of each capsule is at least 1, got {copies}.")
     if copies > MOST_COPIES or depth > DEEPEST:
         raise ValueError(
-            f"no machine holds a residual network with a depth of {depth:,} and {copies:,} copies of each capsule; up "
-            f"to {DEEPEST:,} and {MOST_COPIES:,} are planned."
+            f"a residual network with a depth of {depth:,} and {copies:,} copies of each capsule fits no machine; the "
+            f"depth is at most {DEEPEST:,} and the number of copies at most {MOST_COPIES:,}."
         )
     group = group or dihedral(4)
     default_stream, default_inner = PAPER_MIXES if group == dihedral(4) else ("regular", "regular")
@@ -138,5 +147,5 @@ def resnet_plan(
         for b in range(1, blocks + 1):
             before, now = now, copies * factor * unit_stream
             stride = 2 if s > 1 and b == 1 else 1
-            planned.append(BlockPlan(f"stage{s}.block{b}", before, copies * factor * unit_inner, now, stride))
+            planned.append(ResidualBlockPlan(f"stage{s}.block{b}", before, copies * factor * unit_inner, now, stride))
     return ResNetPlan(stem, tuple(planned))

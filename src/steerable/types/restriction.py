@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from steerable.algebra.arrays import IntArray
 from steerable.algebra.capsules import Capsule, capsule_by_name, quotient_name
-from steerable.algebra.groups import FiniteGroup, IntArray
+from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.homomorphisms import inclusion
 from steerable.algebra.irreps import real_irreps
-from steerable.algebra.representations import Monomial, Representation
+from steerable.algebra.monomials import Monomial
+from steerable.algebra.representations import Representation
 from steerable.types.field_types import FieldType
 
 __all__ = ["restriction"]

@@ -18,8 +18,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from steerable.algebra.decomposition import decompose
 from steerable.algebra.intertwiners import hom_basis
-from steerable.algebra.irreps import Irrep, decompose
+from steerable.algebra.irreps import Irrep
 from steerable.algebra.representations import Representation
 from steerable.filters.spaces import FilterSpace
 

@@ -1,0 +1,68 @@
+"""The demo's picture: one digit in all poses, what two networks take it for, and how often each is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+import steerable as st
+from steerable.data.datasets import load_dataset
+from steerable.data.labelled_images import LabelledImages
+from steerable.figures.style import INK, QUIET, house_style, show
+from steerable.training.trained_model import TrainedModel
+
+POSES = {
+    "e": "as it is",
+    "r": "turned 90°",
+    "r2": "turned 180°",
+    "r3": "turned 270°",
+    "m": "mirrored",
+    "mr": "90°, mirrored",
+    "mr2": "180°, mirrored",
+    "mr3": "270°, mirrored",
+}
+DIGIT = 3  # it has neither the symmetry of an 8 nor the two readings of a 6
+RIGHT, WRONG = "#1a7f37", "#b42318"
+
+
+@house_style
+def demo_picture(folder: Path, results: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """A row of poses, and below it two rows for each run in ``folder``: its answers, and its accuracy in each pose."""
+    networks = {name: TrainedModel.load(folder / name).eval() for name in results}
+    data = load_dataset("digits").test
+    poses = poses_of_a_known_digit(networks, data)
+    figure = Figure(figsize=(10, 3.4))
+    left, step = 0.235, 0.095
+    for column, (pose, text) in enumerate(POSES.items()):
+        axes = figure.add_axes((left + step * column, 0.65, 0.08, 0.235))
+        show(axes, (poses[column, 0] / 255).numpy(), pose, picture=True)
+        middle = left + step * column + 0.04
+        figure.text(middle, 0.93, text, ha="center", size=8, color=QUIET)
+        for row, (name, found) in enumerate(results.items()):
+            top = 0.5 - 0.29 * row
+            with torch.no_grad():
+                answer = int(networks[name](poses)[column].argmax())
+            colour = RIGHT if answer == DIGIT else WRONG
+            figure.text(middle, top, str(answer), ha="center", va="center", size=22, weight="bold", color=colour)
+            accuracy = f"{found['poses']['accuracy'][pose]:.0%}"
+            figure.text(middle, top - 0.13, accuracy, ha="center", va="center", size=11, color=INK)
+    figure.text(0.015, 0.77, "one test digit,\nin all eight poses", va="center", size=11, weight="bold")
+    for row, name in enumerate(results):
+        top = 0.5 - 0.29 * row
+        figure.text(0.015, top, f"{name} network says", va="center", size=11, weight="bold")
+        figure.text(0.015, top - 0.13, f"right, of {len(data)} test digits", va="center", size=10, color=QUIET)
+    return figure
+
+
+def poses_of_a_known_digit(networks: Mapping[str, TrainedModel], data: LabelledImages) -> Tensor:
+    """All poses of the first test image of the digit ``DIGIT`` that every network recognises upright."""
+    with torch.no_grad():
+        answers = torch.stack([network(data.images).argmax(1) for network in networks.values()])
+    known = (data.labels == DIGIT) & (answers == DIGIT).all(0)
+    scalar = st.FieldType(st.dihedral(4), "A1")
+    return torch.cat([st.transform(data.images[known][:1], pose, scalar) for pose in POSES])

@@ -1,0 +1,92 @@
+"""Matrices of one size, one for each element of a group, and what kind of matrices they are."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from steerable.algebra.arrays import FloatArray, read_only
+from steerable.algebra.metrics import is_orthogonal
+from steerable.algebra.monomials import Monomial
+
+__all__ = ["MatrixFamily"]
+
+
+class MatrixFamily:
+    """Square matrices, one per element, kept in monomial form where they have one; the base of `Representation`.
+
+    Args:
+        dense: (order, d, d); may be left out where ``monomial`` is given.
+        monomial: the same matrices in compact form; by default it is looked for.
+    """
+
+    def __init__(self, dense: FloatArray | None = None, monomial: Monomial | None = None) -> None:
+        if monomial is None and dense is not None:
+            monomial = Monomial.of(dense)
+        self.monomial = monomial
+        # Monomial matrices are rebuilt exactly.
+        self._dense = None if monomial is not None or dense is None else read_only(dense)
+
+    @property
+    def matrices(self) -> FloatArray:
+        """(order, dim, dim), read-only, in the order of ``group.elements``."""
+        if self._dense is not None:
+            return self._dense
+        if self.monomial is None:
+            raise RuntimeError("a representation has matrices or a monomial form")
+        matrices = read_only(self.monomial.dense())
+        if matrices.nbytes <= 1 << 24:
+            self._dense = matrices
+        return matrices
+
+    @property
+    def dim(self) -> int:
+        if self.monomial is not None:
+            return int(self.monomial.image.shape[1])
+        return int(self.matrices.shape[1])
+
+    @cached_property
+    def character(self) -> FloatArray:
+        """(order,): χ(g) = Tr ρ(g)."""
+        if self.monomial is not None:
+            return read_only(self.monomial.character())
+        return read_only(np.trace(self.matrices, axis1=1, axis2=2))
+
+    @property
+    def is_monomial(self) -> bool:
+        """One non-zero entry in each row and column."""
+        return self.monomial is not None
+
+    @property
+    def is_signed_permutation(self) -> bool:
+        """Monomial with entries ±1."""
+        return self.monomial is not None and bool((np.abs(self.monomial.scale) == 1).all())
+
+    @property
+    def is_permutation(self) -> bool:
+        """Monomial with entries 1."""
+        return self.monomial is not None and bool((self.monomial.scale == 1).all())
+
+    @cached_property
+    def is_orthogonal(self) -> bool:
+        """ρ(g)ᵀρ(g) = 1 for all g."""
+        if self.monomial is not None:
+            return self.is_signed_permutation
+        return is_orthogonal(self.matrices)
+
+    @property
+    def is_trivial(self) -> bool:
+        """ρ(g) = 1 for all g."""
+        return self.is_permutation and bool((self.character == self.dim).all())
+
+    @property
+    def kind(self) -> str:
+        """The narrowest of permutation, signed permutation, monomial, orthogonal, general."""
+        if self.is_permutation:
+            return "permutation"
+        if self.is_signed_permutation:
+            return "signed permutation"
+        if self.is_monomial:
+            return "monomial"
+        return "orthogonal" if self.is_orthogonal else "general"
