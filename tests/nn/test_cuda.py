@@ -9,6 +9,7 @@ import pytest
 import torch
 from cases import CASES, GROUPS, Case, built, fields, small_net
 from test_bank_tables import CASES as BANKS
+from test_bank_tables import Kernel
 from test_conformance import assert_commutes, relative_error
 
 import steerable as st
@@ -62,9 +63,12 @@ def test_forward_and_backward_do_not_wait_for_the_device():
 
 
 @pytest.mark.parametrize(("group", "in_text", "out_text", "kernel"), BANKS)
-def test_a_bank_by_the_kernel_is_that_of_the_products(group: str, in_text: str, out_text: str, kernel: tuple[int, int]):
+def test_a_bank_by_the_kernel_is_that_of_the_products(group: str, in_text: str, out_text: str, kernel: Kernel):
     g = st.group_named(group)
-    conv = snn.Conv2d(st.FieldType(g, in_text), st.FieldType(g, out_text), kernel, bias=False).double()
+    filters = kernel(g) if callable(kernel) else None
+    size = kernel if filters is None else filters.size
+    in_type, out_type = st.FieldType(g, in_text), st.FieldType(g, out_text)
+    conv = snn.Conv2d(in_type, out_type, size, bias=False, filters=filters).double()
     twin = copy.deepcopy(conv).cuda()
     assert twin.bank_index is not None
     bank, expected = twin.expand()[0], conv.expand()[0]

@@ -18,7 +18,7 @@ from steerable.nn.admissibility import require
 from steerable.nn.sampling import pads_alike
 from steerable.types.field_types import FieldType
 
-__all__ = ["COUNTERPARTS", "Counterpart", "Setting", "counterpart"]
+__all__ = ["COUNTERPARTS", "Counterpart", "Surroundings", "counterpart"]
 
 _NAMED: dict[type[nn.Module], Callable[[FieldType], snn.EquivariantModule]] = {
     nn.ReLU: snn.ReLU,
@@ -30,7 +30,7 @@ _NAMED: dict[type[nn.Module], Callable[[FieldType], snn.EquivariantModule]] = {
 
 
 @dataclass(frozen=True)
-class Setting:
+class Surroundings:
     """The surroundings of a layer that keeps its type.
 
     Attributes:
@@ -57,25 +57,25 @@ class Counterpart:
         rests: whether it does nothing in evaluation.
     """
 
-    make: Callable[[Any, Setting], nn.Module | Replacement]
+    make: Callable[[Any, Surroundings], nn.Module | Replacement]
     channels_last: bool = False
     resizes: bool = False
     rests: bool = False
 
 
-def counterpart(sort: str, plain: nn.Module, setting: Setting) -> Replacement:
+def counterpart(sort: str, plain: nn.Module, around: Surroundings) -> Replacement:
     """The layer that replaces a plain one; ``sort`` is what it becomes by the table of operations."""
-    made = COUNTERPARTS[sort].make(plain, setting)
+    made = COUNTERPARTS[sort].make(plain, around)
     return made if isinstance(made, tuple) else (made, "")
 
 
-def _activation(plain: Any, setting: Setting) -> nn.Module:
+def _activation(plain: Any, around: Surroundings) -> nn.Module:
     if type(plain) in _NAMED:
-        return _NAMED[type(plain)](setting.field_type)
+        return _NAMED[type(plain)](around.field_type)
     if isinstance(plain, nn.LeakyReLU):
-        return snn.LeakyReLU(setting.field_type, plain.negative_slope)
+        return snn.LeakyReLU(around.field_type, plain.negative_slope)
     if isinstance(plain, nn.ELU):
-        return snn.ELU(setting.field_type, plain.alpha)
+        return snn.ELU(around.field_type, plain.alpha)
     if isinstance(plain, nn.PReLU) and plain.num_parameters > 1:
         raise NoCounterpart("one slope per channel would tear capsules apart. Use nn.PReLU() with a single slope.")
     function = plain.function if isinstance(plain, FunctionLayer) else copy.deepcopy(plain)
@@ -83,104 +83,104 @@ def _activation(plain: Any, setting: Setting) -> nn.Module:
         function.inplace = False
     if isinstance(function, nn.PReLU):
         function.reset_parameters()
-    others = [capsule for capsule, _ in setting.field_type.terms if not capsule.admits("pointwise")]
+    others = [capsule for capsule, _ in around.field_type.terms if not capsule.admits("pointwise")]
     if others and isinstance(plain, nn.PReLU):
         raise NoCounterpart(
             f"capsule `{others[0]}` takes odd functions only, and nn.PReLU() is odd at slope 1 alone, where it does "
             "nothing. Use nn.Tanh() or nn.Softsign(), or a mix of permutations such as mix='regular'."
         )
-    return (snn.Odd if others else snn.Pointwise)(setting.field_type, function)
+    return (snn.Odd if others else snn.Pointwise)(around.field_type, function)
 
 
-def _batch_norm(plain: Any, setting: Setting) -> nn.Module:
+def _batch_norm(plain: Any, around: Surroundings) -> nn.Module:
     sync = isinstance(plain, nn.SyncBatchNorm)
     options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
-    return snn.BatchNorm2d(setting.field_type, *options, bias=_has_bias(plain), sync=sync)
+    return snn.BatchNorm2d(around.field_type, *options, bias=_has_bias(plain), sync=sync)
 
 
-def _instance_norm(plain: Any, setting: Setting) -> nn.Module:
+def _instance_norm(plain: Any, around: Surroundings) -> nn.Module:
     options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
-    return snn.InstanceNorm2d(setting.field_type, *options, bias=_has_bias(plain))
+    return snn.InstanceNorm2d(around.field_type, *options, bias=_has_bias(plain))
 
 
 def _has_bias(plain: Any) -> bool:
     return plain.bias is not None
 
 
-def _group_norm(plain: Any, setting: Setting) -> Replacement:
-    if setting.vector:
+def _group_norm(plain: Any, around: Surroundings) -> Replacement:
+    if around.vector:
         raise NoCounterpart("a group norm of a pooled field has no counterpart. Use nn.LayerNorm or nn.BatchNorm1d.")
-    capsules = len(setting.field_type)
+    capsules = len(around.field_type)
     groups = max(d for d in range(1, min(plain.num_groups, capsules) + 1) if capsules % d == 0)
     note = "" if groups == plain.num_groups else f"{plain.num_groups} groups became {groups}, of whole capsules"
-    return snn.GroupNorm(groups, setting.field_type, plain.eps, plain.affine, bias=_has_bias(plain)), note
+    return snn.GroupNorm(groups, around.field_type, plain.eps, plain.affine, bias=_has_bias(plain)), note
 
 
-def _layer_norm(plain: Any, setting: Setting) -> nn.Module:
-    if not (setting.vector or setting.last):
+def _layer_norm(plain: Any, around: Surroundings) -> nn.Module:
+    if not (around.vector or around.last):
         raise NoCounterpart(
             "on a map it normalises pixels, with a weight for each, and the group moves them. Use nn.GroupNorm(1, "
             "channels), nn.BatchNorm2d, or x.permute(0, 2, 3, 1) before it and x.permute(0, 3, 1, 2) behind it."
         )
-    return snn.LayerNorm(setting.field_type, plain.eps, plain.elementwise_affine, bias=_has_bias(plain))
+    return snn.LayerNorm(around.field_type, plain.eps, plain.elementwise_affine, bias=_has_bias(plain))
 
 
-def _max_pool(plain: Any, setting: Setting) -> Replacement:
+def _max_pool(plain: Any, around: Surroundings) -> Replacement:
     if plain.return_indices or plain.dilation not in (1, (1, 1)):
         raise NoCounterpart("only pooling without indices and with dilation 1 has a counterpart.")
-    return window_pool(snn.MaxPool2d, plain, setting.field_type, setting.downsampling)
+    return window_pool(snn.MaxPool2d, plain, around.field_type, around.downsampling)
 
 
-def _avg_pool(plain: Any, setting: Setting) -> Replacement:
+def _avg_pool(plain: Any, around: Surroundings) -> Replacement:
     if plain.divisor_override is not None or (plain.padding not in (0, (0, 0)) and not plain.count_include_pad):
         raise NoCounterpart("only the mean over whole windows has a counterpart. Use count_include_pad=True.")
-    return window_pool(snn.AvgPool2d, plain, setting.field_type, setting.downsampling)
+    return window_pool(snn.AvgPool2d, plain, around.field_type, around.downsampling)
 
 
-def _adaptive_pool(plain: Any, setting: Setting) -> nn.Module:
+def _adaptive_pool(plain: Any, around: Surroundings) -> nn.Module:
     kind = snn.AdaptiveAvgPool2d if isinstance(plain, nn.AdaptiveAvgPool2d) else snn.AdaptiveMaxPool2d
     if getattr(plain, "return_indices", False):
         raise NoCounterpart("only pooling without indices has a counterpart.")
-    return kind(setting.field_type, plain.output_size)
+    return kind(around.field_type, plain.output_size)
 
 
-def _dropout(plain: Any, setting: Setting) -> nn.Module:
+def _dropout(plain: Any, around: Surroundings) -> nn.Module:
     kind = snn.Dropout2d if isinstance(plain, nn.Dropout2d) else snn.Dropout
-    return kind(setting.field_type, plain.p)
+    return kind(around.field_type, plain.p)
 
 
-def _upsample(plain: Any, setting: Setting) -> nn.Module:
+def _upsample(plain: Any, around: Surroundings) -> nn.Module:
     factors = plain.scale_factor if isinstance(plain.scale_factor, tuple) else (plain.scale_factor,)
     if plain.size is not None or len(set(factors)) != 1 or factors[0] != int(factors[0]):
         raise NoCounterpart(
             "only enlarging by a whole factor, the same for height and width, samples the grid evenly. Use "
             "scale_factor=2 in place of a size."
         )
-    return snn.Upsample(setting.field_type, int(factors[0]), plain.mode, plain.align_corners)
+    return snn.Upsample(around.field_type, int(factors[0]), plain.mode, plain.align_corners)
 
 
-def _pad(plain: Any, setting: Setting) -> nn.Module:
+def _pad(plain: Any, around: Surroundings) -> nn.Module:
     kept: nn.Module = copy.deepcopy(plain)
-    if not pads_alike(setting.field_type.group, plain.padding):
+    if not pads_alike(around.field_type.group, plain.padding):
         raise NoCounterpart(
             f"the padding {tuple(plain.padding)} moves the image's centre. Pad all sides alike, for instance in the "
             "convolution."
         )
     if getattr(plain, "value", 0):
-        require(f"a padding with {plain.value}", setting.field_type, "pointwise")
+        require(f"a padding with {plain.value}", around.field_type, "pointwise")
     return kept
 
 
-def _softmax(plain: Any, setting: Setting) -> nn.Module:
+def _softmax(plain: Any, around: Surroundings) -> nn.Module:
     kept: nn.Module = copy.deepcopy(plain)
-    if plain.dim not in ((1, -1) if setting.vector else (3, -1) if setting.last else (1, -3)):
+    if plain.dim not in ((1, -1) if around.vector else (3, -1) if around.last else (1, -3)):
         raise NoCounterpart(f"only a softmax over the channels, dim=1, has a counterpart; it has dim={plain.dim}.")
     kept.dim = 1  # type: ignore[assignment]
     return kept
 
 
-def _identity(plain: Any, setting: Setting) -> nn.Module:
-    return snn.Identity(setting.field_type)
+def _identity(plain: Any, around: Surroundings) -> nn.Module:
+    return snn.Identity(around.field_type)
 
 
 # By what a layer becomes in the table of operations.

@@ -10,7 +10,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils.parametrize import is_parametrized
 
 from steerable.conversion.convolutions import convolution, transposed_convolution
-from steerable.conversion.counterparts import COUNTERPARTS, Setting, counterpart
+from steerable.conversion.counterparts import COUNTERPARTS, Surroundings, counterpart
 from steerable.conversion.graph_analysis import Form, GraphAnalysis, Signal
 from steerable.conversion.plain_calls import PlainCall
 from steerable.conversion.plan import Replacement
@@ -147,7 +147,7 @@ def _read_with_counterpart(analysis: GraphAnalysis, call: PlainCall) -> None:
         form = "map"
 
     def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        made, note = counterpart(call.becomes, plain, Setting(after, vector, last, downsampling))
+        made, note = counterpart(call.becomes, plain, Surroundings(after, vector, last, downsampling))
         return made, "; ".join(filter(None, [pooled, note]))
 
     result = Signal(form, signal.variable, flattened_at)

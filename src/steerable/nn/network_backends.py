@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -47,29 +48,7 @@ def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False,
     waiting = {name: layer for name, layer in _convolutions(network).items() if layer.backend == AUTO}
     if not waiting:
         return {}
-    found: dict[ConvolutionLayer, list[Choice]] = {layer: [] for layer in waiting.values()}
-
-    def choose(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        x = args[0] if args else kwargs.get("x")
-        if isinstance(layer, ConvolutionLayer) and isinstance(x, Tensor) and x.ndim == 2 + layer.axes:
-            found[layer].append(layer.runner.fastest(x, layer, cuda_graphs=cuda_graphs))
-
-    modes = {module: module.training for module in network.modules()}
-    hooks = [layer.register_forward_pre_hook(choose, with_kwargs=True) for layer in found]
-    try:
-        for layer in found:  # what it is measured for here is not how this pass runs it
-            layer.backend = DENSE.forward
-        network.eval()  # running statistics stay as they are
-        # Where a part of the network is compiled already, its graph would pass by the hooks.
-        with torch.compiler.set_stance("force_eager"):
-            network(*inputs, **options)
-    finally:
-        for hook in hooks:
-            hook.remove()
-        for layer in found:
-            layer.backend = AUTO
-        for module, mode in modes.items():
-            module.training = mode
+    found = _choices(network, list(waiting.values()), partial(network, *inputs, **options), cuda_graphs)
     for layer, choices in found.items():
         if choices:
             forward, for_input, for_weight = (
@@ -132,6 +111,36 @@ def use_backends(network: nn.Module, recorded: Mapping[str, str]) -> None:
             layers[name].backend = AUTO
         else:
             layers[name].runner.use(choice)
+
+
+def _choices(
+    network: nn.Module, layers: Sequence[ConvolutionLayer], run: Callable[[], object], cuda_graphs: bool
+) -> dict[ConvolutionLayer, list[Choice]]:
+    """The fastest choice of each layer for each input that reaches it while the network runs once."""
+    found: dict[ConvolutionLayer, list[Choice]] = {layer: [] for layer in layers}
+
+    def choose(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        x = args[0] if args else kwargs.get("x")
+        if isinstance(layer, ConvolutionLayer) and isinstance(x, Tensor) and x.ndim == 2 + layer.axes:
+            found[layer].append(layer.runner.fastest(x, layer, cuda_graphs=cuda_graphs))
+
+    modes = {module: module.training for module in network.modules()}
+    hooks = [layer.register_forward_pre_hook(choose, with_kwargs=True) for layer in layers]
+    try:
+        for layer in layers:  # what it is measured for here is not how this pass runs it
+            layer.backend = DENSE.forward
+        network.eval()  # running statistics stay as they are
+        # Where a part of the network is compiled already, its graph would pass by the hooks.
+        with torch.compiler.set_stance("force_eager"):
+            run()
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for layer in layers:
+            layer.backend = AUTO
+        for module, mode in modes.items():
+            module.training = mode
+    return found
 
 
 def _convolutions(network: nn.Module) -> dict[str, ConvolutionLayer]:
