@@ -189,7 +189,7 @@ def test_the_steer_page_says_which_network_is_steered() -> None:
         (("D4", "qm", "r", "letter F", {"name": "a.png"}, 0, 0), "`None` is not an uploaded file"),
         (("D4", "qm", "r", "letter F", {"path": "no-uploads/a.png"}, 0, 0), "was deleted in the meantime"),
         (([], "qm", "r", "letter F", None, 0, 0), "pictures are moved exactly by"),
-        (("D4", {}, "r", "letter F", None, 0, 0), "a capsule of D4 is asked for by name"),
+        (("D4", {}, "r", "letter F", None, 0, 0), "a capsule of D4 is named by text"),
     ],
 )
 def test_steering_that_cannot_be_is_refused_in_words(arguments: tuple[object, ...], message: str) -> None:

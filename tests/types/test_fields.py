@@ -56,6 +56,7 @@ def test_text_is_read_as_sums_and_multiples(drawn) -> None:
     for name, n in counts.items():
         expected[g.capsule(name)] += n
     assert dict(x.terms) == {capsule: n for capsule, n in expected.items() if n}
+    assert x.blocks == x.terms
     assert x.channels == sum(n * g.capsule(name).dim for name, n in counts.items())
 
 

@@ -91,7 +91,7 @@ class Gate:
         origin = request.headers.get("origin")
         if origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
             raise RefusedRequest(
-                403, f"the explorer answers to its own page alone, and this request comes from `{origin}`."
+                403, f"the explorer answers only to its own page, and this request comes from `{origin}`."
             )
 
     def _check_path(self, method: str, path: str) -> None:

@@ -69,6 +69,11 @@ class FieldType:
     # ---------------------------------------------------------------- what it is made of
 
     @property
+    def blocks(self) -> tuple[tuple[Capsule, int], ...]:
+        """The former name of ``terms``."""
+        return self.terms
+
+    @property
     def capsules(self) -> tuple[Capsule, ...]:
         """Every capsule, copies written out, in the order of their channels."""
         return tuple(itertools.chain.from_iterable([capsule] * copies for capsule, copies in self.terms))
