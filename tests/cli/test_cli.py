@@ -69,7 +69,7 @@ def test_cost_of_a_pair_and_of_the_papers_network() -> None:
         (("types", "Z4"), "no group is called 'Z4'"),
         (("train", "nothing", "--out", "x"), "neither a known data set nor an existing folder"),
         (("train", "digits", "--out", "x", "--recipe", "papper"), "unknown recipe 'papper'. Did you mean `paper`?"),
-        (("train", "digits", "--out", "x", "--model", "vgg"), "resnet or plain_resnet; got 'vgg', an unknown model"),
+        (("train", "digits", "--out", "x", "--model", "vgg"), "a run trains a classifier, resnet or plain_resnet"),
         (("train", "digits", "--out", "x", "-mcopies"), "written key=value"),
         (("train", "digits", "--out", "x", "-mcopys=2"), "resnet has no option `copys`. Did you mean `copies`?"),
         (("train", "digits", "--out", "x", "-mdepth=9"), "a residual network of 3 stages has a depth of"),

@@ -22,7 +22,7 @@ from steerable.nn.backends.problem import Operands
 SOURCE = Path(steerable.__file__).parent
 DOOR = "steerable.nn.backends"
 
-# Inside the backends: a module imports from those before it only.
+# Inside the backends: a module imports from those before it only. A backend that is not named here has dense's place.
 ORDER = (
     "filter_sources",
     "precision",
@@ -72,7 +72,7 @@ def rank(module: str) -> int:
     """The place in ORDER of a module of the backends, by its dotted name."""
     parts = module.removeprefix(DOOR).removeprefix(".").split(".")
     names = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
-    return next(ORDER.index(name) for name in names if name in ORDER)
+    return next((ORDER.index(name) for name in names if name in ORDER), ORDER.index("dense"))
 
 
 def complaints(module: str, source: str) -> list[str]:
