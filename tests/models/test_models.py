@@ -195,7 +195,7 @@ def test_equal_parameters() -> None:
         (
             "resnet",
             {"group": st.cyclic(2).direct_product(st.dihedral(4), acting="second")},
-            "got the group C2 x D4, which is none of them. Choose one of them, or build the network from the layers",
+            "got the group C2 x D4, which is not one of them. Choose one of them, or build the network from the layers",
         ),
         (
             "resnet",
