@@ -200,7 +200,7 @@ def test_equal_parameters() -> None:
         (
             "resnet",
             {"group": st.cyclic(2).direct_product(st.cyclic(2), acting="second", name="D2")},
-            "got the group D2, which is none of them",
+            "got the group D2, which is not one of them",
         ),
         (
             "resnet",
