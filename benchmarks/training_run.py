@@ -6,8 +6,8 @@
 
 Every round trains each contestant once, in a process and a run folder of its own, so that what else the machine does
 meets all of them alike. An epoch's seconds are the run's ``training_minutes`` by its epochs: measuring backends comes
-before that, and is shown as part of the whole command. The ratio to expect is that of single steps, dense by auto,
-which take turns in this process with the backends that the plan names. ``--make-from`` writes the folder first.
+before that, and is shown as part of the whole command. On a CPU the ratio to expect is that of single steps, dense by
+auto, which take turns in this process with the backends that the plan names. ``--make-from`` writes the folder first.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> None:
             for name, (source, more) in contestants.items():
                 found[name].append(one_run(arguments, Path(work) / f"{name}-{number}", source, more))
         plan = Plan.load(Path(work) / "default-0" / "plan.json")
-    steps = step_seconds(plan, arguments.steps)
+    steps = step_seconds(plan, arguments.steps) if plan.accelerator == "cpu" else {}
     show(plan, found, steps, arguments)
 
 
@@ -131,10 +131,10 @@ def show(
     console = Console()
     console.print(table)
     fourier = sum("fourier" in way for way in plan.backends.values())
-    console.print(
-        f"{fourier} of {len(plan.backends)} convolutions through the Fourier transform. Single steps: dense "
-        f"{step['dense']:.3f} s, auto {step['auto']:.3f} s, ratio {step['dense'] / step['auto']:.2f}."
-    )
+    console.print(f"{fourier} of {len(plan.backends)} convolutions run by the Fourier backend.")
+    if step:
+        ratio = step["dense"] / step["auto"]
+        console.print(f"Single steps: dense {step['dense']:.3f} s, auto {step['auto']:.3f} s, ratio {ratio:.2f}.")
     if arguments.json is not None:
         values: dict[str, Any] = {"steerable": __version__, "torch": torch.__version__, "processor": processor()}
         values |= {"plan": json.loads(json.dumps(vars(plan) | {"settings": plan.settings.to_dict()}))}

@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from steerable.cli.commands import app
-from steerable.training.defaults import OWN_IMAGES
+from steerable.training.config import OWN_IMAGES
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "tools"))  # modules that mkdocs loads from there as well

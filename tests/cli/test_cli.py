@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,13 @@ import pytest
 
 from steerable import models
 from steerable import nn as snn
+from steerable.data.datasets import DATASETS
+from steerable.models.registry import models_for
+from steerable.nn.backends.known import AUTO, BACKENDS
+from steerable.training.config import RunConfig
+from steerable.training.limits import OneOf
+from steerable.training.recipes import Recipe, recipe_names
+from steerable.training.settings import settings_of
 
 
 def steerable(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -105,6 +113,28 @@ def test_a_mistake_has_no_traceback_in_a_process_of_its_own(tmp_path: Path) -> N
     run = steerable("train", "nothing", "--out", str(tmp_path / "x"))
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr.startswith("error: `nothing` is neither a known data set nor an existing folder.")
+
+
+def test_the_help_of_train_comes_from_the_tables() -> None:
+    """Every data set, model, option of a model, recipe and setting is named, without torch."""
+    code = "import sys; from steerable.cli.commands import app; sys.stderr.write(str('torch' in sys.modules)); app()"
+    command = [sys.executable, "-c", code, "train", "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "300"})
+    assert shown.stderr == "False"
+    text = " ".join(shown.stdout.split())
+    for name, entry in models_for("classification").items():
+        assert f"{name}: {entry.help}." in text
+    for name in (*DATASETS, *models_for("classification"), *recipe_names()):
+        assert name in text
+    for owner in (RunConfig, Recipe):
+        for name, known in settings_of(owner).items():
+            flag = (known.flags or (f"--{name.replace('_', '-')}",))[0]
+            assert (flag in text) == known.option
+
+
+def test_a_run_takes_the_backends_that_layers_take() -> None:
+    whole = [name for name, backend in BACKENDS.items() if backend.is_whole]
+    assert settings_of(RunConfig)["backend"].limit == OneOf((AUTO, *whole))
 
 
 def test_help_and_version() -> None:

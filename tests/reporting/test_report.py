@@ -382,3 +382,70 @@ def test_what_the_data_came_to_is_shown(tmp_path: Path) -> None:
     assert (record.model["copies"], record.in_channels) == (3, 1)
     assert "2 of 9 files cannot be read" in record.notes
     assert "2 of 9 files cannot be read" in write_report([run], tmp_path / "report.html").read_text("utf-8")
+
+
+def with_plan(run: Path, **changes: Any) -> Path:
+    settings = RunConfig.load(run / "config.json").to_dict()
+    settings |= {"precision": "bf16-mixed", "channels_last": True, "cuda_graphs": True, "compile": False}
+    plan = {
+        "version": 1,
+        "settings": {**settings, "backend": "auto", "model": {**STEERABLE, "copies": 3}, "recipe": {"epochs": 17}},
+        "data": {
+            "channels": 1,
+            "image_size": [8, 8],
+            "images": {"train": 1200, "validation": 0, "test": 359},
+            "digests": {},
+            "notes": ["2 of 9 files cannot be read"],
+        },
+        "backends": dict.fromkeys("abcd", "fourier[numba]/dense/dense/dense") | {"e": "dense/dense/dense/dense"},
+        "accelerator": "cpu",
+        "threads": 2,
+        **changes,
+    }
+    (run / "plan.json").write_text(json.dumps(plan))
+    return run
+
+
+def test_the_plan_is_shown_in_words(tmp_path: Path) -> None:
+    run = with_plan(make_run(tmp_path / "run", finished=False))
+    (record,) = read_runs([run])
+    assert (record.model["copies"], record.in_channels, record.epochs) == (3, 1, 17)
+    page = Page(report(run)).text
+    rows = page[page.index("Settings") :].split("config.json")[0].split()
+    assert " ".join(rows[3:]) == (
+        "images 1,200 train, 359 test; 8×8 pixels epochs 17 backends 4 of 5 convolutions by fourier, the rest dense "
+        "precision bfloat16 switched on channels_last, CUDA graphs planned for cpu, 2 threads"
+    )
+    assert "plan.json: what the run settled on" in page
+    assert "resolved.json" not in page
+    assert "2 of 9 files cannot be read" in page
+
+
+def test_a_folder_without_a_plan_shows_what_it_has(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "resolved.json").write_text(json.dumps({"channels": 1, "notes": ["2 of 9 files cannot be read"]}))
+    page = Page(report(run)).text
+    assert "resolved.json: what was found out about the images" in page
+    assert "plan.json" not in page
+    assert "switched on" not in page
+
+
+@pytest.mark.parametrize(
+    ("changes", "damage"),
+    [
+        ({"version": 7}, "has 7 for `version`, expected 1"),
+        ({"backends": {"a": 3}}, "for `backends`, expected the backend of each convolution"),
+        ({"data": []}, "has [] for `data`, expected what is known of the run's images"),
+    ],
+)
+def test_a_damaged_plan_is_named_and_the_rest_is_shown(tmp_path: Path, changes: dict[str, Any], damage: str) -> None:
+    page = Page(report(with_plan(make_run(tmp_path / "run"), **changes))).text
+    assert damage in page
+    assert "8.63%" in page
+
+
+@pytest.mark.parametrize("gone", ["settings", "data", "backends", "accelerator", "threads"])
+def test_a_plan_that_lacks_something_shows_the_rest(tmp_path: Path, gone: str) -> None:
+    page = Page(report(with_plan(make_run(tmp_path / "run"), **{gone: None}))).text
+    assert "plan.json: what the run settled on" in page
+    assert ("4 of 5 convolutions by fourier" in page) == (gone != "backends")

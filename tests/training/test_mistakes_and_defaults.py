@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 
 from steerable.data import LabelledImages
-from steerable.training.defaults import OWN_IMAGES, configured
+from steerable.training.config import OWN_IMAGES
+from steerable.training.defaults import configured
 from steerable.training.mistakes import thumbnail, worst_mistakes
 
 CLASSES = ("a", "b", "c")

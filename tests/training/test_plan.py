@@ -24,6 +24,7 @@ import steerable.training
 from steerable import nn as snn
 from steerable.training import Plan, RunConfig, load_recipe
 from steerable.training.classifier import Classifier
+from steerable.training.defaults import configured, repeated
 from steerable.training.planning import make_plan, plan_here
 from steerable.training.preparing import TrainingData, prepare_data
 from steerable.training.run import train
@@ -279,6 +280,23 @@ def test_a_given_plan_of_another_run_or_of_other_images(mixed: Plan, run: Path, 
     wider = replace(mixed, settings=replace(mixed.settings, precision="bf16-mixed"))
     with pytest.raises(FileExistsError, match="holds a run that follows another plan; choose another folder"):
         train(config(), run, plan=wider)
+
+
+def test_a_plan_goes_with_the_number_of_parameters_that_it_was_made_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan has the width, and the same command that made it, with the plan, says the parameters again."""
+    monkeypatch.setattr("steerable.training.run.carry_out", lambda *_: {})
+    said: dict[str, Any] = {"parameters": 5000, "labels": 100, "accelerator": "cpu"}
+    asked = configured("digits", {"name": "resnet", "head": "invariant"}, changes={"epochs": 1}, **said)
+    plan = make_plan(asked, prepare_data(asked))
+    again = repeated(plan, "digits", changes={"epochs": 1}, **said)
+    assert (again.parameters, "copies" in again.model) == (5000, False)
+    train(again, tmp_path / "again", plan=plan)
+    assert Plan.load(tmp_path / "again" / "plan.json") == plan
+    with pytest.raises(ValueError, match=r"the plan is that of a network with copies=1, and parameters=500,000 come"):
+        train(repeated(plan, "digits", parameters=500_000), tmp_path / "other", plan=plan)
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_command_refuses_what_contradicts_a_plan(whole: Path, tmp_path: Path) -> None:

@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 import torch
 
+from steerable.nn.backends.known import BACKENDS
+from steerable.training import plan_in_words
 from steerable.training.config import RunConfig
-from steerable.training.speed import Machine, announce_speed, autocast, this_machine, with_speed
+from steerable.training.plan_in_words import announce_speed, convolutions_in_words
+from steerable.training.speed import Machine, autocast, this_machine, with_speed
 
 H200, A100, V100, CPU = (9, 0), (8, 0), (7, 0), None
 ON = {"precision": "bf16-mixed", "channels_last": True, "cuda_graphs": True, "compile": False}
+DENSE, FOURIER = "dense/dense/dense/dense", "fourier[numba]/fourier[numba]/fourier[numba]/dense"
 OFF = {"precision": "32-true", "channels_last": False, "cuda_graphs": False, "compile": False}
 
 
@@ -56,17 +60,46 @@ def test_eager_and_its_opposite_are_refused(name: str) -> None:
         RunConfig("digits", {"name": "resnet"}, eager=True, **{name: True})
 
 
-def test_one_line_says_what_is_on() -> None:
-    fast = RunConfig("digits", {"name": "resnet"}, **ON)
-    ways = ["dense/dense/dense/dense", "fourier[numba]/dense/dense/dense"]
-    assert announce_speed(fast, ways) == (
-        "1 of 2 convolutions run through the group's Fourier transform, the others densely; bfloat16, channels_last, "
-        "CUDA graphs are on. `--precision 32-true` and `--eager` switch that off."
-    )
-    slow = RunConfig("digits", {"name": "resnet"}, **OFF)
-    assert announce_speed(slow, ways[:1]) == "All 1 convolutions run densely."
-    assert announce_speed(slow, ways[1:]) == "All 1 convolutions run through the group's Fourier transform."
-    assert announce_speed(slow, []) == "Float32, eager."
+@pytest.mark.parametrize(
+    ("ways", "words"),
+    [
+        ([DENSE], "the one convolution dense"),
+        ([DENSE] * 15, "all 15 convolutions dense"),
+        (["dense/turned/turned/padded", "padded/dense/dense/dense"], "all 2 convolutions dense"),
+        ([FOURIER] * 2, "all 2 convolutions by fourier"),
+        ([FOURIER] * 4 + [DENSE] * 11, "4 of 15 convolutions by fourier, the rest dense"),
+        (["padded/turned/fourier[triton]/dense", DENSE], "1 of 2 convolutions by fourier, the rest dense"),
+        ([FOURIER, "winograd/dense/dense/dense"] * 2 + [FOURIER], "3 of 5 convolutions by fourier, 2 by winograd"),
+    ],
+)
+def test_backends_in_words(ways: list[str], words: str) -> None:
+    assert convolutions_in_words(ways) == words
+
+
+def test_the_dense_backends_are_those_of_the_layers() -> None:
+    assert [name for name, backend in BACKENDS.items() if backend.family == "dense"] == list(plan_in_words.DENSE)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "ways", "line"),
+    [
+        (
+            ON,
+            [DENSE, FOURIER],
+            "Speed: 1 of 2 convolutions by fourier, the rest dense; bfloat16, channels_last, CUDA graphs (to turn this "
+            "off: `--backend dense`, `--precision 32-true`, `--eager`).",
+        ),
+        (OFF, [DENSE, DENSE], "Speed: all 2 convolutions dense; float32."),
+        (
+            OFF | {"compile": True},
+            [DENSE] * 2,
+            "Speed: all 2 convolutions dense; float32, torch.compile (to turn this off: `--eager`).",
+        ),
+        (OFF, [], "Speed: float32."),
+    ],
+)
+def test_one_line_says_what_is_on(wishes: dict[str, Any], ways: list[str], line: str) -> None:
+    assert announce_speed(vars(RunConfig("digits", {"name": "resnet"}, **wishes)), ways) == line
 
 
 def test_this_machine_and_its_precision() -> None:

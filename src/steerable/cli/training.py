@@ -5,29 +5,29 @@ Its options are the fields of ``RunConfig`` and ``Recipe`` that are marked as op
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import os
-from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from steerable.cli.application import Json, ReadingBar, app
+from steerable.cli.option_groups import grouped_options
+from steerable.cli.setting_options import with_settings
 from steerable.cli.trained_models import print_results
 from steerable.extras import require
-from steerable.training.config import RunConfig
-from steerable.training.limits import Range
+from steerable.training.config import CLASSIFIERS, KNOWN_DATA_RECIPE, OWN_IMAGES, RunConfig
 from steerable.training.recipes import Recipe, recipe_names
 from steerable.training.settings import settings_of
 
+if TYPE_CHECKING:
+    from steerable.training.plan import Plan
+
 __all__ = ["train"]
 
-PANELS = ("", "Network and recipe", "Speed and hardware")
-"""The headings of the options in the order in which ``--help`` shows them."""
 BY_DATA = ("parameters", "minutes", "validation", "patience")
 """Settings whose default depends on the data set: the help texts say how."""
 
@@ -44,73 +44,45 @@ PlanFile = Annotated[
         dir_okay=False,
     ),
 ]
-Model = Annotated[str, typer.Option(help="resnet or plain_resnet.", rich_help_panel=PANELS[1])]
-ModelOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option",
-        "-m",
-        help="An option of the model, such as copies=4. Repeatable. resnet: depth, copies, group, stream, inner, "
-        "head (linear, mirror, invariant, max), downsampling (pool, stride). plain_resnet: depth, width, inner, "
-        "crelu.",
-        rich_help_panel=PANELS[1],
-    ),
-]
-RecipeName = Annotated[
-    str | None,
-    typer.Option(
-        help=f"{', '.join(recipe_names())}, or a .toml file of your own. images for a folder or .csv, else modern.",
-        rich_help_panel=PANELS[1],
-    ),
-]
 
 
-def _options(kind: type) -> list[inspect.Parameter]:
-    """An option for each field that is to have one."""
-    hints, known = get_type_hints(kind), settings_of(kind)
-    found = []
-    for field in fields(kind):
-        about = known.get(field.name)
-        if about is None or not about.option:
-            continue
-        hint, default = hints[field.name], field.default
-        if kind is Recipe or field.name in BY_DATA:  # what is not said is not changed
-            hint, default = hint | None, None
-        lowest = about.limit.lowest if isinstance(about.limit, Range) and not about.limit.above else None
-        option = typer.Option(*about.flags, help=about.help, min=lowest, rich_help_panel=about.panel or None)
-        found.append(
-            inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option]
-            )
-        )
-    return found
+@dataclass(frozen=True)
+class NetworkOptions:
+    """What is trained, and how, as the command line says it."""
 
-
-def _with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option for each such field; it takes them by name."""
-    written = inspect.signature(command, eval_str=True).parameters.values()
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in written if p.name != "settings"]
-    found = sorted([*own, *_options(RunConfig), *_options(Recipe)], key=lambda p: PANELS.index(_panel(p)))
-    command.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
-    return command
-
-
-def _panel(parameter: inspect.Parameter) -> str:
-    details = getattr(parameter.annotation, "__metadata__", ())
-    return next((detail.rich_help_panel for detail in details), None) or ""
+    model: Annotated[str, typer.Option(help=f"{' or '.join(CLASSIFIERS)}.", rich_help_panel="Network and recipe")] = (
+        next(iter(CLASSIFIERS))
+    )
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            "-m",
+            help="An option of the model, such as copies=4. Repeatable. "
+            + " ".join(f"{name}: {entry.help}." for name, entry in CLASSIFIERS.items()),
+            rich_help_panel="Network and recipe",
+        ),
+    ] = None
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(recipe_names())}, or a .toml file of your own. {OWN_IMAGES['recipe']} for a folder or "
+            f".csv, else {KNOWN_DATA_RECIPE}.",
+            rich_help_panel="Network and recipe",
+        ),
+    ] = None
 
 
 @app.command()
-@_with_options
+@with_settings([RunConfig, Recipe], unsaid=[*BY_DATA, *settings_of(Recipe)])
+@grouped_options
 def train(
     context: typer.Context,
     dataset: Dataset,
+    network: NetworkOptions,
     out: Out = None,
     plan: PlanFile = None,
     as_json: Json = False,
-    model: Model = "resnet",
-    option: ModelOptions = None,
-    recipe: RecipeName = None,
     **settings: Any,
 ) -> None:
     """Train a network and write a run folder with curves, checkpoints, the model, results and a report.
@@ -119,21 +91,12 @@ def train(
     """
     # What is needed at the end of a run, to save the network and to draw the report, is missed at once.
     require("lightning", "torchmetrics", "huggingface_hub", "safetensors", "matplotlib")
-    from steerable.training.defaults import configured, repeated
     from steerable.training.plan import Plan
 
     said = {name: value for name, value in settings.items() if _is_said(context, name)}
     said["progress"] = settings["progress"] and not as_json
-    changes = {name: said.pop(name) for name in settings_of(Recipe) if name in said}
-    network = {
-        **({"name": model} if plan is None or _is_said(context, "model") else {}),
-        **_model_options(option or []),
-    }
     followed = None if plan is None else Plan.load(plan)
-    if followed is None:
-        config = configured(dataset, network, recipe=recipe, changes=changes, **said)
-    else:
-        config = repeated(followed, dataset, model=network, recipe=recipe, changes=changes, **said)
+    config = _request(dataset, network, followed, said, names_model=_is_said(context, "model"))
     folder = _default_folder(config) if out is None else out
     from lightning.pytorch.utilities import rank_zero_only
 
@@ -161,6 +124,22 @@ def train(
         print_results(results, as_json, page)
         if not as_json:
             typer.echo(f"Next: steerable predict {folder} IMAGES, steerable export {folder} --onnx model.onnx")
+
+
+def _request(
+    dataset: str, network: NetworkOptions, followed: Plan | None, said: dict[str, Any], *, names_model: bool
+) -> RunConfig:
+    """What the user says, which with a plan is what the plan's user said, unless it is said again."""
+    from steerable.training.defaults import configured, repeated
+
+    changes = {name: said[name] for name in settings_of(Recipe) if name in said}
+    settings = {name: value for name, value in said.items() if name not in changes}
+    model = _model_options(network.option or [])
+    if followed is None or names_model:
+        model = {"name": network.model, **model}
+    if followed is None:
+        return configured(dataset, model, recipe=network.recipe, changes=changes, **settings)
+    return repeated(followed, dataset, model=model, recipe=network.recipe, changes=changes, **settings)
 
 
 def _is_said(context: typer.Context, name: str) -> bool:

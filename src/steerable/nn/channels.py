@@ -60,7 +60,7 @@ def is_recorded() -> bool:
 
 def hides_shapes(x: object) -> bool:
     """Whether torch.fx or torch.jit.trace is following, so that shapes are not known or must not be looked at."""
-    return is_traced(x) or is_recorded()
+    return isinstance(x, torch.fx.Proxy) or torch.jit.is_tracing()  # type: ignore[attr-defined,no-any-return]
 
 
 def is_transformed() -> bool:
@@ -169,8 +169,14 @@ def widened(x: Tensor) -> Tensor:
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """A context for computations that need more than half precision; the meta device has no autocast."""
-    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
+    """A context for computations that need more than half precision; the meta device has no autocast.
+
+    To switch off what is off takes longer than a small product. Exported graphs may be run under autocast later.
+    """
+    kind = device.type
+    if kind == "meta" or not (torch.is_autocast_enabled(kind) or is_exported()):
+        return nullcontext()
+    return torch.autocast(kind, enabled=False)
 
 
 def merge_order(stack: Sequence[Capsule], merged: FieldType) -> NDArray[np.intp]:

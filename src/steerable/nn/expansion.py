@@ -91,7 +91,7 @@ class BankPlan:
         self.parameters = start
         self.basis: NDArray[np.float64] = np.concatenate(bases) if bases else np.zeros(0)
 
-    @property
+    @cached_property
     def bank_shape(self) -> tuple[int, ...]:
         """(out channels, in channels / groups, *size)."""
         return (self.out_type.channels, self.in_type.channels // self.groups, *self.space.size)

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from steerable.filters.space_arguments import chosen_space
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.bank_tables import bank_tables
-from steerable.nn.channels import is_exported, is_traced, is_transformed, take, without_autocast
+from steerable.nn.channels import is_exported, is_transformed, take, without_autocast
 from steerable.nn.expansion import BankPlan, InvariantPlan
 from steerable.nn.init import initialise
+from steerable.nn.kept_filters import MadeFromParameters, is_constant
 from steerable.nn.module import EquivariantModule
 from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
@@ -73,7 +74,7 @@ class FilterBankModule(EquivariantModule):
             self.register_constant("bias_factor", factor)
             self.bias = nn.Parameter(torch.zeros(self.invariants.parameters))
         self._table_sizes: list[int] = []  # of the kernel's tables, which a layer has on a GPU only
-        self._kept: tuple[object, Tensor, dict[object, Any]] | None = None
+        self._kept: MadeFromParameters | None = None
         if self.plan.parameters == 0:
             kernel, remedy = (f" with kernel size {kernel_size}", ", or a larger kernel") if kernel_size else ("", "")
             warnings.warn(
@@ -114,9 +115,9 @@ class FilterBankModule(EquivariantModule):
 
     def expand_from(self, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """The same as functions of other parameters of the same shape."""
-        device, dtype = weight.device.type, weight.dtype
-        if device != "meta" and torch.is_autocast_enabled(device):
-            dtype = torch.get_autocast_dtype(device)
+        dtype = weight.dtype
+        if self._table_sizes and weight.is_cuda and torch.is_autocast_enabled("cuda"):
+            dtype = torch.get_autocast_dtype("cuda")
         with without_autocast(weight.device):
             if self._table_sizes and not (is_transformed() or is_exported()):
                 bank = self._bank_by_kernel(weight, dtype)
@@ -152,12 +153,12 @@ class FilterBankModule(EquivariantModule):
         It is kept in evaluation on the CPU. A write through ``.data`` leaves no trace but the values, so they are
         compared; on other devices that would cost a synchronisation.
         """
-        key = self._keep_key()
-        if key is None:  # what is kept stays: torch.export warns of a forward pass that changes the layer
+        parameters, known = self._constant_parameters(), self._kept
+        if parameters is None:  # what is kept stays: torch.export warns of a forward pass that changes the layer
             return None
-        if self._kept is None or self._kept[0] != key or not torch.equal(self._kept[1], self._snapshot()):
-            self._kept = (key, self._snapshot(), {})
-        made = self._kept[2]
+        if known is None or not known.is_of(*parameters):
+            known = self._kept = MadeFromParameters(*parameters)
+        made = known.made
         if name not in made:
             made[name] = make()
         value: Made = made[name]
@@ -165,23 +166,14 @@ class FilterBankModule(EquivariantModule):
 
     def keeps_filters(self) -> bool:
         """Whether filters are kept from one pass to the next as things are."""
-        return self._keep_key() is not None
+        return self._constant_parameters() is not None
 
-    def _keep_key(self) -> tuple[object, ...] | None:
-        if self.training or torch.compiler.is_compiling() or is_exported() or is_traced(self.weight):
+    def _constant_parameters(self) -> tuple[Tensor, Tensor | None] | None:
+        """Weight and bias, or None where nothing that is made from them may be kept."""
+        if self.training or torch.compiler.is_compiling() or is_exported():
             return None  # kept filters would be constants of a graph
-        if self.weight.device.type != "cpu":
-            return None
-        parameters = [p for p in (self.weight, self.bias) if p is not None]
-        if any(type(p) is not nn.Parameter or p.is_inference() for p in parameters):
-            return None  # functional_call and transforms bring their own tensors
-        if torch.is_grad_enabled() and any(p.requires_grad for p in parameters):
-            return None
-        inference = torch.is_inference_mode_enabled()
-        return (inference, *((p._version, p.data_ptr(), p.dtype) for p in parameters))
-
-    def _snapshot(self) -> Tensor:
-        return torch.cat([p.detach() for p in (self.weight, self.bias) if p is not None])
+        weight, bias = self.weight, self.bias
+        return (weight, bias) if is_constant(weight) and (bias is None or is_constant(bias)) else None
 
     def plain_layer(
         self, make: Callable[..., nn.Module], bank: Tensor, bias: Tensor | None, **settings: object

@@ -115,14 +115,18 @@ class SamplingGuard:
         self.mirrored = mirrored
         self.remedy = remedy
         self.warned: set[tuple[int, ...]] = set()
+        self.fitting: set[tuple[int, ...]] = set()  # sizes that need no second look
 
     def check(self, x: Tensor) -> None:
         """Raise where the window does not fit at all, warn once per size (or raise) where the grid is not symmetric."""
         if hides_shapes(x):
             return
-        if torch.compiler.is_compiling() and not self.strict:
+        compiling = torch.compiler.is_compiling()
+        if compiling and not self.strict:
             return
-        size = tuple(int(n) for n in x.shape[2:])
+        size = tuple(map(int, x.shape[2:]))
+        if not compiling and size in self.fitting:
+            return
         for axis, name in enumerate(self.axes):
             n, k, s, p = size[axis], self.extent[axis], self.stride[axis], self.padding[axis]
             if n + 2 * p < k:
@@ -150,3 +154,5 @@ class SamplingGuard:
                     raise ValueError(message)
                 self.warned.add(size)
                 warnings.warn(message, EquivarianceWarning, stacklevel=5)
+        if not compiling and size not in self.warned:
+            self.fitting.add(size)

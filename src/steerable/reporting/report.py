@@ -27,6 +27,7 @@ from steerable.reporting.drawings import (
     power_of_ten,
 )
 from steerable.reporting.mistake_pictures import gallery
+from steerable.reporting.plan_rows import plan_rows
 from steerable.reporting.run_records import RunRecord, read_runs
 
 __all__ = ["write_page", "write_report"]
@@ -69,6 +70,8 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
         confusions=list(_confusions(runs)),
         galleries=[(run, colour, gallery(run)) for run, colour in runs if run.mistakes],
         cost_tables=[(run, colour, cost_table(run)) for run, colour in runs],
+        plan_rows=plan_rows,
+        files=_files,
         flat=_flat,
         compact_json=_compact_json,
     )
@@ -121,6 +124,17 @@ def _confusions(runs: Coloured) -> Iterator[dict[str, Any]]:
             "rows": [] if large else confusion_rows(run, shares),
             "most_frequent": most_frequent_mistakes(run, shares),
         }
+
+
+def _files(run: RunRecord) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The files of a run that are shown as tables of settings, each with what it is."""
+    shown = {
+        "config.json: what was requested": run.config,
+        "plan.json: what the run settled on": run.plan,
+        "resolved.json: what was found out about the images": run.resolved,
+        "environment.json: versions and hardware": run.environment,
+    }
+    return ((name, values) for name, values in shown.items() if values)
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -38,8 +38,9 @@ FIELDS: dict[str, Fields] = {
 class RunRecord:
     """What a run folder holds; ``results`` and ``environment`` are empty while the run goes on.
 
-    ``notes`` say what is missing or could not be read, ``damage`` the latter alone; ``resolved`` what the config came
-    to with the run's data, and ``mistakes`` are those of :func:`~steerable.training.mistakes.worst_mistakes`.
+    ``notes`` say what is missing or could not be read, ``damage`` the latter alone. ``plan`` is the run's plan;
+    ``resolved`` is what a folder has in its place that was written before there were plans. ``mistakes`` are those of
+    :func:`~steerable.training.mistakes.worst_mistakes`.
     """
 
     name: str
@@ -50,6 +51,7 @@ class RunRecord:
     curves: dict[str, Curve]
     notes: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
+    plan: dict[str, Any] = field(default_factory=dict)
     resolved: dict[str, Any] = field(default_factory=dict)
     mistakes: dict[str, Any] = field(default_factory=dict)
 
@@ -60,7 +62,7 @@ class RunRecord:
     @property
     def model(self) -> dict[str, Any]:
         """The model's name and options."""
-        return _mapping(self.results.get("model") or self.resolved.get("model") or self.config.get("model"))
+        return _mapping(self.results.get("model") or self._settled.get("model") or self.config.get("model"))
 
     @property
     def model_text(self) -> str:
@@ -77,7 +79,7 @@ class RunRecord:
                 given = read_object(self.folder / "model" / "config.json").get("in_channels")
             except (OSError, ValueError):  # not finished yet
                 given = None
-        given = given or self.resolved.get("channels")
+        given = given or self.data.get("channels")
         if isinstance(given, int) and given:
             return given
         return self._known_data.channels if self._known_data else 3
@@ -94,9 +96,19 @@ class RunRecord:
     @property
     def epochs(self) -> int | None:
         """How many the schedule has."""
-        settled = self.resolved.get("recipe") or self.config.get("recipe")
-        planned: int | None = self.results.get("epochs") or _mapping(settled).get("epochs")
+        recipe = _mapping(self._settled.get("recipe") or self.config.get("recipe"))
+        planned: int | None = self.results.get("epochs") or recipe.get("epochs")
         return planned
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What was found out about the images."""
+        return _mapping(self.plan.get("data")) or self.resolved
+
+    @property
+    def _settled(self) -> dict[str, Any]:
+        """The settings with nothing left open, as far as the folder has them."""
+        return _mapping(self.plan.get("settings")) or self.resolved
 
     @property
     def poses(self) -> dict[str, Any]:
@@ -160,7 +172,8 @@ def _read_run(folder: Path, name: str) -> RunRecord:
         found["results.json"],
         curves,
         damage=tuple(damage),
-        resolved=_resolved(found["plan.json"]) or found["resolved.json"],
+        plan=found["plan.json"],
+        resolved=found["resolved.json"],
         mistakes=found["mistakes.json"],
     )
     notes = [*damage]
@@ -171,15 +184,9 @@ def _read_run(folder: Path, name: str) -> RunRecord:
         notes.append(f"{wrong:.2%} error on its validation images; test images were not looked at.")
     if not curves:
         notes.append("no learning curves: metrics/csv/metrics.csv is missing or empty.")
-    noticed = record.resolved.get("notes")
+    noticed = record.data.get("notes")
     notes += [str(note) for note in noticed] if isinstance(noticed, list) else []
     return replace(record, notes=tuple(notes))
-
-
-def _resolved(plan: dict[str, Any]) -> dict[str, Any]:
-    """What a plan says about the images, the network and the schedule."""
-    settings = _mapping(plan.get("settings"))
-    return {**_mapping(plan.get("data")), **{key: settings[key] for key in ("model", "recipe") if key in settings}}
 
 
 def _check_run_folder(folder: Path) -> None:

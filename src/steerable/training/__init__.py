@@ -1,9 +1,11 @@
-"""Training runs: a request (``RunConfig`` and its recipe), the plan that it comes to, and a folder with the outcome."""
+"""Training runs: a request (``RunConfig`` and its recipe), the plan that it comes to, and a folder with the outcome.
 
-from __future__ import annotations
+Each name is imported when it is first used: Lightning, for one, is needed by ``train`` alone.
+"""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from steerable.lazy import lazy_names
 
 if TYPE_CHECKING:
     from steerable.training.config import RunConfig
@@ -12,20 +14,16 @@ if TYPE_CHECKING:
     from steerable.training.run import train
     from steerable.training.trained_model import TrainedModel
 
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Plan": "steerable.training.plan",
+        "Recipe": "steerable.training.recipes",
+        "RunConfig": "steerable.training.config",
+        "TrainedModel": "steerable.training.trained_model",
+        "load_recipe": "steerable.training.recipes",
+        "train": "steerable.training.run",
+    },
+)
+
 __all__ = ["Plan", "Recipe", "RunConfig", "TrainedModel", "load_recipe", "train"]
-
-_HOMES = {
-    "Plan": "plan",
-    "Recipe": "recipes",
-    "RunConfig": "config",
-    "TrainedModel": "trained_model",
-    "load_recipe": "recipes",
-    "train": "run",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: Lightning, for one, is needed by ``train`` alone."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -8,19 +8,33 @@ from pathlib import Path
 from typing import Any
 
 from steerable.atomic import write_json
-from steerable.training.limits import Choice, Flag, Range, Text
+from steerable.data.datasets import SOURCES
+from steerable.models.registry import models_for
+from steerable.training.limits import Flag, OneOf, Range, Text
 from steerable.training.recipes import Recipe
 from steerable.training.run_files import read_object
 from steerable.training.settings import Setting, check_names, check_settings, documented, setting, settings_of
 
-__all__ = ["RunConfig"]
+__all__ = ["CLASSIFIERS", "KNOWN_DATA_RECIPE", "OWN_IMAGES", "WIDTHS", "RunConfig"]
 
-SOURCES = (
-    "A folder with one sub-folder of images per class; a .csv file with the columns file and label; or digits, "
-    "cifar10, cifar100."
-)
+CLASSIFIERS = models_for("classification")
+"""The models that a run can train, by name."""
+WIDTHS = list(dict.fromkeys(entry.width for entry in CLASSIFIERS.values()))
+"""The options that say how wide a model is."""
+FROM_DATA = list(dict.fromkeys(option for entry in CLASSIFIERS.values() for option in entry.from_data))
+
+OWN_IMAGES: dict[str, Any] = {
+    "recipe": "images",
+    "validation": 0.15,
+    "patience": 20,
+    "minutes": 10.0,
+    "parameters": 100_000,
+}
+"""Defaults for a folder or a table; besides, the classifier is invariant, and the image size is the images'."""
+KNOWN_DATA_RECIPE = "modern"
+"""The recipe for a data set that has a name."""
+
 BOUNDLESS = 10**9
-WIDTHS = ("copies", "width")
 # What a run computes, and where and how it does so.
 OPTION: dict[str, Any] = {"option": True}
 PLANNED: dict[str, Any] = {"option": True, "panel": "Speed and hardware", "planned": True}
@@ -37,21 +51,22 @@ class RunConfig:
     train`` has an option for are options by being so marked.
     """
 
-    dataset: str = field(metadata={"setting": Setting(SOURCES, Text())})
+    dataset: str = field(metadata={"setting": Setting(f"{SOURCES[0].upper()}{SOURCES[1:]}.", Text())})
     model: dict[str, Any] = field()
     recipe: Recipe = field(default_factory=Recipe)
     # More parameters or pixels fit no machine.
     parameters: int | None = setting(
         None,
         Range(1, BOUNDLESS, whole=True, optional=True),
-        "How many parameters the network has, roughly. 100000 for a folder or .csv, or fewer where time is short.",
+        f"How many parameters the network has, roughly. {OWN_IMAGES['parameters']} for a folder or .csv, or fewer "
+        "where time is short.",
         flags=("--params",),
         **OPTION,
     )
     minutes: float | None = setting(
         None,
         Range(0, 10**6, above=True, optional=True),
-        "The time that the run is fitted to. 10 for a folder or .csv.",
+        f"The time that the run is fitted to. {OWN_IMAGES['minutes']:g} for a folder or .csv.",
         flags=("--minutes", "--max-minutes"),
         **OPTION,
     )
@@ -64,15 +79,16 @@ class RunConfig:
     validation: float = setting(
         0.0,
         Range(0, BOUNDLESS),
-        "How many of the labelled images, or which share of them, to hold out for validation. 0.15 for a folder or "
-        ".csv. The data set's own validation images take their place where it has some.",
+        "How many of the labelled images, or which share of them, to hold out for validation. "
+        f"{OWN_IMAGES['validation']} for a folder or .csv. The data set's own validation images take their place where "
+        "it has some.",
         **OPTION,
     )
     patience: int = setting(
         0,
         Range(0, BOUNDLESS, whole=True),
         "Stop after this many epochs without a lower validation loss, and keep the best weights; 0 never stops early. "
-        "20 for a folder or .csv.",
+        f"{OWN_IMAGES['patience']} for a folder or .csv.",
         **OPTION,
     )
     labels: int | None = setting(
@@ -90,26 +106,26 @@ class RunConfig:
     )
     fit: str = setting(
         "stretch",
-        Choice(("stretch", "shorten", "shrink")),
+        OneOf(("stretch", "shorten", "shrink")),
         "What fitting to a time may change: the number of epochs, up or down (stretch) or only down (shorten); or "
         "down, and where few epochs would be left the network's parameters too (shrink).",
     )
     evaluate: str = setting(
         "test",
-        Choice(("test", "validation")),
+        OneOf(("test", "validation")),
         "Which images the results are about. `validation` is for choosing settings: test images are not looked at, "
         "and the results have a `validation_error` in place of a `test_error`.",
     )
     backend: str = setting(
         "auto",
-        Choice(("auto", "dense", "fourier")),
+        OneOf(("auto", "dense", "fourier")),
         "How convolutions are carried out: dense, fourier, or auto, which measures once and writes its choice into "
         "the run's plan.",
         **PLANNED,
     )
     precision: str = setting(
         "auto",
-        Choice(("32-true", "bf16-mixed", "16-mixed", "auto")),
+        OneOf(("32-true", "bf16-mixed", "16-mixed", "auto")),
         "32-true, bf16-mixed or 16-mixed. auto takes bf16-mixed on GPUs that are made for it.",
         **PLANNED,
     )
@@ -132,7 +148,7 @@ class RunConfig:
         flags=("--eager",),
         panel="Speed and hardware",
     )
-    accelerator: str = setting("auto", Choice(("auto", "cpu", "gpu")), "auto, cpu or gpu.", **FREE)
+    accelerator: str = setting("auto", OneOf(("auto", "cpu", "gpu")), "auto, cpu or gpu.", **FREE)
     devices: int = setting(1, Range(1, 10**4, whole=True), "Processes per node; more than one is DDP.", **FREE)
     nodes: int = setting(1, Range(1, 10**5, whole=True), "How many machines share the run.", **FREE)
     progress: bool = setting(True, Flag(), "Show progress bars.", **FREE)
@@ -162,7 +178,7 @@ class RunConfig:
             )
 
     def _check_model(self) -> None:
-        for name in ("in_channels", "num_classes"):
+        for name in FROM_DATA:
             if name in self.model:
                 raise ValueError(
                     f"{name} comes from the images and is not an option of a run's model; got {name}="

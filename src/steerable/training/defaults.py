@@ -9,21 +9,12 @@ from typing import Any
 
 from steerable.data.datasets import DATASETS, check_source
 from steerable.errors import did_you_mean
-from steerable.training.config import RunConfig
+from steerable.training.config import CLASSIFIERS, KNOWN_DATA_RECIPE, OWN_IMAGES, WIDTHS, RunConfig
 from steerable.training.plan import Plan
 from steerable.training.recipes import load_recipe
-from steerable.training.sizing import WIDTHS, count_parameters
+from steerable.training.sizing import count_parameters
 
 __all__ = ["OWN_IMAGES", "configured", "repeated"]
-
-OWN_IMAGES: dict[str, Any] = {
-    "recipe": "images",
-    "validation": 0.15,
-    "patience": 20,
-    "minutes": 10.0,
-    "parameters": 100_000,
-}
-"""For a folder or a table; besides, the group is D4, the classifier is invariant, and the image size is the images'."""
 
 FAR_TOO_LARGE = 20  # times the wanted parameters; less is warned of when the classes are known
 
@@ -51,7 +42,7 @@ def configured(
     settings = {name: value for name, value in settings.items() if value is not None}
     changes = {name: value for name, value in (changes or {}).items() if value is not None}
     if dataset in DATASETS:
-        recipe = recipe or "modern"
+        recipe = recipe or KNOWN_DATA_RECIPE
         if "minutes" in settings and "epochs" in changes:  # a time makes them fewer, not more
             settings.setdefault("fit", "shorten")
     else:
@@ -75,7 +66,10 @@ def repeated(
     changes = dict(changes or {})
     known = plan.settings
     cooked = replace(known.recipe, **changes) if recipe is None else load_recipe(recipe, **changes)
-    changed = {**known.model, **(model or {})}
+    network = known.model
+    if settings.get("parameters") is not None:  # the plan has the width that they came to
+        network = {option: value for option, value in network.items() if option not in WIDTHS}
+    changed = {**network, **(model or {})}
     return replace(known, dataset=_located(dataset), model=changed, recipe=cooked, **settings)
 
 
@@ -89,7 +83,7 @@ def _for_own_images(
     model: Mapping[str, Any], given: Mapping[str, Any], has_epochs: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(model, settings) with the defaults for a folder or a table of images."""
-    sized = "parameters" in given or any(option in model for option in WIDTHS.values())
+    sized = "parameters" in given or any(option in model for option in WIDTHS)
     defaults: dict[str, Any] = {name: value for name, value in OWN_IMAGES.items() if name != "recipe"}
     if sized:
         del defaults["parameters"]
@@ -97,22 +91,23 @@ def _for_own_images(
         del defaults["minutes"]
     if not given.get("validation", defaults["validation"]):
         del defaults["patience"]
-    head = {"head": "invariant"} if model["name"] == "resnet" else {}
+    entry = CLASSIFIERS.get(model["name"])  # an unknown name is refused later
+    head = {"head": "invariant"} if entry is not None and "head" in entry.options else {}
     return {**head, **model}, {**defaults, "fit": "shorten" if sized else "shrink", **given}
 
 
 def _check_network(config: RunConfig) -> None:
     """Build the network once without storage, so that a wrong option is refused before any image is read."""
     name, parameters = config.model["name"], config.parameters
-    if name not in WIDTHS:
+    if name not in CLASSIFIERS:
         raise ValueError(
-            f"a run trains a classifier, {' or '.join(WIDTHS)}; got {name!r}, an unknown model or one with another "
-            f"task. {did_you_mean(name, WIDTHS)}"
+            f"a run trains a classifier, {' or '.join(CLASSIFIERS)}; got {name!r}, an unknown model or one with "
+            f"another task. {did_you_mean(name, CLASSIFIERS)}"
         )
     if parameters is None:
         count_parameters(config.model)
         return
-    smallest = count_parameters({"depth": 8, **config.model, WIDTHS[name]: 1})
+    smallest = count_parameters({"depth": 8, **config.model, CLASSIFIERS[name].width: 1})
     if smallest > FAR_TOO_LARGE * parameters:
         raise ValueError(
             f"parameters={parameters:,} is too few: the smallest {name} of this kind has {smallest:,}. Ask for that "

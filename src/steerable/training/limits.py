@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["MOST_EPOCHS", "Choice", "Flag", "Limit", "Range", "Text"]
+__all__ = ["MOST_EPOCHS", "Flag", "Limit", "OneOf", "Range", "Text"]
 
 MOST_EPOCHS = 10**6
 
@@ -59,7 +59,7 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Choice:
+class OneOf:
     """One of a few names."""
 
     names: tuple[str, ...]
@@ -84,4 +84,4 @@ class Text:
         return "text"
 
 
-Limit = Range | Flag | Choice | Text
+Limit = Range | Flag | OneOf | Text

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from steerable.errors import did_you_mean, shown
-from steerable.training.limits import MOST_EPOCHS, Choice, Flag, Range
+from steerable.training.limits import MOST_EPOCHS, Flag, OneOf, Range
 from steerable.training.settings import check_names, check_settings, documented, setting
 
 __all__ = ["Recipe", "load_recipe", "recipe_names"]
@@ -49,7 +49,7 @@ class Recipe:
     )
     schedule: str = setting(
         "steps",
-        Choice(("steps", "cosine")),
+        OneOf(("steps", "cosine")),
         "Whether the learning rate falls in steps, or along a half cosine to zero after a linear warm-up.",
     )
     milestones: Sequence[int] = (50, 100, 150)
@@ -64,7 +64,7 @@ class Recipe:
     augment: bool = setting(False, Flag(), "Shifts and mirror images, the '+' of the paper.", **OPTION)
     shift: float = setting(4, Range(0, 4096), "The largest shift in pixels; below 1 a share of the image's side.")
     normalisation: str = setting(
-        "channels", Choice(("channels", "zca")), "Whether images are normalised by channel, or whitened (zca)."
+        "channels", OneOf(("channels", "zca")), "Whether images are normalised by channel, or whitened (zca)."
     )
     statistics_of_all: bool = setting(
         False, Flag(), "Take the statistics from all training images, also from those whose labels are not used."

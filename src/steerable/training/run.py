@@ -31,9 +31,10 @@ from steerable.data.images import Progress
 from steerable.training.carrying_out import announcement, carry_out, prepared_run
 from steerable.training.config import RunConfig
 from steerable.training.environment import environment
-from steerable.training.fitting import fitted_to_minutes
+from steerable.training.fitting import fitted_to_minutes, with_sized_model
 from steerable.training.interruption import reporting_interruptions
 from steerable.training.plan import Plan
+from steerable.training.plan_in_words import announce_speed
 from steerable.training.planning import make_plan, plan_here
 from steerable.training.preparing import TrainingData, make_classifier, prepare_data
 from steerable.training.results import save_model
@@ -46,7 +47,6 @@ from steerable.training.run_folder import (
     recorded_plan,
 )
 from steerable.training.run_lock import locked
-from steerable.training.speed import announce_speed
 
 __all__ = [
     "TrainingData",
@@ -101,19 +101,13 @@ def train(
     with naming_full_disk(folder), locked(folder) if trainer.is_global_zero else nullcontext():
         if trainer.is_global_zero:
             remove_leftovers(folder)
-            if earlier is None and (folder / "config.json").is_file():
-                raise FileExistsError(
-                    f"another process has begun a run in `{folder}` meanwhile; choose another folder."
-                )
             if is_new and followed != recorded:
-                followed.save(folder / "plan.json")
-            if earlier is None:  # after the plan, so that whoever sees a request finds a plan as well
-                request.save(folder / "config.json")
+                _write_plan(followed, folder, request if earlier is None else None)
         if (folder / "results.json").is_file():  # another process has ended this run meanwhile
             return earlier_results(folder)
         if trainer.is_global_zero and tell is not None:
             tell(announcement(followed.settings, module, data))
-            tell(announce_speed(followed.settings, followed.backends.values()))
+            tell(announce_speed(vars(followed.settings), followed.backends.values()))
         with reporting_interruptions(folder):
             return carry_out(followed.settings, folder, data, module, trainer, keeper)
 
@@ -128,10 +122,20 @@ def _followed(plan: Plan | None, request: RunConfig, folder: Path, data: Trainin
     if plan is not None:
         if plan.data["digests"] != data.summary()["digests"]:
             raise ValueError(f"the plan was made for other images than those of `{data.name}`. Plan the run anew.")
+        _check_size(plan, request, data)
         return plan_here(plan, request, data)
     if getattr(rank_zero_only, "rank", 0) != 0:
         return plan_of_first_process(folder).elsewhere(request)
     return make_plan(request, data)
+
+
+def _write_plan(plan: Plan, folder: Path, request: RunConfig | None) -> None:
+    """The plan of a run, and its request where it begins."""
+    if request is not None and (folder / "config.json").is_file():
+        raise FileExistsError(f"another process has begun a run in `{folder}` meanwhile; choose another folder.")
+    plan.save(folder / "plan.json")
+    if request is not None:  # after the plan, so that whoever sees a request finds a plan as well
+        request.save(folder / "config.json")
 
 
 def _given(plan: Plan | str | Path, config: RunConfig) -> Plan:
@@ -145,6 +149,18 @@ def _given(plan: Plan | str | Path, config: RunConfig) -> Plan:
             "or no plan."
         )
     return plan
+
+
+def _check_size(plan: Plan, request: RunConfig, data: TrainingData) -> None:
+    """A number of parameters that is given besides a plan comes to the plan's network, or to a wider one to shrink."""
+    if request.parameters is None or request.fit == "shrink":
+        return
+    sized, planned = with_sized_model(request, data).model, plan.settings.model
+    if differing := [f"{key}={planned.get(key)}" for key in sized if sized[key] != planned.get(key)]:
+        raise ValueError(
+            f"the plan is that of a network with {', '.join(differing)}, and parameters={request.parameters:,} come to "
+            "another one. Leave the parameters or the plan out."
+        )
 
 
 def _check_devices(config: RunConfig) -> None:

@@ -8,12 +8,10 @@ from torch import nn
 
 from steerable.errors import did_you_mean
 from steerable.models import widths
-from steerable.models.registry import build_model, models_for
+from steerable.models.registry import build_model
+from steerable.training.config import CLASSIFIERS
 
-__all__ = ["WIDTHS", "count_parameters", "sized_model"]
-
-WIDTHS = {name: entry.width for name, entry in models_for("classification").items()}
-"""The models that classify, and the option that says how wide each is."""
+__all__ = ["count_parameters", "sized_model"]
 
 
 def sized_model(model: dict[str, Any], parameters: int, **kind: int) -> dict[str, Any]:
@@ -22,10 +20,9 @@ def sized_model(model: dict[str, Any], parameters: int, **kind: int) -> dict[str
     >>> sized_model({"name": "resnet", "depth": 8}, 45_000, in_channels=1)["copies"]
     2
     """
-    if model["name"] not in WIDTHS:
-        raise ValueError(f"a classifier is one of {', '.join(WIDTHS)}. {did_you_mean(str(model['name']), WIDTHS)}")
-    option = WIDTHS[model["name"]]
-
+    if (name := model["name"]) not in CLASSIFIERS:
+        raise ValueError(f"a classifier is one of {', '.join(CLASSIFIERS)}. {did_you_mean(str(name), CLASSIFIERS)}")
+    option = CLASSIFIERS[name].width
     width = widths.nearest_width(lambda width: _built({**kind, **model, option: width}), parameters)
     return {**model, option: width}
 

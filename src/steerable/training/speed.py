@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import torch
 
 from steerable.training.config import RunConfig
 
-__all__ = ["Machine", "announce_speed", "autocast", "this_machine", "with_speed"]
+__all__ = ["Machine", "autocast", "this_machine", "with_speed"]
 
 TENSOR_CORES = (8, 0)  # the first capability whose tensor cores multiply bfloat16
 RECORDED_FROM = 300  # steps; recording takes as long as some two hundred of them gain
@@ -72,28 +71,6 @@ def autocast(device: torch.device, precision: str) -> torch.autocast:
     """The context in which Lightning runs a network with this precision."""
     dtype = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(precision)
     return torch.autocast(device.type, dtype or torch.bfloat16, enabled=dtype is not None)
-
-
-def announce_speed(config: RunConfig, backends: Iterable[str]) -> str:
-    """One line about how a planned run is carried out."""
-    ways = list(backends)
-    fourier = sum("fourier" in way for way in ways)
-    names = {
-        {"bf16-mixed": "bfloat16", "16-mixed": "float16"}.get(config.precision, ""): config.precision != "32-true",
-        "channels_last": config.channels_last,
-        "CUDA graphs": config.cuda_graphs,
-        "torch.compile": config.compile,
-    }
-    on = [name for name, is_on in names.items() if is_on]
-    way = "through the group's Fourier transform"
-    how = f"{fourier} of {len(ways)} convolutions run {way}, the others densely"
-    if fourier in (0, len(ways)):
-        how = f"all {len(ways)} convolutions run {way if fourier else 'densely'}"
-    parts = [how] if ways else []
-    parts += [f"{', '.join(on)} {'is' if len(on) == 1 else 'are'} on"] if on else []
-    switches = " `--precision 32-true` and `--eager` switch that off." if on else ""
-    text = "; ".join(parts) or "float32, eager"
-    return f"{text[:1].upper()}{text[1:]}.{switches}"
 
 
 def _said(value: bool | None, otherwise: bool) -> bool:

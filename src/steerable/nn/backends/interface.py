@@ -60,6 +60,10 @@ class Backend(ABC):
     def why_not(self, problem: ConvolutionProblem) -> str | None:
         """Why it does not support a problem, as the end of a sentence about the convolution; None where it does."""
 
+    def can_ever_gain(self, problem: ConvolutionProblem) -> bool:
+        """Whether ``may_gain`` can be true for some input. It is asked once per layer, to spare small ones the rest."""
+        return True
+
     def may_gain(self, problem: ConvolutionProblem, x: Tensor, *, ahead: bool) -> bool:
         """Whether it is worth a measurement for inputs like x. It is asked often: what is quickly told comes first.
 

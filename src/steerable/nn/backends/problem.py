@@ -72,7 +72,7 @@ class ConvolutionProblem:
         """The size of the grid that comes out for an input (batch, channels, *grid)."""
         padding, dilation, stride, _ = self.window
         axes = zip(x.shape[2:], padding, dilation, self.kernel_size, stride, strict=True)
-        return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in axes)
+        return tuple([(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in axes])
 
     def multiplications(self, x: Tensor) -> int:
         """The number of multiplications in the dense convolution of x."""

@@ -51,7 +51,9 @@ class ConvolutionRunner:
         self.problem, self.backend = problem, checked_name(backend)
         self.choice: Choice | None = None
         self._supporting = tuple(n for n, b in BACKENDS.items() if b.why_not(problem) is None)
-        self._whole = tuple(name for name in self._supporting if BACKENDS[name].is_whole and name != DENSE.forward)
+        others = {name: BACKENDS[name] for name in self._supporting if name != DENSE.forward}
+        self._whole = tuple(n for n, b in others.items() if b.is_whole and b.can_ever_gain(problem))
+        self._always_dense = not self._whole  # which spares a small layer all questions
         self._prepared: dict[str, object] = {}
         self._remembered: dict[tuple[object, ...], str] = {}
         if backend != AUTO:
@@ -85,6 +87,7 @@ class ConvolutionRunner:
 
     def _settle(self, choice: Choice) -> None:
         self.choice = choice
+        self._always_dense = choice == Choice(DENSE, DENSE.forward)
         for name in (*choice.passes, choice.alone):
             self._prepare(name)
 
@@ -97,24 +100,27 @@ class ConvolutionRunner:
 
     def passes_for(self, x: Tensor, filters: FilterSource) -> Passes:
         """How the passes of this input are carried out."""
-        if is_traced(x) or x.device.type == "meta":
+        if self._always_dense or is_traced(x) or x.device.type == "meta":
             return DENSE
         if self.choice is None:
             name = DENSE.forward if torch.compiler.is_compiling() else self.faster(x, filters)
             return DENSE if name == DENSE.forward else Passes.all_by(name)
         passes = self.choice.passes if torch.is_grad_enabled() else forward_only(self.choice.alone)
-        return passes if passes == DENSE or self._fits(x, filters) else DENSE
+        return passes if passes == DENSE or self._fits(x, filters.weight) else DENSE
 
     def faster(self, x: Tensor, filters: FilterSource) -> str:
         """The fastest backend for inputs like x, where that can be told."""
         names = self._worth_measuring(x, ahead=False)
-        if not names or not self._computes(x, filters):
+        if not names:
+            return DENSE.forward
+        weight = filters.weight
+        if not self._computes(x, weight):
             return DENSE.forward
         if torch.are_deterministic_algorithms_enabled():
             found = next((n for n in names if BACKENDS[n].by_rule(self.problem, x)), DENSE.forward)
         else:
             measure = partial(fastest_backend, self.problem, x, filters, names)
-            found = self._measured(x, filters, names, "step", measure)
+            found = self._measured(x, weight, names, "step", measure)
         self._prepare(found)
         return found
 
@@ -131,13 +137,13 @@ class ConvolutionRunner:
         if not x.is_cuda:
             return Passes.all_by(self.faster(x, filters))
         names = self._worth_measuring(x, ahead=True)
-        if not names or not self._computes(x, filters) or torch.are_deterministic_algorithms_enabled():
+        if not names or not self._computes(x, filters.weight) or torch.are_deterministic_algorithms_enabled():
             return DENSE
         question = "passes"
         if any(BACKENDS[name].started_by_python for name in names):
             question += ", replayed" if cuda_graphs else ", started"
         measure = partial(fastest_passes, self.problem, x, filters, names, cuda_graphs=cuda_graphs)
-        found = self._measured(x, filters, names, question, lambda: measure().to_text())
+        found = self._measured(x, filters.weight, names, question, lambda: measure().to_text())
         return passes_from_text(found) or DENSE
 
     def _worth_measuring(self, x: Tensor, *, ahead: bool) -> list[str]:
@@ -146,10 +152,10 @@ class ConvolutionRunner:
         return [name for name in names if BACKENDS[name].may_gain(self.problem, x, ahead=ahead)]
 
     def _measured(
-        self, x: Tensor, filters: FilterSource, names: Sequence[str], question: str, measure: Callable[[], str]
+        self, x: Tensor, weight: Tensor, names: Sequence[str], question: str, measure: Callable[[], str]
     ) -> str:
         """What was found for inputs like x before, in this process or another, or is measured now."""
-        key = (*_conditions(x, filters.weight), self.problem.window, question, *names)
+        key = (*_conditions(x, weight), self.problem.window, question, *names)
         if key not in self._remembered:
             store, name = choice_store(), store_key(x.device, (self.problem.key, *key))
             found = store.get(name)
@@ -166,19 +172,19 @@ class ConvolutionRunner:
             self._remembered[key] = found
         return self._remembered[key]
 
-    def _fits(self, x: Tensor, filters: FilterSource) -> bool:
+    def _fits(self, x: Tensor, weight: Tensor) -> bool:
         """Where dtypes disagree or nothing comes out, torch's own convolution says what is wrong."""
         if is_exported() or is_transformed():
             return False
-        same = x.dtype == filters.weight.dtype or (
-            torch.is_autocast_enabled(x.device.type) and torch.float64 not in (x.dtype, filters.weight.dtype)
+        same = x.dtype == weight.dtype or (
+            torch.is_autocast_enabled(x.device.type) and torch.float64 not in (x.dtype, weight.dtype)
         )
         sizes = (*x.shape[2:], *self.problem.output_size(x))
-        return same and x.is_floating_point() and x.device == filters.weight.device and min(sizes) > 0
+        return same and x.is_floating_point() and x.device == weight.device and min(sizes) > 0
 
-    def _computes(self, x: Tensor, filters: FilterSource) -> bool:
+    def _computes(self, x: Tensor, weight: Tensor) -> bool:
         """Tensors of other types, fake ones for instance, may not compute at all."""
-        return type(filters.weight) is nn.Parameter and type(x) in (Tensor, nn.Parameter) and self._fits(x, filters)
+        return type(weight) is nn.Parameter and type(x) in (Tensor, nn.Parameter) and self._fits(x, weight)
 
 
 def _conditions(x: Tensor, weight: Tensor) -> tuple[object, ...]:

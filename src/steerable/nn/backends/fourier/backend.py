@@ -44,6 +44,9 @@ class Fourier(Backend):
             return f"its filters are {problem.plan.space}, and spectra are those of a whole pixel patch"
         return None if problem.plan.parameters else "it has no parameters"
 
+    def can_ever_gain(self, problem: ConvolutionProblem) -> bool:
+        return problem.regular_copies >= min(FEWEST_COPIES.values())
+
     def may_gain(self, problem: ConvolutionProblem, x: Tensor, *, ahead: bool) -> bool:
         device = x.device.type
         if problem.regular_copies < FEWEST_COPIES.get(device, math.inf):

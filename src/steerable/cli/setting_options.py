@@ -1,0 +1,60 @@
+"""Options of a command that come from the fields of dataclasses: a new field with its setting is a new option."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import fields
+from typing import Annotated, get_type_hints
+
+import typer
+
+from steerable.training.limits import Range
+from steerable.training.settings import settings_of
+
+__all__ = ["with_settings"]
+
+Command = Callable[..., None]
+
+
+def with_settings(owners: Collection[type], unsaid: Collection[str] = ()) -> Callable[[Command], Command]:
+    """A decorator that gives a command an option for each field of these dataclasses that is marked as one.
+
+    The command takes them by name, as ``**settings``. Options that share a heading in ``--help`` stand together.
+
+    Args:
+        owners: dataclasses whose fields have settings.
+        unsaid: fields whose default depends on something else, so that the option is None where it is not given.
+    """
+
+    def decorate(command: Command) -> Command:
+        written = inspect.signature(command, eval_str=True).parameters.values()
+        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in written if p.name != "settings"]
+        options = [*own, *(option for owner in owners for option in _options(owner, unsaid))]
+        headings = list(dict.fromkeys(map(_heading, options)))
+        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            sorted(options, key=lambda p: headings.index(_heading(p)))
+        )
+        return command
+
+    return decorate
+
+
+def _options(owner: type, unsaid: Collection[str]) -> Iterator[inspect.Parameter]:
+    hints, known = get_type_hints(owner), settings_of(owner)
+    for field in fields(owner):
+        about = known.get(field.name)
+        if about is None or not about.option:
+            continue
+        hint, default = hints[field.name], field.default
+        if field.name in unsaid:
+            hint, default = hint | None, None
+        lowest = about.limit.lowest if isinstance(about.limit, Range) and not about.limit.above else None
+        option = typer.Option(*about.flags, help=about.help, min=lowest, rich_help_panel=about.panel or None)
+        annotation = Annotated[hint, option]
+        yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _heading(parameter: inspect.Parameter) -> str:
+    details = getattr(parameter.annotation, "__metadata__", ())
+    return next((detail.rich_help_panel for detail in details), None) or ""

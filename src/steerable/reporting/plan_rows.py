@@ -1,0 +1,29 @@
+"""What a run's plan says to a reader: how its convolutions are carried out, in which precision, on what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from steerable.reporting.run_records import RunRecord
+from steerable.training.plan_in_words import convolutions_in_words, precision_in_words, switched_on
+
+__all__ = ["plan_rows"]
+
+
+def plan_rows(run: RunRecord) -> Iterator[tuple[str, str]]:
+    """(what, how) for each thing that the plan settles; nothing where the run has no plan."""
+    settings = run.plan.get("settings") or {}
+    if images := run.data.get("images") if run.plan else None:
+        counts = ", ".join(f"{count:,} {part}" for part, count in images.items() if count)
+        size = "×".join(str(side) for side in run.data.get("image_size") or ())
+        yield "images", f"{counts}; {size} pixels" if size else counts
+    if settings:
+        yield "epochs", str(run.epochs)
+    if backends := run.plan.get("backends"):
+        yield "backends", convolutions_in_words(backends.values())
+    if settings:
+        yield "precision", precision_in_words(str(settings.get("precision")))
+        yield "switched on", ", ".join(switched_on(settings)) or "nothing else"
+    if machine := run.plan.get("accelerator"):
+        threads = run.plan.get("threads")
+        yield "planned for", f"{machine}, {threads} threads" if machine == "cpu" and threads else machine
