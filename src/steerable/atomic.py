@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all.
+"""Files that appear whole or not at all.
 
 Each is written under a temporary name that nobody can guess, and then moved into place in one step.
 """
@@ -37,7 +37,7 @@ class DiskFull(OSError):
 
 
 def write_bytes(path: Path, content: bytes | memoryview, *, keep: Path | None = None) -> None:
-    """Write a file that is there as a whole or not at all, even if the process is killed.
+    """Write a file that appears whole or not at all, even if the process is killed.
 
     Args:
         path: the file; a link of that name is replaced, not followed.

@@ -651,7 +651,10 @@ def between(*layers: nn.Module) -> nn.Module:
         (between(nn.Conv2d(8, 8, 1)), r"`1\.0` \(Conv2d\): it takes 8 channels but gets 16"),
         (between(snn.ReLU(st.FieldType(D4, "2*regular"))), r"`1\.0` \(ReLU\): it is steerable already"),
         (between(Undecided()), r"`1\.0` \(Undecided\): torch.fx cannot follow its forward \(TraceError"),
-        (Shifted(), r"`add` in the forward of the network \(Shifted\): it takes `beta`, a tensor of the network's own"),
+        (
+            Shifted(),
+            r"`add` in the forward of the network \(Shifted\): it takes `beta`, one of the network's own tensors",
+        ),
         (TwoOutputs(), r"the network \(TwoOutputs\): it returns something other than one tensor"),
         (
             nn.Sequential(Calls(lambda x: torch.fft.fft2(x).real)),

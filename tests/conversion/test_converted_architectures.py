@@ -657,7 +657,7 @@ def test_learned_scales_become_one_per_capsule(gamma: Tensor, scale: Any, mix: s
     ],
 )
 def test_other_uses_of_parameters_are_refused_by_name(gamma: Tensor, scale: Any) -> None:
-    with pytest.raises(ConversionError, match="`gamma`, a tensor of the network's own"):
+    with pytest.raises(ConversionError, match="`gamma`, one of the network's own tensors"):
         st.convert(Scaled(gamma, scale), D4)
 
 
@@ -673,9 +673,7 @@ def test_other_uses_of_parameters_are_refused_by_name(gamma: Tensor, scale: Any)
 @pytest.mark.parametrize("learned", [torch.ones(16), torch.rand(16)], ids=["ones", "random"])
 def test_functions_of_parameters_are_not_taken_for_reshapes(function: Any, learned: Tensor) -> None:
     """Whatever the parameter holds now, and though many numbers stay as they are under such a function."""
-    words = (
-        "it computes something from `gamma`, a tensor of the network's own; only a reshape of that, to fixed sizes, is"
-    )
+    words = "it computes something from `gamma`, one of the network's own tensors; only a reshape of that, to fixed"
     for scale in (
         lambda gamma, x: x * function(gamma)[:, None, None],
         lambda gamma, x: x * function(gamma[:, None, None]),

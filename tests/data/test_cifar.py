@@ -230,7 +230,7 @@ class _Evil:
         (pickle.dumps({"data": np.zeros((1, 3072), np.uint8)}, 2), r"KeyError: 'labels'"),
         (b"no pickle", r"is not a batch of cifar10 in the python layout"),
         (b"", r"EOFError"),
-        (b"cbuiltins\neval\n(S'1'\ntR.", r"`builtins.eval`, which image data have no use for"),
+        (b"cbuiltins\neval\n(S'1'\ntR.", r"`builtins.eval`, which image data do not need"),
         (b"cnumpy\nload\n.", r"`numpy.load`"),
     ],
 )

@@ -195,12 +195,12 @@ def test_equal_parameters() -> None:
         (
             "resnet",
             {"group": st.cyclic(2).direct_product(st.dihedral(4), acting="second")},
-            "got the group C2 x D4, which is none of them. Choose one of them, or build the network from the layers",
+            "got the group C2 x D4, which is not one of them. Choose one of them, or build the network from the layers",
         ),
         (
             "resnet",
             {"group": st.cyclic(2).direct_product(st.cyclic(2), acting="second", name="D2")},
-            "got the group D2, which is none of them",
+            "got the group D2, which is not one of them",
         ),
         (
             "resnet",

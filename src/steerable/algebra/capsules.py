@@ -74,7 +74,7 @@ class Capsule:
 
     @property
     def kind(self) -> str:
-        """permutation, signed permutation, monomial, orthogonal or general."""
+        """The narrowest of permutation, signed permutation, monomial, orthogonal and general that its matrices are."""
         return self.representation.kind
 
     def admits(self, nonlinearity: Nonlinearity) -> bool:
@@ -129,7 +129,7 @@ class Capsule:
         return (_known_capsule(result) or Capsule(result, f"act({self.name})"),)
 
     def __eq__(self, other: object) -> bool:
-        """Equal matrices of the same group; two names for one thing are equal."""
+        """Whether two capsules have equal matrices of the same group; names do not count."""
         return isinstance(other, Capsule) and self.representation == other.representation
 
     def __hash__(self) -> int:
@@ -182,14 +182,14 @@ def quotient_name(group: FiniteGroup, subgroup: Iterable[str]) -> str | None:
 
 @lru_cache(maxsize=256)
 def _quotients(group: FiniteGroup) -> Mapping[str, tuple[str, ...]]:
-    """Name → proper subgroup."""
+    """The proper subgroup that belongs to each quotient's name."""
     structure = rotation_structure(group)
     names = None if structure is None else _quotients_by_generators(group, structure)
     return MappingProxyType(_quotients_by_order(group) if names is None else names)
 
 
 def _quotients_by_generators(group: FiniteGroup, structure: RotationStructure) -> dict[str, tuple[str, ...]] | None:
-    """Name → proper subgroup, or None where names of elements such as ``(r,e)`` do not give usable names."""
+    """The proper subgroup of each name, or None where names of elements such as ``(r,e)`` do not give usable names."""
     names: dict[str, tuple[str, ...]] = {}
     proper = [members for members in group.subgroups() if len(members) < group.order]
     for members in proper:

@@ -18,7 +18,7 @@ NamedMatrices = list[tuple[str, FloatArray]]
 
 
 def closed_form_irreps(group: FiniteGroup) -> NamedMatrices | None:
-    """The irreps of a group that is recognised as C_n, D_n, O or O_h; None for any other."""
+    """The irreps of a group that is recognised as C_n, D_n, O or O_h; None for all other groups."""
     structure = rotation_structure(group)
     if structure is not None:
         return _dihedral_irreps(structure) if structure.has_mirrors else _cyclic_irreps(structure)

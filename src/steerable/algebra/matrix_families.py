@@ -55,29 +55,29 @@ class MatrixFamily:
 
     @property
     def is_monomial(self) -> bool:
-        """One non-zero entry in each row and column."""
+        """Whether each matrix has one non-zero entry in each row and column."""
         return self.monomial is not None
 
     @property
     def is_signed_permutation(self) -> bool:
-        """Monomial with entries ±1."""
+        """Whether the matrices are monomial with entries ±1."""
         return self.monomial is not None and bool((np.abs(self.monomial.scale) == 1).all())
 
     @property
     def is_permutation(self) -> bool:
-        """Monomial with entries 1."""
+        """Whether the matrices are monomial with entries 1."""
         return self.monomial is not None and bool((self.monomial.scale == 1).all())
 
     @cached_property
     def is_orthogonal(self) -> bool:
-        """ρ(g)ᵀρ(g) = 1 for all g."""
+        """Whether ρ(g)ᵀρ(g) = 1 for all g."""
         if self.monomial is not None:
             return self.is_signed_permutation
         return is_orthogonal(self.matrices)
 
     @property
     def is_trivial(self) -> bool:
-        """ρ(g) = 1 for all g."""
+        """Whether ρ(g) = 1 for all g."""
         return self.is_permutation and bool((self.character == self.dim).all())
 
     @property

@@ -162,7 +162,7 @@ class Representation(MatrixFamily):
         return content.digest()
 
     def __eq__(self, other: object) -> bool:
-        """Equal group and equal matrices; names do not count."""
+        """Whether groups and matrices are equal; names do not count."""
         return isinstance(other, Representation) and (self is other or self.digest == other.digest)
 
     def __hash__(self) -> int:

@@ -122,7 +122,7 @@ def bound_call(
     kwargs: Mapping[str, Any],
     types: Mapping[int, FieldType],
 ) -> Call:
-    """The call, still without its value; a Refused where an argument is not known, or is a tensor and may not be."""
+    """The call, still without its value; raises Refused for an argument that is not known, or must not be a tensor."""
     known = operation.signature.parameters
     named = {key if key in known else OTHER_NAMES.get(key, key): item for key, item in kwargs.items()}
     try:
@@ -152,7 +152,7 @@ def _check_tensors(call: Call, operation: Operation, parameter: str, argument: o
             raise Refused(f"`{call.name}` got a field as its argument `{parameter}`, which cannot be a field.")
         if parameter not in operation.weights and tensor.numel() != 1:
             raise Refused(
-                f"`{call.name}` got a tensor of shape {tuple(tensor.shape)} as `{parameter}`: values of their own for "
+                f"`{call.name}` got a tensor of shape {tuple(tensor.shape)} as `{parameter}`: separate values for "
                 "channels or pixels, which the group moves, break equivariance. Give a number."
             )
 

@@ -95,7 +95,9 @@ def reshape(call: Call) -> Result:
     """Views and reshapes may only add or remove dimensions of size 1 after the channels."""
     value, field, field_type = call.value, call.field, call.field_type
     if value.dtype != field.dtype:
-        raise Refused(f"`{call.name}` reads the bits of a field as {value.dtype}, which the group knows nothing of.")
+        raise Refused(
+            f"`{call.name}` reads the bits of a field as {value.dtype}, and nothing says how the group acts on those."
+        )
     if value.shape == field.shape:
         return field_type
     if value.shape[:2] == field.shape[:2] and _is_fibre(field) and _is_fibre(value):

@@ -1,7 +1,7 @@
 """Whether a function commutes with the group, tried on random fields.
 
 The rules say what an operation does to types, and this is the second opinion: an operation that a rule lets pass is
-refused all the same if it does not commute here.
+still refused if it does not commute here.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ def _value(func: Callable[..., Any], name: str, args: Any, kwargs: Any, known: M
             raise Refused(mismatch(*known.values())) from error
         raise
     if any(value is copy for copy in copies):
-        raise Refused(f"`{name}` writes a field into an untyped tensor, which gets no type by it. Use the result.")
+        raise Refused(f"`{name}` writes a field into an untyped tensor, which stays untyped. Use the result.")
     return value
 
 

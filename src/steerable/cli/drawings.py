@@ -1,4 +1,4 @@
-"""``steerable figures`` and ``steerable explore``: the mathematics to look at."""
+"""``steerable figures`` and ``steerable explore``: commands that show the mathematics in pictures."""
 
 from __future__ import annotations
 
@@ -17,11 +17,16 @@ __all__ = ["explore", "figures"]
 
 @app.command()
 def figures(
-    out: Annotated[Path, typer.Option(help="The folder to write them into.")],
+    out: Annotated[Path, typer.Option(help="The folder to write the figures into.")],
     group: Annotated[
-        str, typer.Option(help="C1, C2, C4, D1, D2, D4; tables and irreps only for C8, O and others.")
+        str,
+        typer.Option(
+            help="C1, C2, C4, D1, D2 or D4. Of other groups, such as C8 or O, only tables and irreps are drawn."
+        ),
     ] = "D4",
-    formats: Annotated[str, typer.Option("--format", help="png, svg or png,svg.")] = "png,svg",
+    formats: Annotated[
+        str, typer.Option("--format", help="The format of the files: png, svg, or both as png,svg.")
+    ] = "png,svg",
 ) -> None:
     """Draw the paper's figures, and a group's tables and irreps, from what the library computes."""
     from steerable.figures import write_figures

@@ -71,7 +71,7 @@ class NetworkOptions:
 @grouped_options
 def cost(
     in_type: Annotated[str, typer.Argument(help="A field type, such as '2*regular + E'; or 'resnet'.")],
-    out_type: Annotated[str | None, typer.Argument(help="The type to map to; none for a model.")] = None,
+    out_type: Annotated[str | None, typer.Argument(help="The type to map to; leave it out for a model.")] = None,
     *,
     group: Annotated[str, typer.Option(help="The group of both types.")] = "D4",
     kernel_size: Annotated[int, typer.Option(help="Taps along each side of the filter.", min=1, max=99)] = 3,
@@ -88,7 +88,8 @@ def cost(
         rows = _network_costs(found, size, network)
     else:
         raise ValueError(
-            f"one argument names a model, and the only one is 'resnet'; got {in_type!r}. Or give two types."
+            f"a single argument is the name of a model, and the only one is 'resnet'; got {in_type!r}. For the cost of "
+            "one convolution, give two types."
         )
     total = {"parameters": sum(r["parameters"] for r in rows), "flops": sum(r["flops"] for r in rows)}
     if as_json:

@@ -21,7 +21,7 @@ __all__ = ["evaluate", "export", "predict", "print_results"]
 def evaluate(
     run: RunFolder,
     dataset: Annotated[
-        str | None, typer.Option(help="Another data set, folder or .csv than the run's own test images.")
+        str | None, typer.Option(help="A data set, folder or .csv to test on, in place of the run's own test images.")
     ] = None,
     data_dir: DataDir = None,
     as_json: Json = False,
@@ -38,10 +38,10 @@ def evaluate(
 def predict(
     run: RunFolder,
     images: Annotated[Path, typer.Argument(help="An image, or a folder of images.", exists=True)],
-    out: Annotated[Path | None, typer.Option("--csv", help="Write a CSV file instead of printing.")] = None,
+    out: Annotated[Path | None, typer.Option("--csv", help="The CSV file to write, instead of printing.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
 ) -> None:
-    """Print the class and its probability for each image; unreadable ones are named and left out."""
+    """Print the most probable class of each image, and its probability; unreadable files are named and left out."""
     from steerable.atomic import write_text
     from steerable.data.files import named, printable
     from steerable.training.trained_model import TrainedModel
@@ -75,13 +75,15 @@ def predict(
 @app.command()
 def export(
     run: RunFolder,
-    onnx: Annotated[Path | None, typer.Option(help="Write an ONNX file: bytes in, probabilities out.")] = None,
+    onnx: Annotated[
+        Path | None, typer.Option(help="The ONNX file to write; it takes images as bytes and gives probabilities.")
+    ] = None,
     safetensors: Annotated[
-        Path | None, typer.Option(help="Write a folder with weights, config and class names.")
+        Path | None, typer.Option(help="The folder to write, with weights, config and class names.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Hand a trained network to other programs.
+    """Write a trained network in a form that other programs can read.
 
     The ONNX file takes uint8 images (batch, channels, size, size), already cut to a square and resized, and gives the
     scores and probabilities of the classes; its metadata name the classes, the size and the channels.

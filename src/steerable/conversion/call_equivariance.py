@@ -1,4 +1,4 @@
-"""Whether the finished network is equivariant, measured call by call: nothing is called exact on the word of types."""
+"""Whether the finished network is equivariant, measured call by call: types alone are not taken as proof."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def first_breach(net: fx.GraphModule, in_type: FieldType, size: int) -> tuple[st
     """The first call whose result on π(g)x is not π(g) of that on x, and by how much; None where there is none.
 
     Each call is compared, over all g, on random input in float64: with norms as they are in training, then in
-    evaluation. Dropout and the like rest.
+    evaluation. Dropout and the like are switched off.
 
     Args:
         net: a network as :func:`steerable.conversion.network_assembly.assembled` makes it; its parameters and

@@ -120,7 +120,7 @@ def _layer_norm(plain: Any, around: Surroundings) -> nn.Module:
     if not (around.vector or around.last):
         raise NoCounterpart(
             "on a map it normalises pixels, with a weight for each, and the group moves them. Use nn.GroupNorm(1, "
-            "channels), nn.BatchNorm2d, or x.permute(0, 2, 3, 1) before it and x.permute(0, 3, 1, 2) behind it."
+            "channels), nn.BatchNorm2d, or x.permute(0, 2, 3, 1) before it and x.permute(0, 3, 1, 2) after it."
         )
     return snn.LayerNorm(around.field_type, plain.eps, plain.elementwise_affine, bias=_has_bias(plain))
 

@@ -101,7 +101,7 @@ def _common_form(a: Signal, b: Signal) -> Form:
     if forms == {"flat", "vector"}:
         return "flat"
     if "last" in forms:
-        raise NoCounterpart("one of its fields has the channels last, the other has not. Permute both alike.")
+        raise NoCounterpart("one of its fields has the channels last, the other does not. Permute both alike.")
     raise NoCounterpart("a map of pixels and a vector do not belong to the same pixels. Add [:, :, None, None].")
 
 

@@ -71,7 +71,7 @@ class GraphAnalysis:
         signals: the fields, by the call that gives them.
         from_sizes: calls that see no values of a field, only sizes, dtypes and devices: numbers, shapes, random
             tensors.
-        weights: tensors of the network's own.
+        weights: the network's own tensors.
         aliases: calls that only pass on what they got.
         steps: in order.
         taken: paths that are in use.
@@ -94,8 +94,8 @@ class GraphAnalysis:
         """
         if isinstance(value, fx.Node) and value in self.weights:
             raise NoCounterpart(
-                f"it takes `{path_below_root(self.weights[value].path)}`, a tensor of the network's own, and nothing "
-                "says how that transforms. Use a layer such as nn.BatchNorm2d for learned scales."
+                f"it takes `{path_below_root(self.weights[value].path)}`, one of the network's own tensors, and "
+                "nothing says how that transforms. Use a layer such as nn.BatchNorm2d for learned scales."
             )
         if not isinstance(value, fx.Node) or value not in self.signals:
             raise NoCounterpart(f"it takes a tensor that comes from the image, got {value!r}.")

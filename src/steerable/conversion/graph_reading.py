@@ -124,7 +124,7 @@ def _result(node: fx.Node, analysis: GraphAnalysis, model: nn.Module) -> fx.Node
         raise refusal(
             signal.flattened_at,
             "nothing says that it flattens a single pixel, and more of them depend on where each pixel is. Pool over "
-            "all pixels first, with nn.AdaptiveAvgPool2d(1); convert(..., head='pool') does so by itself.",
+            "all pixels first, with nn.AdaptiveAvgPool2d(1); convert(..., head='pool') does that for you.",
         )
     return result
 

@@ -41,7 +41,7 @@ def read_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
         raise NoCounterpart("it is steerable already. Convert a network of torch's own layers.")
     if call.becomes in ("convolution", "linear map") and not isinstance(plain.weight, nn.Parameter):
         raise NoCounterpart(  # weight_norm, spectral_norm and pruning of torch.nn.utils
-            "its weights are computed from others, by a hook. Take that off first, for instance with "
+            "its weights are computed from others, by a hook. Remove the hook first, for instance with "
             "torch.nn.utils.remove_weight_norm."
         )
     if not call.becomes:
@@ -190,7 +190,7 @@ def _check_flattening(analysis: GraphAnalysis, signal: Signal, wanted: int, take
         signal.flattened_at,
         f"it lays {pixels} of {channels} channels side by side, since {taker} takes {wanted} features, and a linear "
         f"map of those depends on where each pixel is. Pool over all pixels first, with nn.AdaptiveAvgPool2d(1), "
-        f"and take {channels} features; convert(..., head='pool') does so by itself.",
+        f"and take {channels} features; convert(..., head='pool') does that for you.",
     )
 
 

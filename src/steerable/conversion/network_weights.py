@@ -1,4 +1,4 @@
-"""Reading tensors of the network's own that a ``forward`` uses: learned scales, and the weights of a layer norm."""
+"""Reading the network's own tensors that a ``forward`` uses: learned scales, and the weights of a layer norm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["is_weight", "read_layer_norm", "read_reshaped_weight", "read_scale"]
 
 
 def is_weight(analysis: GraphAnalysis, value: object) -> bool:
-    """Whether it is a tensor of the network's own."""
+    """Whether it is one of the network's own tensors."""
     return isinstance(value, fx.Node) and value in analysis.weights
 
 
@@ -30,7 +30,7 @@ def read_reshaped_weight(analysis: GraphAnalysis, node: fx.Node) -> None:
     found = [] if others else [_call_on_copy(node, probe) for probe in probes]
     if not found or not all(map(_is_reshape, found, probes)):
         raise NoCounterpart(
-            f"it computes something from `{path_below_root(weight.path)}`, a tensor of the network's own; only a "
+            f"it computes something from `{path_below_root(weight.path)}`, one of the network's own tensors; only a "
             "reshape of that, to fixed sizes, is followed. Use a layer such as nn.BatchNorm2d for learned scales."
         )
     analysis.weights[node] = Weight(weight.path, weight.learned, weight.values.reshape(found[0].shape))
@@ -61,7 +61,7 @@ def read_scale(analysis: GraphAnalysis, call: PlainCall, field: fx.Node, other: 
     fits = single or shape == tuple(signal.variable.channels if axis == channel else 1 for axis in range(rank))
     if not weight.learned or signal.form == "flat" or len(shape) != rank or not fits:
         raise NoCounterpart(
-            f"it multiplies by `{path_below_root(weight.path)}`, a tensor of the network's own of shape "
+            f"it multiplies by `{path_below_root(weight.path)}`, one of the network's own tensors, of shape "
             f"{tuple(weight.values.shape)}, and nothing says how that transforms. Only a parameter with one entry per "
             "channel, or a single one, has a counterpart."
         )

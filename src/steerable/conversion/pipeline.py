@@ -1,6 +1,6 @@
 """``convert``: from a plain network to its steerable counterpart.
 
-The plain network is followed with torch.fx, so that a ``forward`` of its own, residual sums, ``torch.cat`` and
+The plain network is followed with torch.fx, so that a custom ``forward``, residual sums, ``torch.cat`` and
 functions such as ``F.relu`` are fine. Every layer is replaced by that of ``steerable.nn``; the image is made of
 scalars, what is in between of copies of a mix of capsules, and the output of invariant scalars.
 
@@ -84,7 +84,7 @@ def convert(
             exact on odd sizes.
         head: ``"keep"`` refuses a network that flattens several pixels into a linear layer, as VGG and AlexNet do;
             ``"pool"`` gives that layer the mean over all pixels instead.
-        in_channels: channels of the image, where no layer says so.
+        in_channels: the number of channels of the image, where no layer shows it.
         out_type: the type of the output, or its text, in place of invariant scalars; it has as many channels.
 
     Returns:

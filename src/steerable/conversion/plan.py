@@ -32,8 +32,8 @@ class Step:
         before, after: the types that go in and come out.
         build: makes the counterpart; None where a function of torch stays.
         function: that function, which gets the plain call's arguments.
-        mixes: whether its output has a type of its own, as that of a convolution has.
-        rests: whether it passes on its first input in evaluation, as dropout does.
+        mixes: whether its output gets a new type, as that of a convolution does.
+        rests: whether it only passes on its first input in evaluation, as dropout does.
     """
 
     call: PlainCall

@@ -89,7 +89,7 @@ def _read_flat_view(analysis: GraphAnalysis, call: PlainCall, last: int | str) -
     if several and not (analysis.pools_head and channels and int(last) % channels == 0):
         raise NoCounterpart(
             f"it lays several pixels of {channels} channels side by side. Pool over all pixels first, with "
-            "nn.AdaptiveAvgPool2d(1); convert(..., head='pool') does so by itself."
+            "nn.AdaptiveAvgPool2d(1); convert(..., head='pool') does that for you."
         )
     read_flatten(analysis, _as_flatten(analysis, call), certain=last == "channels")
 

@@ -67,7 +67,7 @@ def assemble(
         source: the folder or table that they come from, for messages.
         image_size: height and width; by default :func:`common_size`.
         test_fraction: the share of test images, where none are marked.
-        seed: of the choice of test images.
+        seed: the seed by which test images are chosen.
         progress: called with (images read, all images) after each image.
     """
     files, known_unreadable, noticed = found

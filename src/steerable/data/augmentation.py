@@ -93,7 +93,7 @@ def augment(
     dihedral: bool = False,
     padding: Padding = "zero",
 ) -> Tensor:
-    """Move each image of (batch, channels, height, width) at random, by itself; see :class:`Augmentation`.
+    """Move each image of (batch, channels, height, width) at random, each for itself; see :class:`Augmentation`.
 
     The same state of a CPU generator gives the same images on any device.
     """

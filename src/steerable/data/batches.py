@@ -24,8 +24,8 @@ class DeviceBatches:
         data: the images; they are copied to the device as bytes, once. Where they would take more than half of a
             GPU's free memory, they stay outside and are sent batch by batch.
         batch_size: images in a batch of all processes together.
-        shuffle: whether each epoch has an order of its own.
-        seed: of order and augmentation.
+        shuffle: whether each epoch has a new order.
+        seed: the seed of order and augmentation.
         device: where the batches are needed.
         augment: shifts and mirror images, or None.
         rank: the number of this process.

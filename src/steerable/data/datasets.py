@@ -27,11 +27,11 @@ class KnownDataSet:
     """A data set that has a name.
 
     Args:
-        classes: their names, by label.
+        classes: the names of the classes, by label.
         channels: 1 for grey images, 3 for RGB.
         loader: the function that reads it, ``"module:name"``. It takes ``data_dir``, the folder with the data set's
-            files or None, ``download``, whether it may fetch them, and ``seed``, that of the test split where the data
-            set has none of its own; it returns :class:`~steerable.data.splits.Splits`.
+            files or None, ``download``, whether it may fetch them, and ``seed``, that of the test split for data sets
+            that come without one; it returns :class:`~steerable.data.splits.Splits`.
     """
 
     classes: tuple[str, ...]
@@ -70,10 +70,10 @@ def load_dataset(
     Args:
         name_or_path: a name from ``DATASETS``, a folder with one sub-folder of images per class, or a .csv file with
             the columns ``file`` and ``label``.
-        data_dir: where CIFAR lies, unpacked or as the official archive; by default a cache folder of this user.
-        download: fetch CIFAR where it is not found.
+        data_dir: the folder with CIFAR, unpacked or as the official archive; by default a cache folder of this user.
+        download: whether to fetch CIFAR where it is not found.
         image_size: scale all images to this height and width; by default their own.
-        seed: of the test split, where the data have none of their own.
+        seed: the seed of the test split, for data that come without one.
         progress: called with (images read, all images) for folders and tables.
     """
     if isinstance(name_or_path, str) and name_or_path in DATASETS:

@@ -27,7 +27,7 @@ def load_digits(
         image_size: height and width; by default 8, the images' own.
         fit: ``"resize"`` scales the images, ``"pad"`` puts them into the middle of a black square.
         test_fraction: the share of test images.
-        seed: of the choice of test images.
+        seed: the seed by which test images are chosen.
     """
     check_choice("fit", fit, get_args(Fit))
     if fit == "pad" and image_size is not None and image_size < 8:

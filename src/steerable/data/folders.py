@@ -37,7 +37,7 @@ def load_image_folder(
         image_size: height and width. By default the median of the images' shorter sides, at most 128, rounded down to
             a multiple of 4, which halves twice.
         test_fraction: the share of test images, where there is no test folder.
-        seed: of the choice of test images.
+        seed: the seed by which test images are chosen.
         progress: called with (images read, all images) after each image.
     """
     root = Path(root).expanduser()

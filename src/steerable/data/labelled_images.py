@@ -23,7 +23,7 @@ class LabelledImages:
     Args:
         images: uint8, (n, channels, height, width).
         labels: int64, (n,), each from 0 to ``len(classes) - 1``.
-        classes: their names.
+        classes: the names of the classes.
         files: where each image came from, or empty.
     """
 
@@ -94,7 +94,7 @@ class LabelledImages:
         return LabelledImages(self.images[chosen], self.labels[chosen], self.classes, files)
 
     def balanced_subset(self, size: int, seed: int = 0) -> LabelledImages:
-        """``size`` images, equally many of each class, in their old order.
+        """``size`` images, equally many of each class, in their original order.
 
         Where the classes do not divide ``size``, the first classes have one image more. With the same seed a smaller
         subset lies inside a larger one.
@@ -120,7 +120,7 @@ class LabelledImages:
 
         Args:
             part: a number of images, or a fraction between 0 and 1, which is cut to what there is to give.
-            seed: of the choice of images.
+            seed: the seed by which images are chosen.
         """
         room = [max(0, n - 1) for n in self.counts]
         share = isinstance(part, float) and 0 < part < 1

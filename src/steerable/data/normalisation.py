@@ -89,7 +89,7 @@ class Normalisation(nn.Module):
         Args:
             images: the training images.
             kind: ``"channels"`` or ``"zca"``.
-            epsilon: ε of ZCA, relative to a variance of 1; smaller values sharpen more.
+            epsilon: the ε of ZCA, relative to a variance of 1; smaller values sharpen more.
         """
         check_choice("kind", kind, get_args(Kind))
         if images.dtype != torch.uint8 or images.ndim != 4 or not images.numel():

@@ -33,7 +33,7 @@ class _PlainUnpickler(pickle.Unpickler):
             return _TypePieces
         if (module, name) == ("_codecs", "encode"):
             return _latin1
-        raise pickle.UnpicklingError(f"it asks for `{module}.{name}`, which image data have no use for")
+        raise pickle.UnpicklingError(f"it asks for `{module}.{name}`, which image data do not need")
 
 
 class PickledArray:

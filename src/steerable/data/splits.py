@@ -15,9 +15,9 @@ class Splits:
 
     Args:
         train, test: the images.
-        name: for reports.
+        name: what reports call the data set.
         skipped: (path, reason) of files that could not be read.
-        validation: images to choose by, where the data set sets some apart itself.
+        validation: validation images, where the data set comes with some.
         notes: what was noticed about the files, one sentence or two each.
     """
 

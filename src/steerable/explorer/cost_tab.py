@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from steerable.algebra.groups import FiniteGroup
 from steerable.explorer.groups import GROUPS, admitted, checked_group
-from steerable.explorer.messages import MISTAKES, TEMPLATES, or_message, whole
+from steerable.explorer.messages import MISTAKES, TEMPLATES, checked_number, or_message
 from steerable.types.convolution_costs import axes_moved_by, convolution_cost
 from steerable.types.field_types import FieldType
 
@@ -32,8 +32,8 @@ def cost_page(group: str, source: str, target: str, kernel_size: float, image_si
     found = checked_group(group)
     axes = axes_moved_by(found)
     largest_kernel, largest_image = _LARGEST[axes]
-    kernel = whole(kernel_size, "the filter's size", 1, largest_kernel)
-    image = whole(image_size, "the image's size", 1, largest_image)
+    kernel = checked_number(kernel_size, "the filter's size", 1, largest_kernel)
+    image = checked_number(image_size, "the image's size", 1, largest_image)
     types: list[FieldType] = []
     mistakes: list[tuple[str, str]] = []
     for role, text in (("From", source), ("To", target)):

@@ -11,7 +11,7 @@ from steerable.algebra.capsules import Capsule
 from steerable.algebra.intertwiners import SparseBasis
 from steerable.explorer.groups import PLANAR_GROUPS, capsule_names, checked_group
 from steerable.explorer.images import figure_image
-from steerable.explorer.messages import MISTAKES, TEMPLATES, error_box, or_message, whole
+from steerable.explorer.messages import MISTAKES, TEMPLATES, checked_number, error_box, or_message
 from steerable.figures.filters import filter_poses_figure, kernel_basis_figure, patch_basis_figure
 from steerable.filters import pixel_patch, sparse_kernel_basis
 
@@ -66,7 +66,7 @@ def poses_page(group: str, source: str, target: str, size: int, number: int) -> 
     count = _basis(a, b, _size(size)).count
     if not count:
         return TEMPLATES.render("note.html", text="There is no filter to turn.")
-    chosen = whole(number, "the filter's number", 1, count)
+    chosen = checked_number(number, "the filter's number", 1, count)
     image = figure_image(filter_poses_figure(a, b, int(size), chosen - 1), f"filter {chosen} in every pose")
     return TEMPLATES.render("figure.html", image=image)
 
@@ -83,7 +83,7 @@ def _basis(a: Capsule, b: Capsule, size: int) -> SparseBasis:
 
 
 def _size(size: float) -> int:
-    return whole(size, "the filter's size", 1, LARGEST_KERNEL)
+    return checked_number(size, "the filter's size", 1, LARGEST_KERNEL)
 
 
 def _value(value: float) -> str:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from steerable.pages.templates import Templates
 
-__all__ = ["MISTAKES", "TEMPLATES", "error_box", "or_message", "whole"]
+__all__ = ["MISTAKES", "TEMPLATES", "checked_number", "error_box", "or_message"]
 
 MISTAKES = (ValueError, TypeError, OSError, ImportError)
 """What a wrong input raises; anything else is a bug and goes to the server's log."""
@@ -38,10 +38,10 @@ def or_message(function: Callable[P, Markup]) -> Callable[P, Markup]:
     return guarded
 
 
-def whole(value: object, what: str, low: int, high: int) -> int:
+def checked_number(value: object, what: str, low: int, high: int) -> int:
     """A whole number within limits, whatever a browser sent; ValueError in words otherwise.
 
-    >>> whole(3.0, "the filter's size", 1, 7)
+    >>> checked_number(3.0, "the filter's size", 1, 7)
     3
     """
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):

@@ -19,8 +19,8 @@ class RefusedRequest(Exception):
     """A request that is not answered, and why.
 
     Args:
-        status: of the HTTP response.
-        reason: for the reader.
+        status: the status of the HTTP response.
+        reason: what the reader is told.
     """
 
     def __init__(self, status: int, reason: str) -> None:

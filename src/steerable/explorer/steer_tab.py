@@ -11,7 +11,7 @@ from markupsafe import Markup
 from steerable.algebra.arrays import FloatArray
 from steerable.explorer.groups import PLANAR_GROUPS, capsule_names, checked_group
 from steerable.explorer.images import TintedCell, picture_image, signed_image, tinted
-from steerable.explorer.messages import TEMPLATES, or_message, whole
+from steerable.explorer.messages import TEMPLATES, checked_number, or_message
 from steerable.explorer.pictures import PICTURES, chosen_picture
 from steerable.explorer.steering_run import IMAGE_SIZE, Answer, compare
 from steerable.explorer.uploads import Uploads
@@ -49,7 +49,7 @@ def steer_page(
     found.index(element)  # refuses an unknown element with the known ones
     capsule = found.capsule(capsule_name)
     last = IMAGE_SIZE - 1
-    x = whole(row, "the row", 0, last), whole(column, "the column", 0, last)
+    x = checked_number(row, "the row", 0, last), checked_number(column, "the column", 0, last)
     image = chosen_picture(picture, upload, uploads, IMAGE_SIZE)
     result = compare(image, element, capsule)
     gx = result.place(capsule, element, *x)

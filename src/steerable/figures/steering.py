@@ -1,4 +1,4 @@
-"""The real computation behind the paper's figures: a field, an equivariant filter bank, and what g does to them."""
+"""The computation behind the paper's figures: a field, an equivariant filter bank, and what g does to them."""
 
 from __future__ import annotations
 

@@ -72,7 +72,10 @@ def _kernel_basis(rho_in: Representation, rho_out: Representation, space: Filter
 
 
 def _by_intertwiners(rho_in: Representation, rho_out: Representation, rho_v: Representation) -> SparseBasis:
-    """For any ρ_V. A bank that ρ_V ⊗ ρ_out ⊗ ρ_in* keeps is a map from V* ⊗ ρ_in; V* is V where ρ_V is orthogonal."""
+    """The basis for any ρ_V.
+
+    A bank that ρ_V ⊗ ρ_out ⊗ ρ_in* keeps is a map from V* ⊗ ρ_in; V* is V where ρ_V is orthogonal.
+    """
     maps = hom_basis(rho_v.dual() @ rho_in, rho_out)
     row, v, column = np.unravel_index(maps.position, (rho_out.dim, rho_v.dim, rho_in.dim))
     position = np.ravel_multi_index((row, column, v), shape := (rho_out.dim, rho_in.dim, rho_v.dim))
@@ -81,7 +84,7 @@ def _by_intertwiners(rho_in: Representation, rho_out: Representation, rho_v: Rep
 
 
 def _by_orbits(rho_in: Representation, rho_out: Representation, rho_v: Representation) -> SparseBasis:
-    """For a ρ_V that permutes coefficients up to signs."""
+    """The basis for a ρ_V that permutes coefficients up to signs."""
     shape, orbits = (rho_out.dim, rho_in.dim, rho_v.dim), _orbits(rho_v)
     if rho_in.monomial is not None and rho_out.monomial is not None:
         basis = _concatenated([_monomial_orbit(rho_in.monomial, rho_out.monomial, o, rho_v.dim) for o in orbits], shape)

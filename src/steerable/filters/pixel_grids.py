@@ -12,7 +12,7 @@ from steerable.algebra.arrays import IntArray
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
 
-__all__ = ["by", "grid_size", "tap_coordinates", "tap_images"]
+__all__ = ["grid_size", "size_text", "tap_coordinates", "tap_images"]
 
 
 def grid_size(group: FiniteGroup, size: int | Sequence[int]) -> tuple[int, ...]:
@@ -43,8 +43,8 @@ def grid_size(group: FiniteGroup, size: int | Sequence[int]) -> tuple[int, ...]:
     return shape
 
 
-def by(size: Sequence[int]) -> str:
-    """Extents as they are said: ``3×3``."""
+def size_text(size: Sequence[int]) -> str:
+    """Extents as text, such as ``3×3``."""
     return "×".join(str(s) for s in size)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.monomials import Monomial
 from steerable.algebra.representations import Representation
-from steerable.filters.pixel_grids import by, grid_size, tap_images
+from steerable.filters.pixel_grids import grid_size, size_text, tap_images
 from steerable.filters.spaces import FilterSpace
 
 __all__ = ["pixel_patch", "pixel_space"]
@@ -35,11 +35,11 @@ def pixel_patch(group: FiniteGroup, size: int | Sequence[int]) -> Representation
     lost = np.flatnonzero(image[:, 0] < 0)
     if len(lost):
         raise ValueError(
-            f"`{group.elements[lost[0]]}` of {group.name} does not map the {by(shape)} pixel grid onto itself. "
+            f"`{group.elements[lost[0]]}` of {group.name} does not map the {size_text(shape)} pixel grid onto itself. "
             "Pixel filters are exact for C1, C2, C4, D1, D2, D4 (square patches for C4 and D4) and for the "
             "octahedral groups (cubes); restrict to such a subgroup."
         )
-    name = f"{by(shape)} patch" if shape else "single tap"
+    name = f"{size_text(shape)} patch" if shape else "single tap"
     return Representation._of(group, monomial=Monomial(image, np.ones(image.shape)), name=name)
 
 

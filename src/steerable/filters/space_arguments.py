@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import shown
-from steerable.filters.pixel_grids import by, grid_size
+from steerable.filters.pixel_grids import grid_size, size_text
 from steerable.filters.pixel_patches import pixel_space
 from steerable.filters.spaces import FilterSpace
 
@@ -40,7 +40,7 @@ def chosen_space(group: FiniteGroup, size: int | Sequence[int], filters: FilterS
     space = as_filter_space(group, filters)
     if grid_size(group, size) != space.size:
         raise ValueError(
-            f"the filter space `{space}` has {by(space.size)} taps, but kernel_size={size!r} asks for "
-            f"{by(grid_size(group, size))}. Use kernel_size={space.size}, or filters of the other size."
+            f"the filter space `{space}` has {size_text(space.size)} taps, but kernel_size={size!r} asks for "
+            f"{size_text(grid_size(group, size))}. Use kernel_size={space.size}, or filters of the other size."
         )
     return space

@@ -1,8 +1,8 @@
 """Filter spaces: a representation of H on the coefficients of a filter, and the taps that the coefficients become.
 
 A filter is a vector c of coefficients. An element h turns it by ρ_V(h), and the sampling matrix S makes taps of it.
-Where the pixel grid carries h, S has to commute with it: a turned filter, sampled, is the sampled filter, turned. All
-else about a convolution (bases, parameters, costs, initialisation) follows from ρ_V and S.
+Where the pixel grid carries h, S has to commute with it: a turned filter, sampled, is the sampled filter, turned.
+Everything else about a convolution (bases, parameters, costs, initialisation) follows from ρ_V and S.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from steerable.algebra.arrays import FloatArray
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation
 from steerable.errors import expect, shown
-from steerable.filters.pixel_grids import by, grid_size, tap_images
+from steerable.filters.pixel_grids import grid_size, size_text, tap_images
 
 __all__ = ["FilterSpace"]
 
@@ -130,7 +130,7 @@ class FilterSpace:
             given = "no sampling, so that its coefficients are its taps" if matrix is None else f"{shape}"
             raise ValueError(
                 f"the sampling matrix of a filter space has the shape (taps, coefficients): ({self.taps}, {self.dim}) "
-                f"for {by(self.size)} taps and a representation of dimension {self.dim}; got {given}."
+                f"for {size_text(self.size)} taps and a representation of dimension {self.dim}; got {given}."
             )
         if matrix is None or (self.dim == self.taps and np.array_equal(matrix, np.eye(self.taps))):
             return None
@@ -157,9 +157,9 @@ class FilterSpace:
             h = self.group.elements[worst]
             raise ValueError(
                 f"the sampling matrix does not commute with `{h}` of {self.group.name}: S ρ_V(`{h}`) differs from "
-                f"P(`{h}`) S by {errors[worst]:.2g}, where P moves the {by(self.size)} taps as `{h}` moves pixels. A "
-                "turned filter, sampled, has to be the sampled filter, turned; change the representation or the "
-                "sampling matrix."
+                f"P(`{h}`) S by {errors[worst]:.2g}, where P moves the {size_text(self.size)} taps as `{h}` moves "
+                "pixels. A turned filter, sampled, has to be the sampled filter, turned; change the representation or "
+                "the sampling matrix."
             )
 
     # ---------------------------------------------------------------- value semantics
@@ -175,17 +175,17 @@ class FilterSpace:
         return content.digest()
 
     def __eq__(self, other: object) -> bool:
-        """Equal representation, size and sampling; names do not count."""
+        """Whether representations, sizes and sampling matrices are equal; names do not count."""
         return isinstance(other, FilterSpace) and (self is other or self.digest == other.digest)
 
     def __hash__(self) -> int:
         return hash(self.digest)
 
     def __str__(self) -> str:
-        return self.name or f"{self.dim} filters of {by(self.size)} taps"
+        return self.name or f"{self.dim} filters of {size_text(self.size)} taps"
 
     def __repr__(self) -> str:
-        return f"<FilterSpace {self} of {self.group.name}: {self.dim} coefficients, {by(self.size)} taps>"
+        return f"<FilterSpace {self} of {self.group.name}: {self.dim} coefficients, {size_text(self.size)} taps>"
 
 
 def _as_array(sampling: ArrayLike) -> FloatArray:

@@ -25,8 +25,8 @@ def check_text(network: str, name: str, value: object) -> None:
     if isinstance(value, FiniteGroup) and not _has_name(value):
         raise TypeError(
             f"{network}: {name} is the name of a group, C1, C2, C3 …, D1, D2, D3 …, since a saved network's config is "
-            f"text; got the group {value.name}, which is none of them. Choose one of them, or build the network from "
-            "the layers of steerable.nn, which take any group that moves the pixel grid onto itself."
+            f"text; got the group {value.name}, which is not one of them. Choose one of them, or build the network "
+            "from the layers of steerable.nn, which take any group that moves the pixel grid onto itself."
         )
     raise TypeError(
         f"{network}: {name} is given as text, {getattr(value, 'name', str(value))!r} for instance; got {value!r}."

@@ -25,8 +25,8 @@ class PlainResNet(SavedModel, nn.Module):
         width: channels of the first stage.
         num_classes: the number of scores.
         inner: channels inside a block of the first stage, by default ``width``.
-        crelu: a CReLU inside the block, which doubles the inner channels: with ``width=400, inner=160`` the very
-            convolutions of the paper's (400, 160) network, without their symmetry.
+        crelu: a CReLU inside the block, which doubles the inner channels: with ``width=400, inner=160`` exactly
+            the convolutions of the paper's (400, 160) network, without their symmetry.
         in_channels: channels of the image.
     """
 

@@ -1,4 +1,4 @@
-"""Models by name and config: what a run folder and the command line write down.
+"""Models by name and config: what run folders and the command line write down.
 
 A new model is a class that saves itself (see :class:`~steerable.models.saving.SavedModel`) and an entry of ``MODELS``.
 Nothing here imports torch before a model is built, so that help texts can list names and options.
@@ -30,7 +30,7 @@ class ModelEntry:
         home: its class, ``"module:name"``.
         task: ``"classification"`` gives scores for an image, ``"dense"`` numbers for each pixel.
         width: the option that says how wide the network is.
-        options: what else may be said about it, with the choices where there are few.
+        options: its other options, each with its choices where there are only a few.
         from_data: the options that follow from the images and the task, which a run's config does not give.
     """
 

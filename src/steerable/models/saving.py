@@ -94,7 +94,7 @@ class SavedModel(
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file that is whole or not there, with the SHA-256 of the tensors among its metadata."""
+    """Write a safetensors file that appears whole or not at all, with the SHA-256 of the tensors among its metadata."""
     from safetensors.torch import save
 
     # Copies: tensors that share memory, or lie in it in another order, cannot be saved as they are.
@@ -125,7 +125,7 @@ def read_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:
-    """Of names, shapes, dtypes and bytes, whatever the order."""
+    """A digest of names, shapes, dtypes and bytes, whatever their order."""
     found = hashlib.sha256()
     for name in sorted(tensors):
         value = tensors[name].cpu().contiguous()

@@ -138,7 +138,7 @@ def unet(
 
 
 def _level(start: FieldType, inner: FieldType, out: FieldType, *, halves: bool = False) -> snn.Sequential:
-    """The mean over 2×2 pixels on all but the first level; then twice convolution, norm and nonlinearity."""
+    """The mean over 2×2 pixels on all but the first level; then convolution, norm and nonlinearity, twice."""
     return snn.Sequential(
         *([snn.AvgPool2d(start, 2)] if halves else []),
         snn.Conv2d(start, inner, 3, padding=1, bias=False),

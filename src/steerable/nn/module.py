@@ -80,7 +80,7 @@ class EquivariantModule(WithPlainCounterpart):
         self.register_buffer(name, torch.tensor(values, dtype=torch.get_default_dtype()), persistent=False)
 
     def register_index(self, name: str, values: NDArray[np.intp]) -> None:
-        """A constant of whole numbers, likewise outside the state dict, and there again after ``to_empty()``."""
+        """A constant of whole numbers, likewise outside the state dict, and restored after ``to_empty()``."""
         self._constants[name] = np.ascontiguousarray(values, dtype=np.int64)
         self.register_buffer(name, torch.tensor(values, dtype=torch.int64), persistent=False)
 

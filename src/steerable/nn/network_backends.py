@@ -1,4 +1,4 @@
-"""Which backend each convolution of a network takes: settled by measurement, written down, or told."""
+"""Which backend each convolution of a network takes: measured, recorded, or set from a record."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ __all__ = ["choose_backends", "recorded_backends", "use_backends"]
 
 
 def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False, **options: Any) -> dict[str, str]:
-    """Give each convolution with ``backend="auto"`` the faster one for what ``network(*inputs, **options)`` brings it.
+    """Measure which backend is fastest for each convolution with ``backend="auto"``, and set it.
 
-    ``torch.compile`` can measure nothing, and carries out ``"auto"`` densely; so call this first. The inputs should be
-    as in use: their shape, device, autocast. Forward passes are compared, and where gradients are recorded whole steps
-    as well: a layer may then take one backend for steps and another under ``torch.no_grad()``. On a GPU the forward
-    pass, the input gradient and the weight gradient are compared each by itself: densely, in the basis of irreps, and
-    in two other ways of asking torch for the same. What inputs of different shapes reach is carried out in another way
-    than the dense one only where that is faster for all of them; a layer that none reaches stays as it is.
+    The inputs of the convolutions are those that ``network(*inputs, **options)`` brings them, so give inputs as they
+    are in use: with their shape and device, and under the same autocast. Call this before ``torch.compile``, under
+    which nothing can be measured and ``"auto"`` means ``"dense"``.
+
+    Forward passes are compared, and where gradients are recorded whole steps as well: a layer may then take one backend
+    for steps and another under ``torch.no_grad()``. On a GPU the forward pass, the input gradient and the weight
+    gradient are compared one by one, and two variants of the dense backend take part. A layer that inputs of different
+    shapes reach leaves the dense backend only if another one is faster for all of them; a layer that no input reaches
+    stays as it is.
 
     Args:
-        network: what is to be compiled or recorded.
-        *inputs: what it is called with.
+        network: the network that will be compiled or recorded.
+        *inputs: the arguments that it is called with.
         cuda_graphs: on a GPU, whether the network will run as CUDA graphs: recorded, or compiled with a mode that does
             so, such as ``"reduce-overhead"``. Then only the GPU's own time counts. Otherwise Python starts the many
-            kernels of a pass in the basis of irreps, and where that takes longer than the pass itself its time counts,
-            as if the GPU had nothing else to do meanwhile: the choice errs towards the dense way.
-        **options: what the network is called with by name.
+            kernels of the Fourier backend, and where that takes longer than the kernels themselves, Python's time
+            counts, as if the GPU had nothing else to do meanwhile: the choice errs towards the dense backend.
+        **options: its keyword arguments.
 
     Returns:
-        The backend of each layer that had none, by its name; where gradients are recorded, that of a step's forward
-        pass. A layer's ``repr`` tells all.
+        The backend of each layer that was on ``"auto"``, by the layer's name; where gradients are recorded, that of a
+        step's forward pass. A layer's ``repr`` shows the backends of all passes.
 
     >>> from steerable import FieldType, dihedral
     >>> from steerable.nn import Conv2d
@@ -61,7 +64,7 @@ def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False,
 def recorded_backends(network: nn.Module) -> dict[str, str]:
     """How each convolution of a network is carried out, by the layer's name, as text that :func:`use_backends` reads.
 
-    A text names the ways of the forward pass, of the input gradient, of the weight gradient and of a forward pass
+    A text names the backends of the forward pass, of the input gradient, of the weight gradient and of a forward pass
     without gradients, such as ``"fourier[numba]/fourier[numba]/fourier[numba]/dense"``. It is ``"auto"`` for a layer
     that still measures. Call this when the network is on its device, since the text names what runs there.
 
@@ -75,7 +78,7 @@ def recorded_backends(network: nn.Module) -> dict[str, str]:
 
 
 def use_backends(network: nn.Module, recorded: Mapping[str, str]) -> None:
-    """Carry out every convolution of a network in the recorded way, so that a run can be repeated bit for bit.
+    """Carry out every convolution of a network as recorded, so that a run can be repeated bit for bit.
 
     Call this when the network is on its device.
 
@@ -85,7 +88,7 @@ def use_backends(network: nn.Module, recorded: Mapping[str, str]) -> None:
 
     Raises:
         ValueError: when the layers' names do not agree, a text cannot be read, or this machine cannot do what a text
-            says; another way to compute the same function would round differently. The network is unchanged then.
+            says; another backend would round differently. The network is then unchanged.
     """
     layers = _convolutions(network)
     for name in recorded:

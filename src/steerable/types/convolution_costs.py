@@ -1,4 +1,4 @@
-"""What one equivariant convolution takes: weights, parameters and multiplications, densely and in the irreps' basis."""
+"""What one equivariant convolution takes: weights, parameters and multiplications, dense and in the basis of irreps."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class ConvolutionCost:
 
     @property
     def utilization(self) -> float | None:
-        """μ, weights per parameter; None where there is no equivariant map."""
+        """μ, the number of weights per parameter; None where there is no equivariant map."""
         return self.weights / self.parameters if self.parameters else None
 
     @property
     def dense_flops(self) -> int:
-        """Two per multiplication of the dense convolution."""
+        """The FLOPs of the dense convolution: two per multiplication."""
         return 2 * self.weights * self.pixels
 
     @property
     def fourier(self) -> int:
-        """Multiplications per pixel in the irreps' basis."""
+        """The number of multiplications per pixel in the basis of irreps."""
         return fourier_products(self.in_type, self.out_type, self.kernel_size)
 
     @property
     def fourier_flops(self) -> int:
-        """Two per multiplication in the irreps' basis."""
+        """The FLOPs in the basis of irreps: two per multiplication."""
         return 2 * self.fourier * self.pixels
 
 

@@ -55,7 +55,7 @@ def parameter_utilization(
 def dense_weights(
     in_type: FieldType, out_type: FieldType, kernel_size: Size = None, *, filters: FilterSpace | None = None
 ) -> int:
-    """The number of weights of the expanded filter bank, which is that of a dense convolution's products per pixel."""
+    """The number of weights of the expanded filter bank; a dense convolution has as many products per pixel."""
     return _space(in_type, out_type, kernel_size, filters).taps * in_type.channels * out_type.channels
 
 

@@ -17,7 +17,7 @@ Run = Callable[[], None]
 
 @contextmanager
 def on_a_stream_of_its_own() -> Iterator[None]:
-    """Only such a stream can be recorded, and a backward pass runs on the stream of its forward pass."""
+    """A context on a separate stream: only those can be recorded, and a backward pass runs on its forward pass's."""
     before, stream = torch.cuda.current_stream(), torch.cuda.Stream()
     stream.wait_stream(before)
     try:

@@ -22,7 +22,7 @@ MEASURED_FROM = 1_000_000_000  # multiplications; the variants are not worth a m
 
 
 class Dense(Backend):
-    """What torch does: it supports every problem, and is taken wherever nothing else is."""
+    """Torch's own convolution: it supports every problem, and is taken wherever no other backend is."""
 
     name = "dense"
 
@@ -45,7 +45,7 @@ class Dense(Backend):
 
 
 class _Variant(Dense):
-    """Another order of the dense one's numbers."""
+    """The dense convolution with its numbers in another order in memory."""
 
     def why_not(self, problem: ConvolutionProblem) -> str | None:
         if problem.window.groups > 1 or max(problem.window.stride) > 1:
@@ -60,7 +60,7 @@ class _Variant(Dense):
 
 
 class PaddedChannels(_Variant):
-    """With channels of zeros, up to a multiple of eight; the gradients that follow have them too."""
+    """The dense convolution with channels of zeros, up to a multiple of eight; its gradients have them too."""
 
     name, family, remark = "padded", "dense", "channels padded"
     differentiates, changes_operands = False, True
@@ -75,7 +75,7 @@ class PaddedChannels(_Variant):
 
 
 class Turned(_Variant):
-    """The gradients as convolutions of another kind.
+    """The dense convolution with its gradients as convolutions of another kind.
 
     That of the input is a forward convolution with the filters turned by 180° and their two types exchanged. That of
     the filters has the input and the output's gradient exchanged.
@@ -106,7 +106,7 @@ def _convolution(x: Tensor, bank: Tensor, bias: Tensor | None, window: Window) -
 
 
 def _gradients(gradient: Tensor, x: Tensor, bank: Tensor, window: Window, wanted: Wanted) -> Gradients:
-    """As torch computes them: of the input and of the bank."""
+    """The gradients of the input and of the bank, as torch computes them."""
     padding, dilation, stride, groups = window
     nothing = [0] * len(padding)
     for_x, for_bank, _ = torch.ops.aten.convolution_backward(
@@ -127,5 +127,5 @@ def _room_for_turned(bank: Tensor) -> Tensor:
 
 
 def _laid_out(t: Tensor, like: Tensor) -> Tensor:
-    """In the memory format of another."""
+    """The tensor in the memory format of another."""
     return t.contiguous(memory_format=memory_format(like))

@@ -25,7 +25,7 @@ class Backend(ABC):
     its own and an entry in ``known.BACKENDS``.
 
     Attributes:
-        name: by which users, records and the store name it.
+        name: what users, records and the store call it.
         family: the name of the whole backend that it is a variant of, its own name otherwise.
         forwards, differentiates: whether it has a forward pass, and gradients. Users can ask by name for those that
             have both; the chooser may combine all of them.
@@ -51,7 +51,7 @@ class Backend(ABC):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has all passes."""
+        """Whether it has a forward pass and gradients."""
         return self.forwards and self.differentiates
 
     # ---------------------------------------------------------------- what it is good for
@@ -102,7 +102,7 @@ class Backend(ABC):
 
     @abstractmethod
     def gradients(self, gradient: Tensor, operands: Operands, wanted: Wanted) -> Gradients:
-        """Of the input and of the filters, from that of the output; one method, for they may share work."""
+        """The gradients of the input and of the filters, from that of the output; they may share work."""
 
     @abstractmethod
     def differentiable_gradients(self, gradient: Tensor, operands: Operands, wanted: Wanted) -> Gradients:

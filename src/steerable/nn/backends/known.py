@@ -1,4 +1,4 @@
-"""The list of backends, and how choices between them are read and told. A new backend is one more entry here."""
+"""The list of backends, and how choices between them are read and written. A new backend is one more entry here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def forward_only(name: str) -> Passes:
 
 
 def passes_from_text(text: str) -> Passes | None:
-    """What ``Passes.to_text`` was of; None where there are no such passes."""
+    """The passes that ``Passes.to_text`` wrote; None where the text names none."""
     names = text.split("/")
     if len(names) != 3 or any(name not in BACKENDS for name in names):
         return None
@@ -47,7 +47,7 @@ def passes_from_text(text: str) -> Passes | None:
 
 
 def in_words(choice: Choice) -> str:
-    """Such as ``"dense, input gradient turned"``: what is not said is as the forward pass."""
+    """A choice such as ``"dense, input gradient turned"``; passes that are not named go with the forward pass."""
     passes, forward = choice.passes, BACKENDS[choice.passes.forward]
     gradients = (("input", passes.for_input), ("weight", passes.for_weight))
     parts = [forward.family, forward.remark, *(f"{p} gradient {by}" for p, by in gradients if by != forward.family)]

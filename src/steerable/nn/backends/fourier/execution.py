@@ -44,7 +44,7 @@ def gradients(
     dilation: Pair,
     wanted: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Of the input and of the parameters, from that of the output, where they are wanted."""
+    """The gradients of the input and of the parameters, from that of the output, where they are wanted."""
     inner, outer = _adjoint(plan, gradient, padding, dilation)
     if _on_gpu(x):
         return plan.adjoint_on_gpu.gradients(inner, x, weight, outer, dilation, wanted)

@@ -53,7 +53,7 @@ def fourier_gradients(
     dilation: Sequence[int],
     wanted: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Of input and parameters, where they are wanted, from that of the output."""
+    """The gradients of input and parameters, where they are wanted, from that of the output."""
     of_x, of_weight = _gradients(gradient, x, weight, key, padding, dilation, wanted)
     return of_x if wanted[0] else None, of_weight if wanted[1] else None
 
@@ -89,7 +89,7 @@ def _gradients(
     dilation: Sequence[int],
     wanted: Sequence[bool],
 ) -> tuple[Tensor, Tensor]:
-    """Of input and parameters; one that is not wanted is empty."""
+    """The gradients of input and parameters; one that is not wanted is empty."""
     plan, (for_x, for_weight) = plan_by_key(key), wanted
     with _without_autocast(x):
         found = gradients(

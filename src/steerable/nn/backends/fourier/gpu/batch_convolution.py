@@ -49,7 +49,7 @@ class BatchConvolution:
     def gradients(
         self, gradient: Tensor, x: Tensor, weight: Tensor, padding: Pair, dilation: Pair, wanted: tuple[bool, bool]
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Of the input x and of the parameters, where this is the adjoint direction, from the output's gradient."""
+        """The gradients of x and of the parameters, from the output's; this must be the adjoint direction."""
         size = self._size(gradient, padding, dilation)
         for_x = for_weight = None
         with torch.cuda.device_of(x):
@@ -100,7 +100,7 @@ class BatchConvolution:
         return y.permute(0, 3, 1, 2)
 
     def _weight_gradient(self, spectrum: Tensor, scale: Scale | None, x: Tensor, size: Size) -> Tensor:
-        """(parameters,) in float32 or float64: of ⟨x, the convolution⟩."""
+        """(parameters,) in float32 or float64: the gradient of ⟨x, the convolution⟩."""
         pixels, wide = _pixels(size), _wide(spectrum.dtype)
         total = torch.zeros(self.plan.parameters, dtype=wide, device=spectrum.device)
         if not pixels:

@@ -25,7 +25,7 @@ _LARGEST_EXPONENT = 15  # of float16
 
 
 class Scale(NamedTuple):
-    """By what a tensor is divided: 2^⌈log2 max|x|⌉ / room.
+    """What a tensor is divided by: 2^⌈log2 max|x|⌉ / room.
 
     Attributes:
         largest: max |x|, (1,) in float32, on the device: nothing waits for it.
@@ -37,7 +37,7 @@ class Scale(NamedTuple):
 
 
 def spectrum_dtype(x: Tensor) -> torch.dtype:
-    """In which the spectrum of x and the blocks are kept and multiplied; products are float32 at least."""
+    """The dtype in which the spectrum of x and the blocks are kept and multiplied; products are float32 at least."""
     half = x.dtype in (torch.float16, torch.bfloat16) or (x.dtype == torch.float32 and tf32_allowed(x.device))
     return torch.float16 if half else x.dtype
 

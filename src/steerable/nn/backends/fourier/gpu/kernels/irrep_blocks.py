@@ -176,9 +176,10 @@ def collect(blocks: Tensor, tables: IrrepBlockTables, arrays: Arrays, scales: tu
 
 @lru_cache
 def _precision(device: torch.device, *, scaled: bool) -> str:
-    """Of the products. What is rounded to half precision afterwards, or was before, is multiplied by tensor cores.
+    """The precision of the products.
 
-    Three products of TF32 make one as exact as float32's to a few units in the last place.
+    What is rounded to half precision afterwards, or was before, is multiplied by tensor cores. Three products of TF32
+    make one as exact as float32's to a few units in the last place.
     """
     on_tensor_cores = scaled and device.type == "cuda" and torch.version.cuda is not None
     return "tf32x3" if on_tensor_cores and torch.cuda.get_device_capability(device) >= (8, 0) else "ieee"
