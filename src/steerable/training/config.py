@@ -241,9 +241,11 @@ class RunConfig:
 
     def left_open_again(self) -> RunConfig:
         """This run with what a plan has decided for its machine left open; ``backend`` is as the user said it."""
-        planned = (name for name, about in settings_of(RunConfig).items() if about.planned and name != "backend")
-        defaults = {item.name: item.default for item in dataclasses.fields(self)}
-        return dataclasses.replace(self, **{name: defaults[name] for name in planned})
+        planned = {name for name, about in settings_of(RunConfig).items() if about.planned and name != "backend"}
+        defaults: dict[str, Any] = {
+            item.name: item.default for item in dataclasses.fields(self) if item.name in planned
+        }
+        return dataclasses.replace(self, **defaults)
 
     def elsewhere(self, other: RunConfig) -> RunConfig:
         """This run, carried out where the other one would be."""
