@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,7 +48,7 @@ def cases() -> list[Case]:
     for backend in ("auto", "dense"):
         training, evaluated = (st.nn.Conv2d(fields, fields, 3, padding=1, backend=backend) for _ in range(2))
         found += [
-            Case(f"tiny layer, {backend}, forward pass in training", 50, 200, lambda layer=training: layer(x)),
+            Case(f"tiny layer, {backend}, forward pass in training", 50, 200, partial(training, x)),
             Case(f"tiny layer, {backend}, training step", 20, 200, step(training, x)),
             Case(f"tiny layer, {backend}, evaluation", 50, 200, evaluation(evaluated.eval(), x)),
         ]
@@ -73,10 +74,27 @@ def serve() -> None:
         print((time.process_time() - start) / case.calls, flush=True)
 
 
-def started(checkout: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, __file__]
-    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+class Checkout:
+    """A process that serves the cases of one checkout."""
+
+    def __init__(self, folder: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, __file__]
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.names = self.answer().split(";")
+
+    def answer(self) -> str:
+        if self.process.stdout is None:
+            raise RuntimeError("the process has no output")
+        return self.process.stdout.readline().strip()
+
+    def turn(self, number: int) -> float:
+        if self.process.stdin is None:
+            raise RuntimeError("the process has no input")
+        print(number, file=self.process.stdin, flush=True)
+        return float(self.answer())
 
 
 def main() -> None:
@@ -87,23 +105,17 @@ def main() -> None:
     if arguments.other is None:
         serve()
         return
-    processes = [started(arguments.other.resolve()), started(HERE)]
-    names, _ = (process.stdout.readline().strip().split(";") for process in processes)
+    other, here = Checkout(arguments.other.resolve()), Checkout(HERE)
     print(f"{'µs of CPU time per call':45} {'other':>10} {'here':>10} {'ratio':>7}")
-    for number, text in enumerate(names):
+    for number, text in enumerate(here.names):
         name, turns = text.split("|")
         if arguments.only not in name:
             continue
-        best = [float("inf")] * 2
-        for turn in range(int(turns)):
-            for which, process in enumerate(processes):
-                process.stdin.write(f"{number}\n")
-                process.stdin.flush()
-                taken = float(process.stdout.readline())
-                best[which] = min(best[which], taken) if turn else best[which]
-        print(f"{name:45} {best[0] * 1e6:10.1f} {best[1] * 1e6:10.1f} {best[1] / best[0]:7.3f}", flush=True)
-    for process in processes:
-        process.communicate()
+        times = [(other.turn(number), here.turn(number)) for _ in range(int(turns))][1:]  # the first one warms up
+        before, after = (1e6 * min(column) for column in zip(*times, strict=True))
+        print(f"{name:45} {before:10.1f} {after:10.1f} {after / before:7.3f}", flush=True)
+    for checkout in (other, here):
+        checkout.process.communicate()
 
 
 if __name__ == "__main__":
