@@ -51,7 +51,7 @@ class Plan:
         except (ValueError, TypeError) as error:
             raise ValueError(f"`{path}` is not the plan of a run: {error}") from error
         if missing := [name for name in settings.left_open if name != "backend"]:
-            raise ValueError(f"`{path}` is not the plan of a run: it leaves `{missing[0]}` open. Plan the run anew.")
+            raise ValueError(f"`{path}` is not the plan of a run: it leaves `{missing[0]}` open. Plan the run again.")
         return Plan(settings, values["data"], values["backends"], values["accelerator"], values["threads"])
 
     def differences(self, request: RunConfig) -> list[str]:

@@ -121,7 +121,7 @@ def _followed(plan: Plan | None, request: RunConfig, folder: Path, data: Trainin
         return plan_here(recorded, request, data)
     if plan is not None:
         if plan.data["digests"] != data.summary()["digests"]:
-            raise ValueError(f"the plan was made for other images than those of `{data.name}`. Plan the run anew.")
+            raise ValueError(f"the plan was made for other images than those of `{data.name}`. Plan the run again.")
         _check_size(plan, request, data)
         return plan_here(plan, request, data)
     if getattr(rank_zero_only, "rank", 0) != 0:
