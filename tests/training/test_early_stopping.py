@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import warnings
@@ -14,14 +15,14 @@ from safetensors.torch import load_file
 
 from steerable.reporting.run_records import read_runs
 from steerable.training.classifier import Classifier
-from steerable.training.config import RunConfig
+from steerable.training.config import CLASSIFIERS, RunConfig
 from steerable.training.early_stopping import KeepBest
 from steerable.training.fitting import fitted_to_minutes, with_sized_model
 from steerable.training.plan import Plan
 from steerable.training.preparing import make_classifier, prepare_data
 from steerable.training.recipes import load_recipe
 from steerable.training.run import train
-from steerable.training.sizing import count_parameters, sized_model
+from steerable.training.sizing import count_parameters, sized_model, with_depth
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
 MODEL = {"name": "plain_resnet", "depth": 8, "width": 4}
@@ -164,6 +165,13 @@ def test_the_width_comes_nearest_to_a_number_of_parameters(model: dict[str, Any]
     width = sized[option]
     gaps = [abs(count_parameters({**kind, **model, option: w}) - wanted) for w in range(max(1, width - 1), width + 2)]
     assert abs(count_parameters({**kind, **sized}) - wanted) == min(gaps)
+
+
+def test_a_depth_is_chosen_only_for_models_that_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert with_depth({"name": "resnet"}, 8) == {"name": "resnet", "depth": 8}
+    assert with_depth({"name": "resnet", "depth": 14}, 8) == {"name": "resnet", "depth": 14}
+    monkeypatch.setitem(CLASSIFIERS, "flat", dataclasses.replace(CLASSIFIERS["resnet"], options={}))
+    assert with_depth({"name": "flat"}, 8) == {"name": "flat"}
 
 
 def test_time_shortens_the_schedule_and_then_shrinks_the_network() -> None:

@@ -91,7 +91,7 @@ def test_what_is_no_object_is_named(content: bytes, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("quick")
 def test_a_finished_run_with_broken_results_says_how_to_make_them_anew(content: bytes, run: Path) -> None:
     (run / "results.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"results\.json` .*Remove the file, and the same command makes it anew"):
+    with pytest.raises(ValueError, match=r"results\.json` .*Remove the file, and the same command makes it again"):
         train(config(), run)
     with pytest.raises(ValueError, match=r"run `run` cannot be loaded: .*results\.json` .*train or export it again"):
         TrainedModel.load(run)

@@ -53,7 +53,7 @@ def types(
 
 
 @dataclass(frozen=True)
-class NetworkOptions:
+class ResNetOptions:
     """The options of ``steerable cost resnet``."""
 
     depth: Annotated[int, typer.Option(help="For 'resnet': its depth, 6·blocks + 2.")] = 14
@@ -75,7 +75,7 @@ def cost(
     *,
     group: Annotated[str, typer.Option(help="The group of both types.")] = "D4",
     kernel_size: Annotated[int, typer.Option(help="Taps along each side of the filter.", min=1, max=99)] = 3,
-    network: NetworkOptions,
+    network: ResNetOptions,
     size: Annotated[int, typer.Option(help="Height and width of the images, for FLOPs.", min=1, max=10**6)] = 32,
     as_json: Json = False,
 ) -> None:
@@ -126,7 +126,7 @@ def _print_costs(rows: list[dict[str, Any]], title: str) -> None:
         page.print(f"Field types are shown where there are {_WIDTH_FOR_TYPES} columns, and by --json.")
 
 
-def _network_costs(group: FiniteGroup, size: int, network: NetworkOptions) -> list[dict[str, Any]]:
+def _network_costs(group: FiniteGroup, size: int, network: ResNetOptions) -> list[dict[str, Any]]:
     from steerable.types.network_plans import resnet_plan
 
     if axes_moved_by(group) != 2:

@@ -50,9 +50,9 @@ PlanFile = Annotated[
 class NetworkOptions:
     """What is trained, and how, as the command line says it."""
 
-    model: Annotated[str, typer.Option(help=f"{' or '.join(CLASSIFIERS)}.", rich_help_panel="Network and recipe")] = (
-        next(iter(CLASSIFIERS))
-    )
+    model: Annotated[
+        str, typer.Option(help=f"The network: {' or '.join(CLASSIFIERS)}.", rich_help_panel="Network and recipe")
+    ] = next(iter(CLASSIFIERS))
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -66,8 +66,8 @@ class NetworkOptions:
     recipe: Annotated[
         str | None,
         typer.Option(
-            help=f"{', '.join(recipe_names())}, or a .toml file of your own. {OWN_IMAGES['recipe']} for a folder or "
-            f".csv, else {KNOWN_DATA_RECIPE}.",
+            help=f"{', '.join(recipe_names())}, or a .toml file of your own. By default {OWN_IMAGES['recipe']} for a "
+            f"folder or .csv, else {KNOWN_DATA_RECIPE}.",
             rich_help_panel="Network and recipe",
         ),
     ] = None
@@ -87,7 +87,7 @@ def train(
 ) -> None:
     """Train a network and write a run folder with curves, checkpoints, the model, results and a report.
 
-    For a folder of your own images nothing else need be given.
+    A folder of your own images is all that it needs.
     """
     # What is needed at the end of a run, to save the network and to draw the report, is missed at once.
     require("lightning", "torchmetrics", "huggingface_hub", "safetensors", "matplotlib")

@@ -84,7 +84,7 @@ class Normalisation(nn.Module):
         """The statistics of uint8 (n, channels, height, width), computed on their device in float64.
 
         Those of ZCA are averaged over all turns and mirror images, so that it commutes with them, and an equivariant
-        network behind it stays equivariant.
+        network after it stays equivariant.
 
         Args:
             images: the training images.

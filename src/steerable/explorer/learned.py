@@ -38,7 +38,7 @@ def learned_filters(model: nn.Module) -> LearnedFilters:
             )
         elif isinstance(module, nn.Conv2d):
             bank, capsules = module.weight, [("", 1)] * len(module.weight)
-            about = "A plain convolution: every filter is learned by itself."
+            about = "A plain convolution: each filter is learned on its own."
         else:
             continue
         filters = np.asarray(bank.detach().double().numpy(), dtype=np.float64)

@@ -18,7 +18,7 @@ class Conv2d(ConvolutionLayer):
         kernel_size: odd or even; a pair for groups that do not exchange height and width.
         stride, dilation: as for ``torch.nn.Conv2d``.
         padding: a number, a pair, ``"same"`` or ``"valid"``.
-        groups: both types are divided into that many equal shares, each kind of capsule by itself.
+        groups: the number of equal shares into which both types are divided, kind of capsule by kind.
         bias: along the invariant directions of ``out_type`` only, True by default; None where it has none.
         padding_mode: ``"zeros"`` (the default), ``"reflect"``, ``"replicate"`` or ``"circular"``.
         strict: make an input size on which a stride is not exactly equivariant an error instead of a warning.

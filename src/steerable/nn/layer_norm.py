@@ -13,7 +13,7 @@ __all__ = ["LayerNorm"]
 
 
 class LayerNorm(CapsuleNorm):
-    """y(p) = γ (x(p) - μ(p)w) / √(σ²(p) + ε) + β: each fibre by itself, over all of its channels.
+    """y(p) = γ (x(p) - μ(p)w) / √(σ²(p) + ε) + β: each fibre separately, over all of its channels.
 
     w is 1 on permutation capsules and 0 on capsules without invariants: μ is the mean along the invariant directions.
 

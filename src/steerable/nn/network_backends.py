@@ -101,7 +101,7 @@ def use_backends(network: nn.Module, recorded: Mapping[str, str]) -> None:
     if missing:
         raise ValueError(
             f"the recorded backends say nothing about {', '.join(f'`{name}`' for name in missing)}; expected one text "
-            "for each convolution of the network. Take the record of the same network, or choose backends anew."
+            "for each convolution of the network. Use a record of the same network, or choose backends again."
         )
     choices = {}
     for name, text in recorded.items():

@@ -19,7 +19,7 @@ def several_processes() -> bool:
 def moments_over_processes(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(mean, variance, count) of x (batch, channels, …): two of shape (1, channels), and (1,) values per channel.
 
-    A process may have no values; it takes part all the same, also in the backward pass, since the others wait for it.
+    A process may have no values; it still takes part, also in the backward pass, since the others wait for it.
     Where no process has any, mean and variance are 0.
     """
     dims = [0, *range(2, x.ndim)]

@@ -49,8 +49,8 @@ class RunConfig:
     """The request of one training run. What it leaves open is settled in the run's plan.
 
     ``model`` is the model's name and its arguments, ``{"name": "resnet", "depth": 14, …}``; channels and classes come
-    from the data. ``recipe`` says how it is trained. Every other field is listed here, and those that ``steerable
-    train`` has an option for are options by being so marked.
+    from the data. ``recipe`` says how it is trained. Every other field is listed here, and those that are marked
+    as options are options of ``steerable train``.
     """
 
     dataset: str = field(metadata={"setting": Setting(f"{SOURCES[0].upper()}{SOURCES[1:]}.", Text())})
@@ -60,15 +60,15 @@ class RunConfig:
     parameters: int | None = setting(
         None,
         Range(1, BOUNDLESS, whole=True, optional=True),
-        f"How many parameters the network has, roughly. {OWN_IMAGES['parameters']} for a folder or .csv, or fewer "
-        "where time is short.",
+        f"Roughly how many parameters the network has. By default {OWN_IMAGES['parameters']} for a folder or .csv, or "
+        "fewer where time is short.",
         flags=("--params",),
         **OPTION,
     )
     minutes: float | None = setting(
         None,
         Range(0, 10**6, above=True, optional=True),
-        f"The time that the run is fitted to. {OWN_IMAGES['minutes']:g} for a folder or .csv.",
+        f"The time that the run is fitted to. By default {OWN_IMAGES['minutes']:g} for a folder or .csv.",
         flags=("--minutes", "--max-minutes"),
         **OPTION,
     )
@@ -81,16 +81,16 @@ class RunConfig:
     validation: float = setting(
         0.0,
         Range(0, BOUNDLESS),
-        "How many of the labelled images, or which share of them, to hold out for validation. "
-        f"{OWN_IMAGES['validation']} for a folder or .csv. The data set's own validation images take their place where "
-        "it has some.",
+        "How many of the labelled images, or which share of them, to hold out for validation. By "
+        f"default {OWN_IMAGES['validation']} for a folder or .csv. A data set that comes with validation images uses "
+        "those instead.",
         **OPTION,
     )
     patience: int = setting(
         0,
         Range(0, BOUNDLESS, whole=True),
         "Stop after this many epochs without a lower validation loss, and keep the best weights; 0 never stops early. "
-        f"{OWN_IMAGES['patience']} for a folder or .csv.",
+        f"By default {OWN_IMAGES['patience']} for a folder or .csv.",
         **OPTION,
     )
     labels: int | None = setting(
@@ -128,34 +128,37 @@ class RunConfig:
     precision: str = setting(
         "auto",
         OneOf(("32-true", "bf16-mixed", "16-mixed", "auto")),
-        "32-true, bf16-mixed or 16-mixed. auto takes bf16-mixed on GPUs that are made for it.",
+        "The precision to compute in: 32-true, bf16-mixed, 16-mixed, or auto, which takes bf16-mixed on GPUs that are "
+        "made for it.",
         **PLANNED,
     )
     channels_last: bool | None = setting(
-        None, Flag(optional=True), "The memory format that GPUs prefer. By default on where bf16-mixed is.", **PLANNED
+        None, Flag(optional=True), "Use the memory format that GPUs prefer. By default on with bf16-mixed.", **PLANNED
     )
     cuda_graphs: bool | None = setting(
         None,
         Flag(optional=True),
-        "Record the network's passes, compiled or not, so that a GPU does not wait for Python. By default on where "
-        "the run is long enough.",
+        "Record the network's passes, compiled or not, so that a GPU does not wait for Python. By default on for "
+        "runs that are long enough.",
         **PLANNED,
     )
     compile: bool | None = setting(None, Flag(optional=True), "Use torch.compile. Off by default.", **PLANNED)
     eager: bool = setting(
         False,
         Flag(),
-        "Neither compile nor record the network.",
+        "Run the network as it is: neither compile nor record it.",
         option=True,
         flags=("--eager",),
         panel="Speed and hardware",
     )
-    accelerator: str = setting("auto", OneOf(("auto", "cpu", "gpu")), "auto, cpu or gpu.", **FREE)
-    devices: int = setting(1, Range(1, 10**4, whole=True), "Processes per node; more than one is DDP.", **FREE)
+    accelerator: str = setting("auto", OneOf(("auto", "cpu", "gpu")), "Where to run: auto, cpu or gpu.", **FREE)
+    devices: int = setting(
+        1, Range(1, 10**4, whole=True), "How many processes each machine runs; several train together by DDP.", **FREE
+    )
     nodes: int = setting(1, Range(1, 10**5, whole=True), "How many machines share the run.", **FREE)
     progress: bool = setting(True, Flag(), "Show progress bars.", **FREE)
     checkpoint_seconds: float = setting(
-        60.0, Range(0, BOUNDLESS), "How often to save; 0 saves after every epoch.", **FREE
+        60.0, Range(0, BOUNDLESS), "How many seconds pass between checkpoints; 0 saves after every epoch.", **FREE
     )
 
     def __post_init__(self) -> None:

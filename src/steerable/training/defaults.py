@@ -12,7 +12,7 @@ from steerable.errors import did_you_mean
 from steerable.training.config import CLASSIFIERS, KNOWN_DATA_RECIPE, OWN_IMAGES, SIZES, WIDTHS, RunConfig
 from steerable.training.plan import Plan
 from steerable.training.recipes import load_recipe
-from steerable.training.sizing import count_parameters
+from steerable.training.sizing import count_parameters, with_depth
 
 __all__ = ["OWN_IMAGES", "configured", "repeated"]
 
@@ -107,7 +107,7 @@ def _check_network(config: RunConfig) -> None:
     if parameters is None:
         count_parameters(config.model)
         return
-    smallest = count_parameters({"depth": 8, **config.model, CLASSIFIERS[name].width: 1})
+    smallest = count_parameters({**with_depth(config.model, 8), CLASSIFIERS[name].width: 1})
     if smallest > FAR_TOO_LARGE * parameters:
         raise ValueError(
             f"parameters={parameters:,} is too few: the smallest {name} of this kind has {smallest:,}. Ask for that "

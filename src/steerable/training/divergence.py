@@ -32,13 +32,13 @@ class StopWhenDiverged(Callback):
         if not math.isfinite(loss):
             raise DivergenceError(
                 f"the training loss is {loss} after {trainer.current_epoch + 1} epochs: the weights have diverged. "
-                f"Train anew with a learning rate below {self.learning_rate:g}."
+                f"Train again with a learning rate below {self.learning_rate:g}."
             )
         if isinstance(module, Classifier) and (name := _first_not_finite(module)) is not None:
             wider = f", or with precision 32-true in place of {trainer.precision}" if "16" in trainer.precision else ""
             raise DivergenceError(
                 f"`{name}` of the network is not finite after {trainer.current_epoch + 1} epochs, though the training "
-                f"loss is {loss:.4g}. Train anew with a learning rate below {self.learning_rate:g}{wider}."
+                f"loss is {loss:.4g}. Train again with a learning rate below {self.learning_rate:g}{wider}."
             )
 
 

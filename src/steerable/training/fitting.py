@@ -15,7 +15,7 @@ from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.limits import MOST_EPOCHS
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
-from steerable.training.sizing import sized_model
+from steerable.training.sizing import sized_model, with_depth
 from steerable.training.speed import autocast, this_machine
 
 __all__ = ["fitted_to_minutes", "settle_backends", "with_sized_model"]
@@ -31,7 +31,7 @@ def with_sized_model(config: RunConfig, data: TrainingData) -> RunConfig:
     kind = {"in_channels": data.train.channels, "num_classes": len(data.train.classes)}
     # Small images need few convolutions to be seen as a whole.
     depth = 8 if max(data.train.image_size) < 32 else 14
-    model = sized_model({"depth": depth, **config.model}, config.parameters, **kind)
+    model = sized_model(with_depth(config.model, depth), config.parameters, **kind)
     return replace(config, model=model, parameters=None)
 
 

@@ -61,7 +61,7 @@ class Recipe:
         Range(0, 1, below=True),
         "The share that an averaged copy of the weights keeps at each step; 0 for no such copy.",
     )
-    augment: bool = setting(False, Flag(), "Shifts and mirror images, the '+' of the paper.", **OPTION)
+    augment: bool = setting(False, Flag(), "Augment by shifts and mirror images, the '+' of the paper.", **OPTION)
     shift: float = setting(4, Range(0, 4096), "The largest shift in pixels; below 1 a share of the image's side.")
     normalisation: str = setting(
         "channels", OneOf(("channels", "zca")), "Whether images are normalised by channel, or whitened (zca)."

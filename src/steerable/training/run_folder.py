@@ -113,7 +113,7 @@ def earlier_results(folder: Path) -> dict[str, Any]:
     try:
         return read_fields(folder / "results.json", RESULTS, RESULTS_NEEDED)
     except ValueError as error:
-        raise ValueError(f"{error} Remove the file, and the same command makes it anew.") from error
+        raise ValueError(f"{error} Remove the file, and the same command makes it again.") from error
 
 
 def _is_left_by_a_start(name: str) -> bool:

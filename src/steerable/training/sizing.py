@@ -11,7 +11,7 @@ from steerable.models import widths
 from steerable.models.registry import build_model
 from steerable.training.config import CLASSIFIERS
 
-__all__ = ["count_parameters", "sized_model"]
+__all__ = ["count_parameters", "sized_model", "with_depth"]
 
 
 def sized_model(model: dict[str, Any], parameters: int, **kind: int) -> dict[str, Any]:
@@ -25,6 +25,12 @@ def sized_model(model: dict[str, Any], parameters: int, **kind: int) -> dict[str
     option = CLASSIFIERS[name].width
     width = widths.nearest_width(lambda width: _built({**kind, **model, option: width}), parameters)
     return {**model, option: width}
+
+
+def with_depth(model: dict[str, Any], depth: int) -> dict[str, Any]:
+    """The model with this depth, unless it has another one or is of a kind that has none."""
+    entry = CLASSIFIERS.get(model["name"])
+    return model if entry is not None and "depth" not in entry.options else {"depth": depth, **model}
 
 
 def count_parameters(model: dict[str, Any]) -> int:

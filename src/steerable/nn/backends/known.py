@@ -82,7 +82,7 @@ def read(text: str, problem: ConvolutionProblem, device: str) -> Choice | None:
             raise ValueError(
                 f"the recorded backend {shown(text)} names `{part}`, but here, on {device}, it would be `{here}`, "
                 "which rounds differently. Install the library that is named in brackets, move the network to the "
-                "device of the record, or choose backends anew."
+                "device of the record, or choose backends again."
             )
     return Choice(passes, names[3])
 
