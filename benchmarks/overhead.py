@@ -59,7 +59,7 @@ def cases() -> list[Case]:
             Case(f"ResNet-8, {size}×{size}, evaluation", 1, turns, evaluation(st.models.resnet(8, 2).eval(), images)),
         ]
     images = torch.randn(16, 3, 32, 32)
-    return [*found, Case("ResNet-14 of the paper, 32×32, training step", 1, 8, step(st.models.resnet(14, 4), images))]
+    return [*found, Case("ResNet-14 of the paper, 32×32, training step", 1, 25, step(st.models.resnet(14, 4), images))]
 
 
 def serve() -> None:
