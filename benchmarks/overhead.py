@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,7 +48,7 @@ def cases() -> list[Case]:
     for backend in ("auto", "dense"):
         training, evaluated = (st.nn.Conv2d(fields, fields, 3, padding=1, backend=backend) for _ in range(2))
         found += [
-            Case(f"tiny layer, {backend}, forward pass in training", 50, 200, lambda layer=training: layer(x)),
+            Case(f"tiny layer, {backend}, forward pass in training", 50, 200, partial(training, x)),
             Case(f"tiny layer, {backend}, training step", 20, 200, step(training, x)),
             Case(f"tiny layer, {backend}, evaluation", 50, 200, evaluation(evaluated.eval(), x)),
         ]
@@ -73,10 +74,26 @@ def serve() -> None:
         print((time.process_time() - start) / case.calls, flush=True)
 
 
-def started(checkout: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, __file__]
-    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+class Contestant:
+    """A checkout in a process that waits until it is its turn."""
+
+    def __init__(self, checkout: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": "1"}
+        command, pipe = [sys.executable, __file__], subprocess.PIPE
+        self.process = subprocess.Popen(command, env=environment, text=True, stdin=pipe, stdout=pipe)
+        if self.process.stdin is None or self.process.stdout is None:
+            raise RuntimeError("the process has no pipes")
+        self._asked, self._answers = self.process.stdin, self.process.stdout
+        self.cases = self.answer().split(";")
+
+    def answer(self) -> str:
+        return self._answers.readline().strip()
+
+    def turn(self, case: int) -> float:
+        """The CPU time of a call, in seconds."""
+        self._asked.write(f"{case}\n")
+        self._asked.flush()
+        return float(self.answer())
 
 
 def main() -> None:
@@ -87,23 +104,20 @@ def main() -> None:
     if arguments.other is None:
         serve()
         return
-    processes = [started(arguments.other.resolve()), started(HERE)]
-    names, _ = (process.stdout.readline().strip().split(";") for process in processes)
+    contestants = [Contestant(arguments.other.resolve()), Contestant(HERE)]
     print(f"{'µs of CPU time per call':45} {'other':>10} {'here':>10} {'ratio':>7}")
-    for number, text in enumerate(names):
+    for number, text in enumerate(contestants[0].cases):
         name, turns = text.split("|")
         if arguments.only not in name:
             continue
         best = [float("inf")] * 2
         for turn in range(int(turns)):
-            for which, process in enumerate(processes):
-                process.stdin.write(f"{number}\n")
-                process.stdin.flush()
-                taken = float(process.stdout.readline())
+            for which, contestant in enumerate(contestants):
+                taken = contestant.turn(number)
                 best[which] = min(best[which], taken) if turn else best[which]
         print(f"{name:45} {best[0] * 1e6:10.1f} {best[1] * 1e6:10.1f} {best[1] / best[0]:7.3f}", flush=True)
-    for process in processes:
-        process.communicate()
+    for contestant in contestants:
+        contestant.process.communicate()
 
 
 if __name__ == "__main__":

@@ -204,5 +204,5 @@ def test_a_run_fitted_to_a_time_is_resumed_as_it_was_fitted(tmp_path: Path) -> N
     assert asked.as_settled_in(fitted).differences(fitted) == []
     assert fitted.recipe.epochs == first["epochs"]
     assert train(asked, tmp_path / "run") == json.loads(json.dumps(first))
-    with pytest.raises(FileExistsError, match=r"holds a run with another .*minutes"):
+    with pytest.raises(FileExistsError, match=r"holds a run that differs in .*minutes"):
         train(config(minutes=0.02, fit="shrink", parameters=20_000, model={"name": "plain_resnet"}), tmp_path / "run")

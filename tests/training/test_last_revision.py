@@ -103,10 +103,10 @@ def test_a_killed_run_goes_on_bit_for_bit(killed: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "what"),
-    [({"seed": 1}, "seed"), ({"minutes": 0.06}, "recipe, minutes"), ({"precision": "bf16-mixed"}, "precision")],
+    [({"seed": 1}, "seed"), ({"minutes": 0.06}, "recipe`, `minutes"), ({"precision": "bf16-mixed"}, "precision")],
 )
 def test_another_request_does_not_touch_it(changes: dict[str, Any], what: str, killed: Path) -> None:
-    with pytest.raises(FileExistsError, match=f"holds a run with another {what}"):
+    with pytest.raises(FileExistsError, match=f"holds a run that differs in `{what}`"):
         train(request_of_killed(**changes), killed)
 
 

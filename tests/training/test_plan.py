@@ -246,6 +246,8 @@ def test_a_plan_of_another_version(run: Path) -> None:
         ({"backends": None}, "has no `backends`, expected the backend of each convolution"),
         ({"backends": {}}, "the plan of this run cannot be followed here: the recorded backends say nothing about"),
         ({"backends": {"stem": "dense"}}, "cannot be followed here: the recorded backends name a layer `stem`"),
+        ({"backends": {"features.stem": "auto"}}, "is not the plan of a run: it leaves `features.stem` open"),
+        ({"data": {"images": None, "digests": None}}, "for `data`, expected what is known of the run's images"),
         ({"threads": -1}, "has -1 for `threads`, expected a whole number"),
         ({"data": {}}, "has {} for `data`, expected what is known of the run's images"),
         ({"settings": {}}, "is not the plan of a run: a run's config has no `dataset`"),
@@ -260,7 +262,7 @@ def test_an_edited_plan_is_refused_in_words(changes: dict[str, Any], message: st
 
 def test_a_plan_that_contradicts_its_request(run: Path, mixed: Plan) -> None:
     replace(mixed, settings=replace(mixed.settings, seed=3)).save(run / "plan.json")
-    with pytest.raises(ValueError, match=r"plan\.json` has another seed than `.*config\.json`\. The run cannot go on"):
+    with pytest.raises(ValueError, match=r"plan\.json` and `.*config\.json` differ in `seed`\. The run cannot go on"):
         train(config(), run)
 
 
@@ -271,7 +273,7 @@ def test_a_plan_that_is_gone(run: Path) -> None:
 
 
 def test_a_given_plan_of_another_run_or_of_other_images(mixed: Plan, run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"the plan is that of a run with another seed\. Give the settings"):
+    with pytest.raises(ValueError, match=r"the plan is that of a run that differs in `seed`\. Give the settings"):
         train(config(seed=1), tmp_path / "other", plan=mixed)
     other = {**mixed.data, "digests": {**mixed.data["digests"], "train": "0" * 64}}
     with pytest.raises(ValueError, match="the plan was made for other images than those of `digits`"):
@@ -287,11 +289,11 @@ def test_a_plan_goes_with_the_number_of_parameters_that_it_was_made_for(
 ) -> None:
     """The plan has the width, and the same command that made it, with the plan, says the parameters again."""
     monkeypatch.setattr("steerable.training.run.carry_out", lambda *_: {})
-    said: dict[str, Any] = {"parameters": 5000, "labels": 100, "accelerator": "cpu"}
+    said: dict[str, Any] = {"parameters": 11_000, "labels": 100, "accelerator": "cpu"}
     asked = configured("digits", {"name": "resnet", "head": "invariant"}, changes={"epochs": 1}, **said)
     plan = make_plan(asked, prepare_data(asked))
     again = repeated(plan, "digits", changes={"epochs": 1}, **said)
-    assert (again.parameters, "copies" in again.model) == (5000, False)
+    assert again == asked  # so that either command resumes the run of the other
     train(again, tmp_path / "again", plan=plan)
     assert Plan.load(tmp_path / "again" / "plan.json") == plan
     with pytest.raises(ValueError, match=r"the plan is that of a network with copies=1, and parameters=500,000 come"):
@@ -299,12 +301,22 @@ def test_a_plan_goes_with_the_number_of_parameters_that_it_was_made_for(
     assert not (tmp_path / "other").exists()
 
 
+def test_the_plan_of_a_gpu_is_repeated_on_a_cpu(mixed: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steerable.training.run.carry_out", lambda *_: {})
+    fast = replace(mixed.settings, precision="bf16-mixed", cuda_graphs=True, channels_last=True)
+    on_gpu = replace(mixed, settings=fast, accelerator="gpu", backends={"stem": "fourier[triton]"})
+    with pytest.warns(UserWarning, match="was planned for `gpu` and is carried out on `cpu` now"):
+        train(repeated(on_gpu, "digits"), tmp_path / "run", plan=on_gpu)
+    found = Plan.load(tmp_path / "run" / "plan.json")
+    assert (found.accelerator, found.settings.precision, found.settings.cuda_graphs) == ("cpu", "32-true", False)
+
+
 def test_the_command_refuses_what_contradicts_a_plan(whole: Path, tmp_path: Path) -> None:
     plan = ("--plan", str(whole / "plan.json"))
     outcome = command_line.steerable("train", "digits", "--out", "x", *plan, "--seed", "5", cwd=tmp_path, code=2)
-    assert "error: the plan is that of a run with another seed." in outcome.stderr
+    assert "error: the plan is that of a run that differs in `seed`." in outcome.stderr
     outcome = command_line.steerable("train", "digits", "--out", "x", *plan, "-mcopies=2", cwd=tmp_path, code=2)
-    assert "error: the plan is that of a run with another model." in outcome.stderr
+    assert "error: the plan is that of a run that differs in `model`." in outcome.stderr
     request = ("--plan", str(whole / "config.json"))
     outcome = command_line.steerable("train", "digits", "--out", "x", *request, cwd=tmp_path, code=2)
     assert outcome.stderr.startswith(f"error: `{whole / 'config.json'}` has no `version`, expected 1.")

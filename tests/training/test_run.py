@@ -87,7 +87,7 @@ def test_a_finished_run_is_not_run_again(finished: Path) -> None:
 
 
 def test_another_config_does_not_touch_a_run(finished: Path) -> None:
-    with pytest.raises(FileExistsError, match=r"holds a run with another seed\. Resume it with its own settings"):
+    with pytest.raises(FileExistsError, match=r"holds a run that differs in `seed`\. Resume it with its own settings"):
         train(config(recipe=load_recipe("demo", epochs=8), validation=0.1, seed=1), finished)
 
 

@@ -187,7 +187,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "load": TrainedModel.load,
     "train": lambda run: train(config(), run),
 }
-KNOWN = ("holds a run with another", "images of `digits` have changed")  # what a good file may come to as well
+KNOWN = ("holds a run that differs in", "images of `digits` have changed")  # what a good file may come to as well
 
 
 @pytest.mark.usefixtures("quick")

@@ -86,14 +86,14 @@ def test_the_dense_backends_are_those_of_the_layers() -> None:
         (
             ON,
             [DENSE, FOURIER],
-            "Speed: 1 of 2 convolutions by fourier, the rest dense; bfloat16, channels_last, CUDA graphs (to turn this "
-            "off: `--backend dense`, `--precision 32-true`, `--eager`).",
+            "Speed: 1 of 2 convolutions by fourier, the rest dense; bfloat16, channels_last, CUDA graphs. "
+            "Switched off by `--backend dense`, `--precision 32-true`, `--eager`.",
         ),
         (OFF, [DENSE, DENSE], "Speed: all 2 convolutions dense; float32."),
         (
             OFF | {"compile": True},
             [DENSE] * 2,
-            "Speed: all 2 convolutions dense; float32, torch.compile (to turn this off: `--eager`).",
+            "Speed: all 2 convolutions dense; float32, torch.compile. Switched off by `--eager`.",
         ),
         (OFF, [], "Speed: float32."),
     ],

@@ -51,8 +51,9 @@ def _options(owner: type, unsaid: Collection[str]) -> Iterator[inspect.Parameter
             hint, default = hint | None, None
         lowest = about.limit.lowest if isinstance(about.limit, Range) and not about.limit.above else None
         option = typer.Option(*about.flags, help=about.help, min=lowest, rich_help_panel=about.panel or None)
-        annotation = Annotated[hint, option]
-        yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        yield inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option]
+        )
 
 
 def _heading(parameter: inspect.Parameter) -> str:

@@ -60,7 +60,7 @@ def is_recorded() -> bool:
 
 def hides_shapes(x: object) -> bool:
     """Whether torch.fx or torch.jit.trace is following, so that shapes are not known or must not be looked at."""
-    return isinstance(x, torch.fx.Proxy) or torch.jit.is_tracing()  # type: ignore[attr-defined,no-any-return]
+    return isinstance(x, torch.fx.Proxy) or torch.jit.is_tracing()  # type: ignore[attr-defined]
 
 
 def is_transformed() -> bool:

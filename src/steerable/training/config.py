@@ -15,12 +15,14 @@ from steerable.training.recipes import Recipe
 from steerable.training.run_files import read_object
 from steerable.training.settings import Setting, check_names, check_settings, documented, setting, settings_of
 
-__all__ = ["CLASSIFIERS", "KNOWN_DATA_RECIPE", "OWN_IMAGES", "WIDTHS", "RunConfig"]
+__all__ = ["CLASSIFIERS", "KNOWN_DATA_RECIPE", "OWN_IMAGES", "SIZES", "WIDTHS", "RunConfig"]
 
 CLASSIFIERS = models_for("classification")
 """The models that a run can train, by name."""
 WIDTHS = list(dict.fromkeys(entry.width for entry in CLASSIFIERS.values()))
 """The options that say how wide a model is."""
+SIZES = ("depth", *WIDTHS)
+"""The options that a number of parameters decides."""
 FROM_DATA = list(dict.fromkeys(option for entry in CLASSIFIERS.values() for option in entry.from_data))
 
 OWN_IMAGES: dict[str, Any] = {
@@ -240,6 +242,14 @@ class RunConfig:
         planned = (name for name, about in settings_of(RunConfig).items() if about.planned)
         return [name for name in planned if getattr(self, name) in (None, "auto")]
 
+    def left_open_again(self) -> RunConfig:
+        """This run with what a plan has decided for its machine left open; ``backend`` is as the user said it."""
+        planned = {name for name, about in settings_of(RunConfig).items() if about.planned and name != "backend"}
+        defaults: dict[str, Any] = {
+            item.name: item.default for item in dataclasses.fields(self) if item.name in planned
+        }
+        return dataclasses.replace(self, **defaults)
+
     def elsewhere(self, other: RunConfig) -> RunConfig:
         """This run, carried out where the other one would be."""
         where: dict[str, Any] = {
@@ -255,7 +265,7 @@ class RunConfig:
             if self.fit == "shrink":
                 taken["parameters"] = settled.parameters
         if self.parameters is not None and settled.parameters is None:
-            sized = {key: settled.model[key] for key in ("depth", *WIDTHS) if key in settled.model}
+            sized = {key: settled.model[key] for key in SIZES if key in settled.model}
             taken |= {"parameters": None, "model": {**sized, **self.model}}
         return dataclasses.replace(self, **taken)
 

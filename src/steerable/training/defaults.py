@@ -9,7 +9,7 @@ from typing import Any
 
 from steerable.data.datasets import DATASETS, check_source
 from steerable.errors import did_you_mean
-from steerable.training.config import CLASSIFIERS, KNOWN_DATA_RECIPE, OWN_IMAGES, WIDTHS, RunConfig
+from steerable.training.config import CLASSIFIERS, KNOWN_DATA_RECIPE, OWN_IMAGES, SIZES, WIDTHS, RunConfig
 from steerable.training.plan import Plan
 from steerable.training.recipes import load_recipe
 from steerable.training.sizing import count_parameters, with_depth
@@ -64,11 +64,11 @@ def repeated(
 ) -> RunConfig:
     """The request that repeats a plan; what is given besides is part of it, and must not contradict the plan."""
     changes = dict(changes or {})
-    known = plan.settings
+    known = plan.settings.left_open_again()
     cooked = replace(known.recipe, **changes) if recipe is None else load_recipe(recipe, **changes)
     network = known.model
-    if settings.get("parameters") is not None:  # the plan has the width that they came to
-        network = {option: value for option, value in network.items() if option not in WIDTHS}
+    if settings.get("parameters") is not None:  # the plan has the sizes that they came to
+        network = {option: value for option, value in network.items() if option not in SIZES}
     changed = {**network, **(model or {})}
     return replace(known, dataset=_located(dataset), model=changed, recipe=cooked, **settings)
 

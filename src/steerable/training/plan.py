@@ -36,22 +36,35 @@ class Plan:
         write_json(path, values)
 
     @staticmethod
-    def load(path: str | Path) -> Plan:
-        """What ``save`` wrote; ValueError with the file's name where it is of another version, damaged or edited."""
-        path = Path(path)
+    def load(path: str | Path, way_on: str = "Give the plan.json of a run, or no plan.") -> Plan:
+        """What ``save`` wrote; ValueError with the file's name where it is of another version, damaged or edited.
+
+        Args:
+            path: the file.
+            way_on: what to do when it cannot be used.
+        """
+        try:
+            return Plan._read(Path(path))
+        except ValueError as error:
+            raise ValueError(f"{error} {way_on}") from error
+
+    @staticmethod
+    def _read(path: Path) -> Plan:
         version = read_fields(path, {}).get("version")
         if isinstance(version, int) and version != PLAN_VERSION:
             raise ValueError(
-                f"`{path}` is a plan of version {version}, and this program follows plans of version {PLAN_VERSION}. "
-                "Use the release of steerable that wrote it, or begin another run."
+                f"`{path}` is a plan of version {version}, and this program follows plans of version {PLAN_VERSION}; "
+                "the release of steerable that wrote it can follow it."
             )
         values = read_fields(path, PLAN, PLAN)
         try:
             settings = RunConfig.from_dict(values["settings"])
         except (ValueError, TypeError) as error:
             raise ValueError(f"`{path}` is not the plan of a run: {error}") from error
-        if missing := [name for name in settings.left_open if name != "backend"]:
-            raise ValueError(f"`{path}` is not the plan of a run: it leaves `{missing[0]}` open. Plan the run again.")
+        missing = [name for name in settings.left_open if name != "backend"]
+        missing += [layer for layer, way in values["backends"].items() if way == "auto"]  # which would measure anew
+        if missing:
+            raise ValueError(f"`{path}` is not the plan of a run: it leaves `{missing[0]}` open.")
         return Plan(settings, values["data"], values["backends"], values["accelerator"], values["threads"])
 
     def differences(self, request: RunConfig) -> list[str]:

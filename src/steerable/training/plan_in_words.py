@@ -29,9 +29,9 @@ def announce_speed(settings: Mapping[str, Any], backends: Iterable[str]) -> str:
         "`--eager`": settings["cuda_graphs"] or settings["compile"],
     }
     switches = [option for option, is_on in off.items() if is_on]
-    turning_off = f" (to turn this off: {', '.join(switches)})" if switches else ""
+    off_by = f" Switched off by {', '.join(switches)}." if switches else ""
     numbers = [precision_in_words(settings["precision"]), *switched_on(settings)]
-    return f"Speed: {convolutions}{', '.join(numbers)}{turning_off}."
+    return f"Speed: {convolutions}{', '.join(numbers)}.{off_by}"
 
 
 def convolutions_in_words(backends: Iterable[str]) -> str:

@@ -28,6 +28,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from steerable.atomic import naming_full_disk, remove_leftovers
 from steerable.data.images import Progress
+from steerable.errors import listing
 from steerable.training.carrying_out import announcement, carry_out, prepared_run
 from steerable.training.config import RunConfig
 from steerable.training.environment import environment
@@ -121,7 +122,7 @@ def _followed(plan: Plan | None, request: RunConfig, folder: Path, data: Trainin
         return plan_here(recorded, request, data)
     if plan is not None:
         if plan.data["digests"] != data.summary()["digests"]:
-            raise ValueError(f"the plan was made for other images than those of `{data.name}`. Plan the run again.")
+            raise ValueError(f"the plan was made for other images than those of `{data.name}`. Leave the plan out.")
         _check_size(plan, request, data)
         return plan_here(plan, request, data)
     if getattr(rank_zero_only, "rank", 0) != 0:
@@ -145,8 +146,8 @@ def _given(plan: Plan | str | Path, config: RunConfig) -> Plan:
     plan = replace(plan, settings=replace(plan.settings, dataset=config.dataset))
     if differences := plan.differences(config):
         raise ValueError(
-            f"the plan is that of a run with another {', '.join(differences)}. Give the settings that it was made for, "
-            "or no plan."
+            f"the plan is that of a run that differs in {listing(differences)}. Give the settings that it was made "
+            "for, or no plan."
         )
     return plan
 

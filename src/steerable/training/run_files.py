@@ -85,7 +85,7 @@ def data_of_run(folder: Path) -> dict[str, Any]:
     if (folder / "plan.json").exists():
         found: dict[str, Any] = read_fields(folder / "plan.json", PLAN, ("data",))["data"]
         return found
-    return read_fields(folder / "resolved.json", RESOLVED, ("digests", "images"))
+    return read_fields(folder / "resolved.json", RESOLVED, FOUND)
 
 
 def _is_deeper(value: Any, limit: int) -> bool:
@@ -206,13 +206,16 @@ RESOLVED: Fields = {
 }
 """What was found out about a run's images: ``data`` in ``plan.json``, and ``resolved.json`` of the last revision."""
 
+FOUND = ("images", "digests")
+"""What must have been found out."""
+
 PLAN_VERSION = 1
 
 PLAN: Fields = {
     "version": (lambda value: value == PLAN_VERSION and _whole(value), f"{PLAN_VERSION}"),
     "settings": (lambda value: isinstance(value, dict) and _holds(value, CONFIG), "the settings of a run"),
     "data": (
-        lambda value: isinstance(value, dict) and _holds(value, RESOLVED) and {"images", "digests"} <= value.keys(),
+        lambda value: isinstance(value, dict) and _holds(value, RESOLVED) and None not in map(value.get, FOUND),
         "what is known of the run's images",
     ),
     "backends": (lambda value: _by_name(value, _text), "the backend of each convolution"),

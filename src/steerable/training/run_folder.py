@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from steerable.atomic import is_leftover
+from steerable.errors import listing
 from steerable.training.checkpoints import has_checkpoint
 from steerable.training.config import RunConfig
 from steerable.training.plan import Plan
@@ -51,7 +52,7 @@ def check_run_folder(config: RunConfig, folder: Path) -> RunConfig | None:
     asked = config.as_settled_in(earlier) if is_of_last_revision(earlier, folder) else config
     if differences := asked.differences(earlier):
         raise FileExistsError(
-            f"{folder} holds a run with another {', '.join(differences)}. Resume it with its own settings, or choose "
+            f"{folder} holds a run that differs in {listing(differences)}. Resume it with its own settings, or choose "
             "another folder."
         )
     return earlier.elsewhere(config)
@@ -70,12 +71,9 @@ def recorded_plan(folder: Path, earlier: RunConfig) -> Plan | None:
         if earlier.left_open and has_checkpoint(folder / "checkpoints"):
             raise ValueError(f"there is no file `{path}`. {way_on}")
         return None
-    try:
-        plan = Plan.load(path)
-    except ValueError as error:
-        raise ValueError(f"{error} {way_on}") from error
+    plan = Plan.load(path, way_on)
     if differences := plan.differences(earlier):
-        raise ValueError(f"`{path}` has another {', '.join(differences)} than `{folder / 'config.json'}`. {way_on}")
+        raise ValueError(f"`{path}` and `{folder / 'config.json'}` differ in {listing(differences)}. {way_on}")
     return plan
 
 
