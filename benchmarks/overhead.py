@@ -74,25 +74,26 @@ def serve() -> None:
         print((time.process_time() - start) / case.calls, flush=True)
 
 
-class Contestant:
-    """A checkout in a process that waits until it is its turn."""
+class Checkout:
+    """A process that serves the cases of one checkout."""
 
-    def __init__(self, checkout: Path) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": "1"}
-        command, pipe = [sys.executable, __file__], subprocess.PIPE
-        self.process = subprocess.Popen(command, env=environment, text=True, stdin=pipe, stdout=pipe)
-        if self.process.stdin is None or self.process.stdout is None:
-            raise RuntimeError("the process has no pipes")
-        self._asked, self._answers = self.process.stdin, self.process.stdout
-        self.cases = self.answer().split(";")
+    def __init__(self, folder: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, __file__]
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.names = self.answer().split(";")
 
     def answer(self) -> str:
-        return self._answers.readline().strip()
+        if self.process.stdout is None:
+            raise RuntimeError("the process has no output")
+        return self.process.stdout.readline().strip()
 
-    def turn(self, case: int) -> float:
-        """The CPU time of a call, in seconds."""
-        self._asked.write(f"{case}\n")
-        self._asked.flush()
+    def turn(self, number: int) -> float:
+        if self.process.stdin is None:
+            raise RuntimeError("the process has no input")
+        print(number, file=self.process.stdin, flush=True)
         return float(self.answer())
 
 
@@ -104,20 +105,17 @@ def main() -> None:
     if arguments.other is None:
         serve()
         return
-    contestants = [Contestant(arguments.other.resolve()), Contestant(HERE)]
+    other, here = Checkout(arguments.other.resolve()), Checkout(HERE)
     print(f"{'µs of CPU time per call':45} {'other':>10} {'here':>10} {'ratio':>7}")
-    for number, text in enumerate(contestants[0].cases):
+    for number, text in enumerate(here.names):
         name, turns = text.split("|")
         if arguments.only not in name:
             continue
-        best = [float("inf")] * 2
-        for turn in range(int(turns)):
-            for which, contestant in enumerate(contestants):
-                taken = contestant.turn(number)
-                best[which] = min(best[which], taken) if turn else best[which]
-        print(f"{name:45} {best[0] * 1e6:10.1f} {best[1] * 1e6:10.1f} {best[1] / best[0]:7.3f}", flush=True)
-    for contestant in contestants:
-        contestant.process.communicate()
+        times = [(other.turn(number), here.turn(number)) for _ in range(int(turns))][1:]  # the first one warms up
+        before, after = (1e6 * min(column) for column in zip(*times, strict=True))
+        print(f"{name:45} {before:10.1f} {after:10.1f} {after / before:7.3f}", flush=True)
+    for checkout in (other, here):
+        checkout.process.communicate()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from steerable import data, training
 from steerable.data import DATASETS, LabelledImages, Splits, load_dataset, load_digits
 from steerable.lazy import resolve
 
@@ -169,3 +170,7 @@ def test_the_names_are_known_without_torch() -> None:
     code = "import sys; from steerable.data.datasets import DATASETS, SOURCES; print(SOURCES, 'torch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.endswith(f"or one of {', '.join(DATASETS)} False\n")
+
+
+def test_names_of_data_are_still_found_where_they_were() -> None:
+    assert all(getattr(training, name) is getattr(data, name) for name in data.__all__)

@@ -15,7 +15,7 @@ import steerable as st
 from steerable import FieldType, locks
 from steerable import nn as snn
 from steerable.locks import exclusive
-from steerable.nn.backends import DENSE, Choice, Passes, measuring, runner
+from steerable.nn.backends import DENSE, Choice, Passes, known, measuring, runner
 from steerable.nn.backends import store as choice
 from steerable.nn.backends.combined import carry_out
 from steerable.nn.backends.fourier import backend, execution
@@ -205,6 +205,15 @@ def test_narrow_layers_and_groups_without_symmetry_are_dense(
     monkeypatch.setattr(backend, "FEWEST_COPIES", FEWEST_COPIES)
     assert chosen(layer(), field()) == "dense"
     assert not measurements
+
+
+def test_the_widths_of_which_a_layer_is_never_asked_again_are_those_that_gain_nowhere() -> None:
+    fourier = known.BACKENDS["fourier"]
+    for copies, device in ((3, "cuda"), (4, "cuda"), (4, "cpu")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(backend, "FEWEST_COPIES", {device: 4, "other": 9})
+            problem = snn.Conv2d(*[FieldType(D4, f"{copies}*regular")] * 2, 3).runner.problem
+            assert fourier.can_ever_gain(problem) == (copies >= 4)
 
 
 def test_named_backends_are_never_measured(measurements: list[str]) -> None:

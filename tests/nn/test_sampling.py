@@ -114,7 +114,11 @@ def test_once_per_layer_and_size() -> None:
     A1 = FieldType(D4, "A1")
     one, other = snn.MaxPool2d(A1, 2), snn.MaxPool2d(A1, 2)
     seven, nine = torch.zeros(1, 1, 7, 7), torch.zeros(1, 1, 9, 9)
-    assert [len(warned(one, x)) for x in (seven, seven, nine, seven, nine)] == [1, 0, 1, 0, 0]
+    eight, small = torch.zeros(1, 1, 8, 8), torch.zeros(1, 1, 1, 1)
+    assert [len(warned(one, x)) for x in (eight, seven, seven, eight, nine, seven, nine)] == [0, 1, 0, 0, 1, 0, 0]
+    for _ in range(2):  # what is refused is refused again
+        with pytest.raises(ValueError, match="spans 2 pixels"):
+            one(small)
     assert len(warned(other, seven)) == 1
 
 

@@ -5,6 +5,7 @@ Each name is imported when it is first used: Lightning, for one, is needed by ``
 
 from typing import TYPE_CHECKING
 
+from steerable import data
 from steerable.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        **dict.fromkeys(data.__all__, "steerable.data"),  # where these names were before they had a room
         "Plan": "steerable.training.plan",
         "Recipe": "steerable.training.recipes",
         "RunConfig": "steerable.training.config",
