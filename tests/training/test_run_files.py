@@ -107,7 +107,7 @@ def test_a_report_names_damaged_results_on_the_terminal_too(content: str, run: P
     outcome = command_line.steerable("report", str(good), str(run), "--out", "r.html", cwd=run.parent)
     [line] = [line for line in outcome.stderr.splitlines() if line.startswith("warning: ")]
     assert line.startswith(f"warning: the run `run` is damaged: `{run / 'results.json'}` ")
-    assert line.endswith("Remove the file, and the command that trained the run makes it anew.")
+    assert line.endswith("Remove the file; the command that trained the run will write it again.")
     page = (run.parent / "r.html").read_text("utf-8")
     assert f"`{run / 'results.json'}` " in page
     assert "no results yet" not in page
