@@ -33,7 +33,8 @@ def test_a_diverging_run_is_stopped(patience: int, tmp_path: Path) -> None:
 def test_statistics_that_are_not_finite_stop_a_run_whose_loss_is() -> None:
     model = build_model("resnet", depth=8, copies=1, in_channels=1, num_classes=3)
     normalisation = Normalisation.fit(torch.randint(0, 256, (6, 1, 8, 8), dtype=torch.uint8))
-    module = Classifier(model, normalisation, Recipe(epochs=1, ema_decay=0.7), num_classes=3, train_size=6)
+    settings = RunConfig("digits", {"name": "resnet"}, Recipe(epochs=1, ema_decay=0.7))
+    module = Classifier(model, normalisation, settings, num_classes=3, train_size=6)
     trainer = SimpleNamespace(callback_metrics={"train_loss": torch.tensor(0.5)}, current_epoch=4, precision="16-mixed")
     stop = StopWhenDiverged(0.1)
     stop.on_train_epoch_end(trainer, module)  # type: ignore[arg-type]

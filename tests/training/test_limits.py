@@ -17,7 +17,7 @@ import typer
 
 from steerable.cli.commands import app
 from steerable.training.config import RunConfig
-from steerable.training.limits import Choice, Flag, Range
+from steerable.training.limits import Flag, OneOf, Range
 from steerable.training.recipes import Recipe, load_recipe
 from steerable.training.settings import settings_of
 
@@ -25,7 +25,7 @@ RUN = {"dataset": "digits", "model": {"name": "resnet"}, "validation": 0.1}
 LIMITS = [(kind, name, found.limit) for kind in (RunConfig, Recipe) for name, found in settings_of(kind).items()]
 NUMBERS = [entry for entry in LIMITS if isinstance(entry[2], Range)]
 FLAGS = [entry for entry in LIMITS if isinstance(entry[2], Flag)]
-CHOICES = [entry for entry in LIMITS if isinstance(entry[2], Choice)]
+CHOICES = [entry for entry in LIMITS if isinstance(entry[2], OneOf)]
 # Of no number of any run.
 WRONG: list[Any] = [math.nan, math.inf, -math.inf, -1, -0.5, 10**30, -(10**30), 10**400, 10**5000, 1e30, True, False]
 WRONG += ["3", "", b"3", [], [1], {}, 1j, (1,)]
@@ -87,7 +87,7 @@ def test_flags_are_true_or_false(kind: type, name: str, allowed: Flag, value: ob
 
 @pytest.mark.parametrize(("kind", "name", "allowed"), CHOICES, ids=names(CHOICES))
 @pytest.mark.parametrize("value", [None, 0, True, "", "tpu", ["auto"], {"auto": 1}])
-def test_names_are_among_the_known_ones(kind: type, name: str, allowed: Choice, value: object) -> None:
+def test_names_are_among_the_known_ones(kind: type, name: str, allowed: OneOf, value: object) -> None:
     with pytest.raises(ValueError, match=f"{name} is one of {', '.join(allowed.names)}; got "):
         made(kind, **{name: value})
     for known in allowed.names:

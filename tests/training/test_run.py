@@ -162,7 +162,11 @@ def test_an_unfinished_run_is_no_model(tmp_path: Path) -> None:
         ("model/model.safetensors", None, ""),
         ("model/normalisation.safetensors", "junk", "cannot be read as safetensors: "),
         ("model/config.json", "[" * 100_000, "cannot be read as JSON: it is nested too deeply"),
-        ("model/config.json", '{"depth": "x", "num_classes": 10}', "is not the config of a resnet: ResNet: depth is"),
+        (
+            "model/config.json",
+            '{"depth": "x", "num_classes": 10}',
+            "is not the config of a resnet: ResNet: `depth` must",
+        ),
         ("model/config.json", '{"depth": 14, "copies": 1}', "model.safetensors. does not fit"),
         ("model/config.json", '{"num_classes": 3}', "has 3 for `num_classes`, and `.*results.json` has 10"),
         ("results.json", "[]", "holds a list; expected a JSON object"),

@@ -47,7 +47,7 @@ PlanFile = Annotated[
 
 
 @dataclass(frozen=True)
-class NetworkOptions:
+class ModelAndRecipe:
     """What is trained, and how, as the command line says it."""
 
     model: Annotated[
@@ -79,7 +79,7 @@ class NetworkOptions:
 def train(
     context: typer.Context,
     dataset: Dataset,
-    network: NetworkOptions,
+    network: ModelAndRecipe,
     out: Out = None,
     plan: PlanFile = None,
     as_json: Json = False,
@@ -127,7 +127,7 @@ def train(
 
 
 def _request(
-    dataset: str, network: NetworkOptions, followed: Plan | None, said: dict[str, Any], *, names_model: bool
+    dataset: str, network: ModelAndRecipe, followed: Plan | None, said: dict[str, Any], *, names_model: bool
 ) -> RunConfig:
     """What the user says, which with a plan is what the plan's user said, unless it is said again."""
     from steerable.training.defaults import configured, repeated

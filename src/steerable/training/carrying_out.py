@@ -24,7 +24,7 @@ __all__ = ["announcement", "carry_out", "prepared_run"]
 def prepared_run(
     plan: Plan, request: RunConfig, folder: Path, data: TrainingData
 ) -> tuple[Classifier, pl.Trainer, KeepBest | None]:
-    """The network, on its device and with its backends, the trainer, and who keeps the best weights."""
+    """The network, on its device and with its backends, the trainer, and what keeps the best weights."""
     settings = plan.settings
     module = make_classifier(settings, data)
     if request.parameters is not None and request.fit != "shrink":

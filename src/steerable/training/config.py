@@ -49,8 +49,8 @@ class RunConfig:
     """The request of one training run. What it leaves open is settled in the run's plan.
 
     ``model`` is the model's name and its arguments, ``{"name": "resnet", "depth": 14, …}``; channels and classes come
-    from the data. ``recipe`` says how it is trained. Every other field is listed here, and those that are marked
-    as options are options of ``steerable train``.
+    from the data. ``recipe`` says how it is trained. Every other field is listed here; ``steerable train`` has an
+    option for each field that is marked as one.
     """
 
     dataset: str = field(metadata={"setting": Setting(f"{SOURCES[0].upper()}{SOURCES[1:]}.", Text())})

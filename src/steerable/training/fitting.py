@@ -59,8 +59,8 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
     if config.fit != "stretch":
         if epochs < min(10, config.recipe.epochs):
             warnings.warn(
-                f"only {epochs} epochs fit {minutes:g} minutes, which is little to learn in. Give more minutes or a "
-                "smaller image size.",
+                f"only {epochs} {'epoch fits' if epochs == 1 else 'epochs fit'} {minutes:g} minutes, which is little "
+                "to learn in. Give more minutes or a smaller image size.",
                 stacklevel=2,
             )
         epochs = min(epochs, config.recipe.epochs)

@@ -63,7 +63,7 @@ def kind_of(value: object) -> str:
 
 
 def read_fields(path: Path, fields: Fields, required: Iterable[str] = ()) -> dict[str, Any]:
-    """The object in a JSON file whose values are checked, where they are there; null is as good as absent.
+    """The object in a JSON file. Values that are present are checked; null counts as absent.
 
     Args:
         path: the file.
