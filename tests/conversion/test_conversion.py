@@ -691,7 +691,10 @@ def between(*layers: nn.Module) -> nn.Module:
         (Calls(lambda x: F.conv2d(x, torch.zeros(16, 16, 1, 1))), r"`conv2d` in .*: a function that is handed its"),
         (Calls(lambda x: F.interpolate(x, size=x.shape[2:])), r"`interpolate` in .*: its arguments are computed"),
         (Calls(lambda x: F.pad(x, (1, 0))), r"`pad` in .*: it pads \(1, 0\)"),
-        (Calls(lambda x: x * torch.ones(16, 1, 1)), r"`mul` in .*: it multiplies by `_tensor_constant0`, a tensor"),
+        (
+            Calls(lambda x: x * torch.ones(16, 1, 1)),
+            r"`mul` in .*: it multiplies by `_tensor_constant0`, one of the network",
+        ),
         (Calls(lambda x: x[:, :, None, None]), r"`getitem` in .*: indexing takes channels or pixels apart"),
         (Calls(lambda x: x.unsqueeze(-1)), r"`unsqueeze` in .*: it is not known to be equivariant"),
         (Calls(lambda x: x.squeeze(-1)), r"`squeeze` in .*: a reshape to \(-1,\) is not known"),

@@ -538,7 +538,7 @@ def test_other_computed_paddings_are_refused(sides: Callable[[Tensor, Tensor], l
 
 @pytest.mark.parametrize("make", [AlexNet, lambda: AlexNet(functional=True), vgg])
 def test_a_flattened_map_is_refused_with_the_remedy_and_pooled_on_request(make: Callable[[], nn.Module]) -> None:
-    with pytest.raises(ConversionError, match=r"side by side.*convert\(\.\.\., head='pool'\) does so by itself"):
+    with pytest.raises(ConversionError, match=r"side by side.*convert\(\.\.\., head='pool'\) does that for you"):
         st.convert(make(), D4)
     net = st.convert(make(), D4, head="pool")
     features, channels = (1568, 32) if "13" in dict(net.net.named_children()) else (576, 16)
