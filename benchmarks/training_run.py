@@ -73,12 +73,14 @@ def parsed() -> argparse.Namespace:
 
 
 def write_folder(binaries: Path, folder: Path, count: int) -> None:
-    """The first images of CIFAR-10 as PNG files, by class."""
-    rows = np.fromfile(binaries / "data_batch_1.bin", np.uint8).reshape(PER_FILE, -1)[:count]
-    for number, row in enumerate(rows):
-        path = folder / f"class{row[0]}" / f"{number:05}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(row[1:].reshape(3, 32, 32).transpose(1, 2, 0)).save(path)
+    """The first training images of each class of CIFAR-10 as PNG files, equally many of each."""
+    files = sorted(binaries.glob("data_batch_*.bin"))
+    rows = np.concatenate([np.fromfile(path, np.uint8).reshape(PER_FILE, -1) for path in files])
+    for label in range(10):
+        for number, row in enumerate(rows[rows[:, 0] == label][: count // 10]):
+            path = folder / f"class{label}" / f"{number:04}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(row[1:].reshape(3, 32, 32).transpose(1, 2, 0)).save(path)
 
 
 def one_run(arguments: argparse.Namespace, out: Path, source: str, more: tuple[str, ...]) -> dict[str, float]:

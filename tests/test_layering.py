@@ -178,6 +178,11 @@ def test_every_room_in_the_list_is_there() -> None:
             "def f():\n    import steerable.nn.backends.dense",
             "nn.conv imports nn.backends.dense past its front door `nn.backends`",
         ),
+        (
+            "training.runs",
+            "from steerable.nn.backends import known",
+            "training.runs imports nn.backends.known past its front door `nn.backends`",
+        ),
         ("surprise", "", "surprise is not in ROOMS; add it at its place"),
         ("nn.conv", "from steerable.surprise import x", "nn.conv imports surprise, which is not in ROOMS"),
     ],

@@ -195,16 +195,15 @@ def test_a_run_with_fourier_layers_is_killed_five_times_and_ends_with_the_same_b
     options = ("--accelerator", "cpu", "--no-progress", "--json", "--checkpoint-seconds", "0")
     command = [sys.executable, "-m", "steerable.cli", "train", "digits", "--out", str(run), *options]
     command += ["--plan", str(whole / "plan.json")]
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # as in this process: another number would round differently
     for is_time in KILLED_WHEN:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=one_thread)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 120
         while process.poll() is None and not is_time(run) and time.monotonic() < deadline:
             time.sleep(0.001)
         os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
         assert not (run / "results.json").exists()
-    subprocess.run(command, check=True, capture_output=True, env=one_thread)
+    subprocess.run(command, check=True, capture_output=True)
     assert same_weights(whole, run)
 
 
@@ -251,6 +250,8 @@ def test_a_plan_of_another_version(run: Path) -> None:
         ({"backends": {"features.stem": "auto"}}, "is not the plan of a run: it leaves `features.stem` open"),
         ({"data": {"images": None, "digests": None}}, "for `data`, expected what is known of the run's images"),
         ({"threads": -1}, "has -1 for `threads`, expected a whole number"),
+        ({"threads": 0}, "has 0 for `threads`, expected a whole number from 1"),
+        ({"threads": 10**6}, "has 1000000 for `threads`, expected a whole number from 1 to 4096"),
         ({"data": {}}, "has {} for `data`, expected what is known of the run's images"),
         ({"settings": {}}, "is not the plan of a run: a run's config has no `dataset`"),
         ({"settings": config().to_dict()}, "it leaves `precision` open"),
@@ -328,10 +329,18 @@ def test_the_command_refuses_what_contradicts_a_plan(whole: Path, tmp_path: Path
 # ---------------------------------------------------------------- other machines
 
 
-def test_another_number_of_threads_is_said(mixed: Plan, data: TrainingData) -> None:
-    other = replace(mixed, threads=mixed.threads + 5)
-    with pytest.warns(UserWarning, match=rf"planned with {other.threads} threads .*to rounding only"):
-        assert plan_here(other, config(), data) == other
+def test_a_run_uses_the_threads_of_its_plan(whole: Path, mixed: Plan, tmp_path: Path) -> None:
+    """Their number decides how gradients are rounded, and the machine's own number may be another one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(mixed.threads + 1)
+    try:
+        train(config(), tmp_path / "planned", plan=whole / "plan.json")
+        assert torch.get_num_threads() == mixed.threads + 1
+    finally:
+        torch.set_num_threads(before)
+    assert same_weights(whole, tmp_path / "planned")
+    train(config(), tmp_path / "more threads", plan=replace(mixed, threads=mixed.threads + 1))
+    assert not same_weights(whole, tmp_path / "more threads")  # else this would prove nothing
 
 
 def test_another_kind_of_machine_plans_speed_anew_and_nothing_else(

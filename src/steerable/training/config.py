@@ -13,7 +13,7 @@ from steerable.models.registry import models_for
 from steerable.training.limits import Flag, OneOf, Range, Text
 from steerable.training.recipes import Recipe
 from steerable.training.run_files import read_object
-from steerable.training.settings import Setting, check_names, check_settings, documented, setting, settings_of
+from steerable.training.settings import Setting, check_names, check_settings, documented, marked, setting
 
 __all__ = ["CLASSIFIERS", "KNOWN_DATA_RECIPE", "OWN_IMAGES", "SIZES", "WIDTHS", "RunConfig"]
 
@@ -239,12 +239,11 @@ class RunConfig:
     @property
     def left_open(self) -> list[str]:
         """The settings that a plan has to decide."""
-        planned = (name for name, about in settings_of(RunConfig).items() if about.planned)
-        return [name for name in planned if getattr(self, name) in (None, "auto")]
+        return [name for name in marked(RunConfig, "planned") if getattr(self, name) in (None, "auto")]
 
     def left_open_again(self) -> RunConfig:
         """This run with what a plan has decided for its machine left open; ``backend`` is as the user said it."""
-        planned = {name for name, about in settings_of(RunConfig).items() if about.planned and name != "backend"}
+        planned = {*marked(RunConfig, "planned")} - {"backend"}
         defaults: dict[str, Any] = {
             item.name: item.default for item in dataclasses.fields(self) if item.name in planned
         }
@@ -252,9 +251,7 @@ class RunConfig:
 
     def elsewhere(self, other: RunConfig) -> RunConfig:
         """This run, carried out where the other one would be."""
-        where: dict[str, Any] = {
-            key: getattr(other, key) for key, about in settings_of(RunConfig).items() if about.free
-        }
+        where: dict[str, Any] = {name: getattr(other, name) for name in marked(RunConfig, "free")}
         return dataclasses.replace(self, **where)
 
     def as_settled_in(self, settled: RunConfig) -> RunConfig:
@@ -272,5 +269,5 @@ class RunConfig:
     def differences(self, other: RunConfig) -> list[str]:
         """The settings in which two runs would give different results."""
         mine, theirs = self.to_dict(), other.to_dict()
-        free = {name for name, about in settings_of(RunConfig).items() if about.free}
+        free = marked(RunConfig, "free")
         return [key for key in mine if key not in free and mine[key] != theirs[key]]

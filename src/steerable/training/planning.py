@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -14,7 +13,7 @@ from steerable.training.config import RunConfig
 from steerable.training.fitting import fitted_to_minutes, settle_backends, with_sized_model
 from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
-from steerable.training.settings import settings_of
+from steerable.training.settings import marked
 from steerable.training.speed import Machine, this_machine, with_speed
 
 __all__ = ["make_plan", "plan_here"]
@@ -44,17 +43,16 @@ def plan_here(plan: Plan, request: RunConfig, data: TrainingData) -> Plan:
     machine = this_machine(request)
     plan = plan.elsewhere(request)
     if machine.accelerator != plan.accelerator:
-        _warn(f"was planned for `{plan.accelerator}` and is carried out on `{machine.accelerator}` now")
-        open_again = {name: getattr(request, name) for name in _planned()}
+        warnings.warn(
+            f"the run was planned for `{plan.accelerator}` and is carried out on `{machine.accelerator}` now. It goes "
+            "on, and agrees with the planned one to rounding only.",
+            stacklevel=3,
+        )
+        open_again = {name: getattr(request, name) for name in marked(RunConfig, "planned")}
         settings = with_speed(replace(plan.settings, **open_again), machine, _steps(plan.settings, data))
         backends = _backends(settings, data, machine)
         return replace(
             plan, settings=settings, backends=backends, accelerator=machine.accelerator, threads=machine.threads
-        )
-    if machine.device == "cpu" and machine.threads != plan.threads:
-        _warn(
-            f"was planned with {plan.threads} threads and is carried out with {machine.threads} now (the variable "
-            f"OMP_NUM_THREADS={plan.threads} restores them)"
         )
     return plan
 
@@ -71,11 +69,3 @@ def _backends(settings: RunConfig, data: TrainingData, machine: Machine) -> dict
 
 def _steps(config: RunConfig, data: TrainingData) -> int:
     return config.recipe.epochs * math.ceil(len(data.train) / config.recipe.batch_size)
-
-
-def _planned() -> Iterable[str]:
-    return (name for name, known in settings_of(RunConfig).items() if known.planned)
-
-
-def _warn(what: str) -> None:
-    warnings.warn(f"the run {what}. It goes on, and agrees with the planned one to rounding only.", stacklevel=4)

@@ -48,6 +48,7 @@ from steerable.training.run_folder import (
     recorded_plan,
 )
 from steerable.training.run_lock import locked
+from steerable.training.speed import threads_of_torch
 
 __all__ = [
     "TrainingData",
@@ -109,7 +110,7 @@ def train(
         if trainer.is_global_zero and tell is not None:
             tell(announcement(followed.settings, module, data))
             tell(announce_speed(vars(followed.settings), followed.backends.values()))
-        with reporting_interruptions(folder):
+        with reporting_interruptions(folder), threads_of_torch(followed.threads):
             return carry_out(followed.settings, folder, data, module, trainer, keeper)
 
 

@@ -27,6 +27,7 @@ __all__ = [
 
 DEEPEST = 50  # a run's own files are four deep; what is much deeper was made to break programs
 LARGEST = 2**63
+MOST_THREADS = 4096
 
 Fields = Mapping[str, tuple[Callable[[Any], bool], str]]
 """What each key of a file holds: whether a value may stand there, and that in words."""
@@ -220,7 +221,7 @@ PLAN: Fields = {
     ),
     "backends": (lambda value: _by_name(value, _text), "the backend of each convolution"),
     "accelerator": _TEXT,
-    "threads": _COUNT,
+    "threads": (lambda value: _whole(value) and 1 <= value <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}"),
 }
 """``plan.json``; :class:`~steerable.training.plan.Plan` checks all of it."""
 

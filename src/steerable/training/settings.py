@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from steerable.errors import did_you_mean, shown
 from steerable.training.limits import Limit
 
-__all__ = ["Setting", "check_names", "check_settings", "documented", "setting", "settings_of"]
+__all__ = ["Setting", "check_names", "check_settings", "documented", "marked", "setting", "settings_of"]
 
 Settings = TypeVar("Settings", bound=type)
 
@@ -47,6 +47,11 @@ def settings_of(owner: type) -> dict[str, Setting]:
     """The settings among the fields of a dataclass, by name."""
     found = {item.name: item.metadata.get("setting") for item in dataclasses.fields(owner)}
     return {name: known for name, known in found.items() if known is not None}
+
+
+def marked(owner: type, mark: str) -> list[str]:
+    """The names of the settings of a dataclass that are so marked: ``"free"``, ``"option"`` or ``"planned"``."""
+    return [name for name, known in settings_of(owner).items() if getattr(known, mark)]
 
 
 def check_settings(owner: str, values: object) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
 
 from steerable.training.config import RunConfig
 
-__all__ = ["Machine", "autocast", "this_machine", "with_speed"]
+__all__ = ["Machine", "autocast", "this_machine", "threads_of_torch", "with_speed"]
 
 TENSOR_CORES = (8, 0)  # the first capability whose tensor cores multiply bfloat16
 RECORDED_FROM = 300  # steps; recording takes as long as some two hundred of them gain
@@ -65,6 +67,17 @@ def with_speed(config: RunConfig, machine: Machine, steps: int) -> RunConfig:
         cuda_graphs=_said(config.cuda_graphs, recorded),
         compile=_said(config.compile, False),
     )
+
+
+@contextmanager
+def threads_of_torch(count: int) -> Iterator[None]:
+    """Torch computes with this many threads meanwhile; their number decides in which order gradients are summed."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
