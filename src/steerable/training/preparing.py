@@ -18,7 +18,7 @@ from steerable.data.normalisation import Normalisation
 from steerable.models import build_model
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
-from steerable.training.moves_to_show import invariance, moves_to_show
+from steerable.training.moves_to_show import Moves, invariance, moves_to_show
 
 __all__ = ["TrainingData", "augmentation", "make_classifier", "prepare_data", "training_batches"]
 
@@ -80,7 +80,7 @@ def augmentation(settings: RunConfig, images: LabelledImages) -> Augmentation | 
     recipe = settings.recipe
     if not recipe.augment:
         return None
-    moves = moves_to_show(invariance(settings.model)) if recipe.turn else {}
+    moves = moves_to_show(invariance(settings.model)) if recipe.turn else Moves(angle=0.0, flip=True)
     return Augmentation(
         recipe.shift_of(min(images.image_size)),
         padding=recipe.padding,  # type: ignore[arg-type]
