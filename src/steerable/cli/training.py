@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,6 +90,7 @@ def train(
 
     A folder of your own images is all that it needs.
     """
+    started = time.monotonic()  # before torch is imported, which takes seconds
     # What is needed at the end of a run, to save the network and to draw the report, is missed at once.
     require("lightning", "torchmetrics", "huggingface_hub", "safetensors", "matplotlib")
     from steerable.training.plan import Plan
@@ -114,6 +116,7 @@ def train(
             plan=followed,
             progress=ReadingBar("reading images") if config.progress and speaks else None,
             tell=None if as_json else typer.echo,
+            started=started,
         )
     except RunInterrupted as stop:
         if speaks:

@@ -12,6 +12,7 @@ import torch
 from steerable.training.checkpoints import latest_checkpoint, set_aside, ways_on
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
+from steerable.training.deadline import Deadline
 from steerable.training.early_stopping import KeepBest
 from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData, make_classifier
@@ -22,7 +23,7 @@ __all__ = ["announcement", "carry_out", "prepared_run"]
 
 
 def prepared_run(
-    plan: Plan, request: RunConfig, folder: Path, data: TrainingData
+    plan: Plan, request: RunConfig, folder: Path, data: TrainingData, deadline: Deadline | None = None
 ) -> tuple[Classifier, pl.Trainer, KeepBest | None]:
     """The network, on its device and with its backends, the trainer, and what keeps the best weights."""
     settings = plan.settings
@@ -30,7 +31,10 @@ def prepared_run(
     if request.parameters is not None and request.fit != "shrink":
         _warn_of_size(sum(p.numel() for p in module.model.parameters()), request.parameters, settings.model["name"])
     keeper = KeepBest(settings.patience) if settings.patience and data.validation is not None else None
-    trainer = make_trainer(settings, folder, keeper)
+    # The best weights and the time are noted before a checkpoint is written.
+    watching = [callback for callback in (keeper, deadline) if callback is not None]
+    trainer = make_trainer(settings, folder, plan.epochs, watching)
+    module.shortened = plan.shortened or ()
     module.to(trainer.strategy.root_device)
     try:
         module.use_backends(plan.backends)
@@ -63,23 +67,24 @@ def carry_out(
         measure = trainer.test if settings.evaluate == "test" else trainer.validate
         figures.update(measure(module, batches, verbose=False)[0])
     module.to(trainer.strategy.root_device)
-    epochs = settings.recipe.epochs if keeper is None else keeper.epochs_done
+    epochs = trainer.max_epochs or 0 if keeper is None else keeper.epochs_done
     speaks = folder if trainer.is_global_zero else None
     return write_outcome(speaks, settings, module, data, Measured(figures, epochs, minutes))
 
 
-def announcement(settings: RunConfig, module: Classifier, data: TrainingData) -> str:
+def announcement(plan: Plan, module: Classifier, data: TrainingData) -> str:
     """One line about the images and the network of a run."""
+    settings = plan.settings
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
     counts = ", ".join(f"{len(part):,} {name}" for name, part in parts.items() if part is not None)
     height, width = data.train.image_size
     colour = "grey" if data.train.channels == 1 else "colour"
     size = sum(p.numel() for p in module.model.parameters())
-    stops = 0 < settings.patience < settings.recipe.epochs and data.validation is not None
+    stops = 0 < settings.patience < plan.epochs and data.validation is not None
     early = f" at most, ending {settings.patience} after the best one" if stops else ""
     return (
         f"{data.name}: {counts} images of {len(data.train.classes)} classes, {height}×{width} pixels, {colour}. "
-        f"{settings.model['name']} with {size:,} parameters, {settings.recipe.epochs} epochs{early}."
+        f"{settings.model['name']} with {size:,} parameters, {plan.epochs} epochs{early}."
     )
 
 
