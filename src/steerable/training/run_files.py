@@ -182,6 +182,7 @@ RESULTS: Fields = {
     "model": _MODEL,
     "poses": (_poses, "accuracy, drift and confusion by pose"),
     "training_minutes": _NUMBER,
+    "stopped": (lambda value: isinstance(value, bool), "true or false"),
     **dict.fromkeys((f"{part}_{figure}" for part in ("test", "val") for figure in ("accuracy", "loss")), _NUMBER),
     **dict.fromkeys(("test_error", "validation_error"), _NUMBER),
 }

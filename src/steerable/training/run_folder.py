@@ -111,10 +111,13 @@ def check_same_data(now: Mapping[str, Any], folder: Path, plan: Plan | None) -> 
         )
 
 
-def earlier_results(folder: Path) -> dict[str, Any]:
-    """The results of a run that has ended."""
+def earlier_results(folder: Path) -> dict[str, Any] | None:
+    """The results of a run that has ended; None where it has not, or where it was stopped and can go on."""
+    if not (folder / "results.json").is_file():
+        return None
     try:
-        return read_fields(folder / "results.json", RESULTS, RESULTS_NEEDED)
+        results = read_fields(folder / "results.json", RESULTS, RESULTS_NEEDED)
+        return None if results.get("stopped") else results
     except ValueError as error:
         raise ValueError(f"{error} Remove the file, and the same command makes it again.") from error
 

@@ -100,7 +100,8 @@ class _Epochs(Callback):
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
-        due = last or time.monotonic() - self.saved >= self.seconds
+        is_whole = trainer.fit_loop.epoch_loop.batch_progress.is_last_batch  # a resumed run begins with a whole epoch
+        due = is_whole and (last or time.monotonic() - self.saved >= self.seconds)
         if trainer.strategy.broadcast(due):  # all processes save together
             trainer.save_checkpoint(self.path)
             self.saved = time.monotonic()
