@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ RunFolder = Annotated[
     Path, typer.Argument(help="A run folder, or a folder that `export` wrote.", exists=True, file_okay=False)
 ]
 
+LONG = 2.0  # seconds after which one wonders what a command is doing
+
 # A user's mistake, or the state of the user's files; anything else is a bug and shows its traceback.
 USER_ERRORS = (ValueError, TypeError, OSError)
 
@@ -56,9 +59,10 @@ def run() -> None:
 
 @contextmanager
 def shown(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar with the time, there as long as something is done; a line, where there is no terminal.
+    """A progress bar with the time, there as long as something is done; a line where there is no terminal.
 
-    What it gives is called with (done, total); until then the bar only moves.
+    What it gives is called with (done, total); until then the bar only moves. A line comes only where something takes
+    long, so that a mistake that is noticed at once stays the only line.
     """
     bars = Progress(
         TextColumn("{task.description}"),
@@ -68,13 +72,17 @@ def shown(what: str) -> Iterator[Callable[[int, int], None]]:
         transient=True,
         redirect_stdout=False,
     )
-    if not bars.console.is_terminal:
-        typer.echo(f"{what} …", err=True)
-        yield lambda done, total: None
+    if bars.console.is_terminal:
+        with bars:
+            task = bars.add_task(what, total=None)
+            yield lambda done, total: bars.update(task, completed=done, total=total)
         return
-    with bars:
-        task = bars.add_task(what, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+    line = threading.Timer(LONG, typer.echo, [f"{what} …"], {"err": True})
+    line.start()
+    try:
+        yield lambda done, total: None
+    finally:
+        line.cancel()
 
 
 def _fail(message: str) -> NoReturn:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -98,7 +100,8 @@ def train(
     said["progress"] = settings["progress"] and not as_json
     speaks = os.environ.get("LOCAL_RANK", "0") == "0"  # with DDP, one process speaks for all
     phase = shown if said["progress"] and speaks else unseen
-    with phase("loading PyTorch"):
+    # Without a terminal, a machine that loads slowly would put a line before every message about a mistake.
+    with phase("loading PyTorch") if sys.stderr.isatty() else nullcontext():
         from steerable.reporting.report import write_report
         from steerable.training.interruption import RunInterrupted
         from steerable.training.plan import Plan
