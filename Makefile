@@ -1,5 +1,5 @@
 # Every target sets up .venv by itself and is quick when nothing has changed.
-#   make demo    train a steerable and a plain network on digits and compare them in all poses
+#   make demo    train a steerable network, and a plain one with turns and flips, on digits; compare them in all poses
 #   make tour    the mathematics, printed and drawn: irreps, basis filters, capsules, parameter costs
 #   make test    formatting, lint, types, tests, doctests and documentation; warnings are errors
 #   make browser install Chromium, without which the explorer's browser tests are skipped (needs root on Debian)

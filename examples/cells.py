@@ -1,7 +1,7 @@
 """Segmentation with few images: outlined cells among debris and fibres, in an image whose orientation means nothing.
 
 The output has the type 2*A1, the scores of background and cell: they stay with their pixels when the image is turned.
-A steerable and two plain U-Nets of equal size learn from 48 images whose cells lie flat.
+A steerable U-Net learns from 48 images whose cells lie flat; a plain one of equal size is shown them in all poses.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def arguments(description: str | None, out: str, steps: int) -> argparse.Namespa
 
 
 def compare(task: Task, console: Console, *, depth: int, copies: int, steps: int, seed: int) -> dict[str, Result]:
-    """Three trainings with the same images, optimiser and schedule: steerable, plain, and plain with images moved."""
+    """Two trainings with the same images, optimiser and schedule: steerable, and plain with images in all poses."""
 
     def steerable() -> nn.Module:
         return unet(depth, copies, task.out_type, in_type=task.in_type)
@@ -79,7 +79,7 @@ def compare(task: Task, console: Console, *, depth: int, copies: int, steps: int
     def plain() -> nn.Module:
         return plain_unet(depth, plain_unet_width(depth, size, **channels), **channels)
 
-    contestants = (("steerable", steerable, False), ("plain", plain, False), ("plain, augmented", plain, True))
+    contestants = (("steerable", steerable, False), ("plain, shown all poses", plain, True))
     results = {}
     columns = (TextColumn("{task.description:<28}"), BarColumn(), TextColumn("{task.completed}/{task.total} steps"))
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:

@@ -1,7 +1,8 @@
 """A network whose output is a vector field: the flow between two frames of drifting particles.
 
-The output has the type E: when both frames are turned, the predicted arrows move and turn with them. A steerable and
-two plain U-Nets of equal size learn from 48 pairs that drift to the right, and are tested on pairs that drift anywhere.
+The output has the type E: when both frames are turned, the predicted arrows move and turn with them. A steerable
+U-Net learns from 48 pairs that drift to the right, and a plain one of equal size is shown them in all poses. Both are
+tested on pairs that drift anywhere.
 """
 
 from __future__ import annotations

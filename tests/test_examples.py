@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -32,6 +33,9 @@ def test_the_tour_prints_the_papers_numbers_and_draws(tmp_path: Path) -> None:
 def test_the_demo_compares_two_networks(tmp_path: Path) -> None:
     text = run("demo.py", "--out", str(tmp_path / "demo"), "--epochs", "2")
     assert "all poses" in text
+    runs = [json.loads((tmp_path / "demo" / name / "results.json").read_text()) for name in ("steerable", "plain")]
+    assert [run["augmentation"] for run in runs] == ["none", "quarter turns and mirror images"]
+    assert [run["epochs"] for run in runs] == [2, 6]
     assert (tmp_path / "demo" / "report.html").is_file()
     assert (tmp_path / "demo" / "poses.png").stat().st_size > 10_000
 

@@ -53,6 +53,23 @@ class Augmentation:
             if not lowest <= getattr(self, name) <= highest:
                 raise ValueError(f"`{name}` must lie between {lowest} and {highest}, got {getattr(self, name)}.")
 
+    def __str__(self) -> str:
+        """What is done, in words.
+
+        >>> print(Augmentation(3, angle=45, contrast=0.1))
+        turns up to 45°, mirror images, shifts up to 3 pixels, contrast ±10 %
+        """
+        done = {
+            f"turns up to {self.angle:g}°": self.angle,
+            "mirror images": self.flip and not self.dihedral,
+            "quarter turns and mirror images": self.dihedral,
+            f"shifts up to {self.shift} pixels": self.shift,
+            f"sizes up to ×{self.scale:g}": self.scale > 1,
+            f"brightness ±{self.brightness:.0%}".replace("%", " %"): self.brightness,
+            f"contrast ±{self.contrast:.0%}".replace("%", " %"): self.contrast,
+        }
+        return ", ".join(words for words, is_done in done.items() if is_done) or "nothing"
+
     @property
     def interpolates(self) -> bool:
         """Whether images are turned or scaled, so that pixels come to lie between pixels."""

@@ -18,7 +18,7 @@ from steerable.training.deadline import Deadline
 from steerable.training.early_stopping import KeepBest
 from steerable.training.phases import Phase, unseen
 from steerable.training.plan import Plan
-from steerable.training.preparing import TrainingData, make_classifier
+from steerable.training.preparing import TrainingData, augmentation, make_classifier
 from steerable.training.results import Measured, write_outcome
 from steerable.training.stopping import StopOnRequest
 from steerable.training.trainer import RunBatches, has_begun, make_trainer, minutes_trained, silence_lightning
@@ -113,9 +113,11 @@ def announcement(run: PreparedRun) -> str:
     size = sum(p.numel() for p in run.module.model.parameters())
     stops = 0 < settings.patience < epochs and data.validation is not None
     early = f" at most, ending {settings.patience} after the best one" if stops else ""
+    shown = augmentation(settings, data.train)
     return (
         f"{data.name}: {counts} images of {len(data.train.classes)} classes, {height}×{width} pixels, {colour}. "
         f"{settings.model['name']} with {size:,} parameters, {epochs} epochs{early}."
+        + (f" Images are shown with {shown}." if shown is not None else "")
     )
 
 

@@ -83,6 +83,7 @@ def augmentation(settings: RunConfig, images: LabelledImages) -> Augmentation | 
     moves = moves_to_show(invariance(settings.model)) if recipe.turn else Moves(angle=0.0, flip=True)
     return Augmentation(
         recipe.shift_of(min(images.image_size)),
+        dihedral=recipe.quarter_turns,
         padding=recipe.padding,  # type: ignore[arg-type]
         scale=recipe.scale,
         brightness=recipe.brightness,

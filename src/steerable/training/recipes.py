@@ -37,8 +37,8 @@ class Recipe:
     μ = weights / coefficients, about |G|, then learns at the rate μ · ``learning_rate`` and decays by
     ``weight_decay`` / μ; norms, biases and ordinary layers keep their own. See
     :func:`~steerable.training.optimiser.make_optimiser`. ``milestones`` are the epochs at which a schedule in steps
-    multiplies the learning rate by ``decay``. ``shift``, ``turn``, ``scale``, ``brightness`` and ``contrast`` are what
-    ``augment`` switches on.
+    multiplies the learning rate by ``decay``. ``augment`` switches on what follows it, up to
+    ``padding``.
     """
 
     learning_rate: float = setting(
@@ -78,6 +78,9 @@ class Recipe:
         "Augment by turns of any angle, as far as the network does not know them by itself: up to 45° to either side "
         "where its scores are invariant under quarter turns, and without mirror images where they are under these.",
         **OPTION,
+    )
+    quarter_turns: bool = setting(
+        False, Flag(), "Augment by quarter turns and mirror images, which move pixels to pixels; for square images."
     )
     scale: float = setting(1.0, Range(1, 4), "The largest factor by which augmentation enlarges or shrinks an image.")
     brightness: float = setting(

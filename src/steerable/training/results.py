@@ -16,7 +16,7 @@ from steerable.training.environment import environment
 from steerable.training.mistakes import worst_mistakes
 from steerable.training.phases import Phase, unseen
 from steerable.training.poses import PoseReport, pose_report
-from steerable.training.preparing import TrainingData
+from steerable.training.preparing import TrainingData, augmentation
 
 __all__ = ["Measured", "save_model", "write_outcome"]
 
@@ -95,6 +95,7 @@ def _results(
     return {
         "dataset": data.name,
         "labels": len(data.train),
+        "augmentation": str(augmentation(settings, data.train) or "none"),
         "classes": list(data.train.classes),
         "image_size": list(data.train.image_size),
         "model": settings.model,

@@ -171,6 +171,7 @@ _TEXT = (_text, "text")
 
 RESULTS: Fields = {
     "dataset": _TEXT,
+    "augmentation": _TEXT,
     "hardware": _TEXT,
     "labels": _COUNT,
     "seed": _COUNT,
