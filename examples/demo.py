@@ -49,8 +49,8 @@ def main() -> None:
     plain = {"name": "plain_resnet", "depth": 8, "width": plain_width(8, size, in_channels=1)}
     console.print(
         "Two networks learn from 1,438 digits of 8×8 pixels. The steerable one sees them upright. The plain one sees "
-        f"them turned and mirrored as well, for {AS_LONG} times as many epochs, which take about as long. Both are then "
-        "tested on 359 others, each in all eight poses."
+        f"them turned and mirrored as well, for {AS_LONG} times as many epochs, which take about as long. Both are "
+        "then tested on 359 others, each in all eight poses."
     )
     shutil.rmtree(arguments.out, ignore_errors=True)
     started, results = time.perf_counter(), {}
