@@ -73,12 +73,11 @@ def announcement(settings: RunConfig, module: Classifier, data: TrainingData) ->
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
     counts = ", ".join(f"{len(part):,} {name}" for name, part in parts.items() if part is not None)
     height, width = data.train.image_size
-    colour = "grey" if data.train.channels == 1 else "colour"
     size = sum(p.numel() for p in module.model.parameters())
     stops = 0 < settings.patience < settings.recipe.epochs and data.validation is not None
     early = f" at most, ending {settings.patience} after the best one" if stops else ""
     return (
-        f"{data.name}: {counts} images of {len(data.train.classes)} classes, {height}×{width} pixels, {colour}. "
+        f"{data.name}: {counts} images of {len(data.train.classes)} classes, {height}×{width} pixels, {data.colours}. "
         f"{settings.model['name']} with {size:,} parameters, {settings.recipe.epochs} epochs{early}."
     )
 

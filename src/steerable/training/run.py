@@ -44,6 +44,7 @@ from steerable.training.run_folder import (
     check_same_data,
     earlier_results,
     is_of_last_revision,
+    pixels_of_run,
     plan_of_first_process,
     recorded_plan,
 )
@@ -88,8 +89,8 @@ def train(
     _check_devices(config)
     given = None if plan is None else _given(plan, config)
     request = earlier or config
-    data = prepare_data(request, progress)
     recorded = None if earlier is None else recorded_plan(folder, earlier)
+    data = prepare_data(request, progress, None if earlier is None else pixels_of_run(folder))
     if earlier is not None:
         check_same_data(data.summary(), folder, recorded)
     if (folder / "results.json").is_file():
