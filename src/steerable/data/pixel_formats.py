@@ -94,7 +94,8 @@ class PixelFormat:
         if self.has_counts:
             low, factor = (value[:, None, None] for value in self.map())
             values = (values - low) * factor
-        return np.rint(values.clip(0, 255)).astype(np.uint8)
+        found: npt.NDArray[np.uint8] = np.rint(values.clip(0, 255)).astype(np.uint8)
+        return found
 
     def map(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """(low, factor) for each channel: a count becomes the byte (count - low) · factor."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ __all__ = ["Survey", "scale", "survey"]
 LARGEST_DEFAULT = 128
 MEASURED = 2000  # files whose first bytes are looked at, at most
 COUNTED = 1000  # training images whose counts are looked at, at most
-TAIL = 0.1  # per cent of the counts at both ends, in which a few hot or dead pixels may lie
+TAIL = 0.1  # per cent of the counts at both ends, in which what is left of hot and dead pixels may lie
 MARGIN = 0.5  # how far counts may lie outside the rest, relative to its range, before they are cut
 
 
@@ -66,10 +67,11 @@ def survey(
     if isinstance(pixels, PixelFormat):
         return Survey(size, pixels, [])
     # Grey and coloured images go together, because one becomes the other.
-    kinds = Counter((h.depth, 3 if h.channels == 1 and not selection else h.channels) for h in headers)
-    (depth, channels), _ = kinds.most_common(1)[0]
-    common = PixelFormat(depth, channels, selection=selection)
-    if depth != "8-bit":
+    kinds = [(h.depth, 3 if h.channels == 1 and not selection else h.channels) for h in headers]
+    (most, _), *_ = Counter(kinds).most_common()
+    channels = max(header.channels for header, kind in zip(headers, kinds, strict=True) if kind == most)
+    common = PixelFormat(most[0], channels, selection=selection)
+    if common.depth != "8-bit":
         common = _scaled(training, size, common, source)
     return Survey(size, common, _unused(headers))
 
@@ -77,20 +79,36 @@ def survey(
 def scale(counts: Sequence[Counts]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """(low, high) for each channel: the counts that become 0 and 255.
 
-    The range of all counts, unless some lie far outside the others: the lowest and highest 0.1 % may lie at most half
-    the range of the rest beyond it, so that a few hot pixels do not take the grey levels from all others. Noise and
-    bright details stay whole. A channel in which all counts are the same becomes 0.
+    The range of all counts, unless some lie far outside the others: single pixels that stick out of their
+    neighbourhood, and the lowest and highest 0.1 % of the others, may lie at most half the range of the rest beyond it,
+    so that hot pixels do not take the grey levels from all others. Noise and bright details stay whole. A channel in
+    which all counts are the same becomes 0.
     """
     low, high = [], []
     for channel in range(len(counts[0])):
-        values = np.concatenate([image[channel].ravel() for image in counts])
-        start, end = (float(value) for value in np.percentile(values, (TAIL, 100 - TAIL)))
+        values = np.stack([image[channel] for image in counts])
+        start, end = (float(value) for value in np.percentile(_without_spikes(values), (TAIL, 100 - TAIL)))
         room = MARGIN * (end - start) or np.inf  # nearly all counts are the same: the others are what there is to see
         low.append(max(float(values.min()), start - room))
         high.append(min(float(values.max()), end + room))
         if not low[-1] < high[-1]:
             high[-1] = low[-1] + max(1.0, abs(low[-1]))
     return tuple(low), tuple(high)
+
+
+def _without_spikes(images: Counts) -> Counts:
+    """Images (n, height, width) with each pixel cut to the range of its eight neighbours; edges are mirrored."""
+    height, width = images.shape[1:]
+    if min(height, width) < 2:
+        return images
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1)), mode="reflect")
+    lowest, highest = np.full_like(images, np.inf), np.full_like(images, -np.inf)
+    for i, j in itertools.product(range(3), repeat=2):
+        if (i, j) != (1, 1):
+            neighbour = padded[:, i : i + height, j : j + width]
+            np.minimum(lowest, neighbour, out=lowest)
+            np.maximum(highest, neighbour, out=highest)
+    return images.clip(lowest, highest)
 
 
 def _scaled(paths: Sequence[Path], size: int, common: PixelFormat, source: Path) -> PixelFormat:

@@ -24,8 +24,9 @@ Counts = npt.NDArray[np.float32]
 def with_channels(pixels: npt.NDArray[Any], channels: int) -> npt.NDArray[Any]:
     """(1 or 3, h, w) → (channels, h, w): brightness for one channel, repeated grey for three."""
     if len(pixels) > channels:
-        grey = (pixels * GREY).sum(0, keepdims=True)
-        return (np.rint(grey) if pixels.dtype == np.uint8 else grey).astype(pixels.dtype)
+        brightness = (pixels * GREY).sum(0, keepdims=True)
+        grey: npt.NDArray[Any] = np.rint(brightness).astype(np.uint8) if pixels.dtype == np.uint8 else brightness
+        return grey
     return np.broadcast_to(pixels, (channels, *pixels.shape[1:]))
 
 
