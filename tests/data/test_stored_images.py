@@ -92,8 +92,8 @@ def test_pages_and_channels_are_chosen(tmp_path: Path) -> None:
     pages = [random("u2", 9, 7, 2) + 1000 * k for k in range(3)]
     path = write_tiff(tmp_path / "x.tif", pages)
     stack = np.concatenate([page.transpose(2, 0, 1) for page in pages])
-    assert read(path)[0].unused == (2, 0)
-    assert read(path, 0)[0].unused == (0, 0)
+    assert read(path)[0].unused == (True, False)
+    assert read(path, 0)[0].unused == (False, False)
     assert np.array_equal(read(path)[1], stack[:2])
     assert np.array_equal(read(path, 2)[1], stack[4:])
     assert np.array_equal(read(path, "all")[1], stack)
@@ -115,7 +115,7 @@ def test_colours_with_something_besides(tmp_path: Path) -> None:
         pixels = random(dtype, 9, 7, 4)
         path = write_tiff(tmp_path / "x.tif", [pixels], Layout(photometric=RGB, extra=(alpha,)))
         found, numbers = read(path)
-        assert (found.channels, found.unused) == (3, (0, int(alpha == 0)))
+        assert (found.channels, found.unused) == (3, (False, alpha == 0))
         if dtype == "u2" or not alpha:  # transparent bytes are laid over white
             assert np.array_equal(numbers, pixels[:, :, :3].transpose(2, 0, 1))
         assert np.array_equal(read(path, channels=(3, 1))[1], pixels[:, :, [3, 1]].transpose(2, 0, 1))
@@ -164,6 +164,13 @@ def test_words_for_what_a_file_does_not_have(tmp_path: Path) -> None:
         read(tmp_path / "x.npy")
 
 
+def test_colours_of_16_bits_that_only_pillow_reads_are_not_cut_in_silence(tmp_path: Path) -> None:
+    path = write_tiff(tmp_path / "x.tif", [random("u2", 9, 7, 4)], Layout(photometric=5, extra=()))  # CMYK
+    with pytest.raises(Unusable, match="its colours have 16 bits, of which only 8 could be read; save it as RGB"):
+        read(path)
+
+
+@pytest.mark.filterwarnings("ignore:Truncated File Read")
 def test_damaged_tiffs_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory that leads to itself, a file that was cut, and one that would fill the memory."""
     path = write_tiff(tmp_path / "x.tif", [random("u2", 9, 7, 2)])
@@ -172,10 +179,16 @@ def test_damaged_tiffs_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     count = int.from_bytes(content[start : start + 2], "little")
     link = start + 2 + 12 * count
     path.write_bytes(content[:link] + content[4:8] + content[link + 4 :])
-    assert read(path)[0].unused == (0, 0)
+    assert read(path)[0].unused == (False, False)
     deflated = write_tiff(tmp_path / "y.tif", [random("u2", 90, 70, 2)], Layout(deflate=True)).read_bytes()
     path.write_bytes(deflated[:200] + bytes(len(deflated) - 200 - 2000) + deflated[-2000:])
     with pytest.raises(OSError, match=r"decoder error|truncated"):
+        read(path)
+    two = write_tiff(tmp_path / "z.tif", [random("u1", 9, 7, 1)] * 2).read_bytes()
+    path.write_bytes(two[:-100])  # the second directory is cut
+    assert np.array_equal(read(path)[1][0], random("u1", 9, 7, 1)[:, :, 0])
+    write_tiff(path, [random("u2", 9, 7, 5000)])
+    with pytest.raises(Unusable, match=r"it has 5000 channels, expected 1 to 4096"):
         read(path)
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     with pytest.raises(Image.DecompressionBombError):

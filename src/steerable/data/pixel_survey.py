@@ -134,7 +134,7 @@ def _unreadable(paths: Sequence[Path], reasons: Sequence[object], source: Path) 
 
 def _unused(headers: Sequence[StoredImage]) -> list[str]:
     """Notes on pages and channels that nobody has chosen or left out."""
-    pages, extra = (sum(header.unused[k] > 0 for header in headers) for k in (0, 1))
+    pages, extra = (sum(header.unused[k] for header in headers) for k in (0, 1))
     notes = []
     if pages:
         notes.append(

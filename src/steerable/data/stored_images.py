@@ -39,7 +39,7 @@ class StoredImage:
         channels: how many channels are used.
         numbers: reads them, (channels, height, width).
         picture: the image as Pillow opened it, where it is an ordinary one, 8-bit and grey or with colours.
-        unused: the pages that the file has besides, and its channels besides red, green and blue.
+        unused: whether the file has further pages, and channels besides red, green and blue, and nobody has chosen.
     """
 
     size: tuple[int, int]
@@ -47,7 +47,7 @@ class StoredImage:
     channels: int
     numbers: Callable[[], Numbers]
     picture: Image.Image | None = None
-    unused: tuple[int, int] = (0, 0)
+    unused: tuple[bool, bool] = (False, False)
 
 
 @contextmanager
@@ -58,13 +58,9 @@ def stored_image(path: Path, selection: Selection) -> Iterator[StoredImage]:
     if path.suffix.lower() == ".npy":
         yield _joined([_of_array(path) for _ in _wanted([path], selection)], selection)
         return
-    pages = tiff_pages(path) if is_tiff(path) else []
+    pages = tiff_pages(path, 2 if selection.page is None else None) if is_tiff(path) else []
     wanted = _wanted(pages, selection) if pages else []
-    # What a user has not chosen, and might want to.
-    besides = (
-        len(pages) - 1 if pages and selection.page is None else 0,
-        wanted[0].extra if wanted and not whole else 0,
-    )
+    besides = len(pages) > 1 and selection.page is None, not whole and any(page.extra for page in wanted)
     if not all(page.is_ordinary and not (whole and page.extra) for page in wanted):
         yield replace(_joined([_of_tiff(page, whole) for page in wanted], selection), unused=besides)
         return
@@ -152,13 +148,15 @@ def _of_pillow(path: Path, image: Image.Image, number: int, whole: bool) -> Stor
     """A page or frame as Pillow knows it, with all bands, transparency included, or with those that one sees."""
     if number:
         image.seek(number)
-    raw = image.tile[0][3] if image.format == "PNG" and image.tile else None  # type: ignore[attr-defined]
-    if isinstance(raw, str) and raw in DEEP_PNG:
-        channels = DEEP_PNG[raw] if whole or raw == "RGB;16B" else DEEP_PNG[raw] - 1
-        return StoredImage(image.size, "16-bit", channels, lambda: _sixteen_bits(path, raw)[:channels])
     if image.mode.startswith("I") or image.mode == "F":
         depth = "floating-point" if image.mode == "F" else "16-bit"
         return StoredImage(image.size, depth, 1, lambda: _bands(image, number, image.mode))
+    raw = _stored_mode(image)
+    if image.format == "PNG" and raw in DEEP_PNG:
+        channels = DEEP_PNG[raw] if whole or raw == "RGB;16B" else DEEP_PNG[raw] - 1
+        return StoredImage(image.size, "16-bit", channels, lambda: _sixteen_bits(path, raw)[:channels])
+    if raw.endswith((";16L", ";16B", ";16N")):
+        raise Unusable("its colours have 16 bits, of which only 8 could be read; save it as RGB, in TIFF or PNG")
     if not whole:
         mode = "L" if image.mode in ("1", "L") else "RGB"
         return StoredImage(image.size, "8-bit", len(mode), lambda: _bands(image, number, ""), image)
@@ -166,6 +164,14 @@ def _of_pillow(path: Path, image: Image.Image, number: int, whole: bool) -> Stor
     if mode not in ("L", "LA", "RGB", "RGBA"):
         mode = "RGBA" if image.has_transparency_data else "RGB"
     return StoredImage(image.size, "8-bit", len(mode), lambda: _bands(image, number, mode))
+
+
+def _stored_mode(image: Image.Image) -> str:
+    """What Pillow calls the pixels as they lie in the file, before it makes bytes of them."""
+    tiles = getattr(image, "tile", None)
+    mode = tiles[0][3] if tiles else ""
+    mode = mode[0] if isinstance(mode, tuple) and mode else mode
+    return mode if isinstance(mode, str) else ""
 
 
 def _bands(image: Image.Image, number: int, mode: str) -> Numbers:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from steerable.data.files import Unusable
 __all__ = ["TiffPage", "is_tiff", "tiff_pages"]
 
 MAGIC = (b"II*\0", b"MM\0*")
+LARGE = b"II+\0"  # files that may have more than 4 GB
 WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC, FILL_ORDER = 256, 257, 258, 259, 262, 266
 STRIPS, ORIENTATION, SAMPLES, ROWS_PER_STRIP, STRIP_BYTES, PLANES, PREDICTOR = 273, 274, 277, 278, 279, 284, 317
 TILE_WIDTH, TILE_HEIGHT, TILES, TILE_BYTES, EXTRA_SAMPLES, SAMPLE_FORMAT = 322, 323, 324, 325, 338, 339
@@ -96,14 +98,23 @@ class TiffPage:
         """The numbers, (samples, height, width), upright."""
         from PIL import Image
 
-        width, height = self._tag(WIDTH), self._tag(HEIGHT)
-        most = Image.MAX_IMAGE_PIXELS
-        if most is not None and (width * height > most or width * height * self.samples > 4 * most):
+        if not 1 <= self.samples <= MOST_SAMPLES:
+            raise Unusable(f"it has {self.samples} channels, expected 1 to {MOST_SAMPLES}")
+        width, height, most = self._tag(WIDTH), self._tag(HEIGHT), Image.MAX_IMAGE_PIXELS
+        pixels = math.prod(self._across) * height
+        if most is not None and (pixels > most or pixels * self.samples > 4 * most):
             raise Image.DecompressionBombError(f"{width}×{height}×{self.samples}")
         planes = self.samples if self._tag(PLANES) == 2 else 1
         with self.path.open("rb") as file:
             found = [self._plane(file, k, planes) for k in range(planes)]
         return _upright(np.concatenate(found, axis=2)[:, :width].transpose(2, 0, 1), self._tag(ORIENTATION))
+
+    @property
+    def _across(self) -> tuple[int, int]:
+        """The width of the strips or tiles, and how many lie side by side."""
+        width = self._tag(WIDTH)
+        piece = max(1, self._tag(TILE_WIDTH)) if TILES in self.tags else width
+        return piece, -(-width // piece)
 
     def _plane(self, file: BinaryIO, number: int, planes: int) -> npt.NDArray[Any]:
         """(height, padded width, samples): what the strips or tiles of this plane hold."""
@@ -112,49 +123,47 @@ class TiffPage:
         dtype, samples, tiled = self.dtype, self.samples // planes, TILES in self.tags
         if dtype is None:
             raise Unusable("its pixels are not plain numbers")
-        across = self._tag(TILE_WIDTH) if tiled else self._tag(WIDTH)
-        tiles = -(-self._tag(WIDTH) // across)
+        across, tiles = self._across
         row = across * samples * dtype.itemsize
         kept = (HEIGHT, COMPRESSION, FILL_ORDER, ROWS_PER_STRIP, TILE_HEIGHT)
         tags = {tag: self.tags[tag] for tag in kept if tag in self.tags}
         tags |= {WIDTH: (tiles * row,), BITS: (8,), PHOTOMETRIC: (BLACK_IS_ZERO,), SAMPLES: (1,)}
         if tiled:
             tags[TILE_WIDTH] = (row,)
+        each = len(self.tags[PLACES[tiled][0]]) // planes
+        starts, lengths = (self.tags[tag][number * each : (number + 1) * each] for tag in PLACES[tiled])
         pieces = []
-        for at, length in zip(*(self.tags[tag] for tag in PLACES[tiled]), strict=True):
-            file.seek(at)
+        for start, length in zip(starts, lengths, strict=True):
+            file.seek(start)
             pieces.append(file.read(length))
-        each = len(pieces) // planes
-        rewritten = _small_tiff(self.order, tags, pieces[number * each : (number + 1) * each], PLACES[tiled])
+        rewritten = _small_tiff(self.order, tags, pieces, PLACES[tiled])
         with TiffImageFile(io.BytesIO(rewritten)) as rows:
             raw = np.asarray(rows).reshape(-1, row)
         return _undone(raw, dtype, samples, self._tag(PREDICTOR)).reshape(-1, tiles * across, samples)
 
 
 def is_tiff(path: Path) -> bool:
-    """Whether the first bytes are those of a TIFF file of less than 4 GB."""
+    """Whether the first bytes are those of a TIFF file."""
     with path.open("rb") as file:
-        return file.read(4) in MAGIC
+        return file.read(4) in (*MAGIC, LARGE)
 
 
-def tiff_pages(path: Path) -> list[TiffPage]:
-    """All pages of a file, in order."""
+def tiff_pages(path: Path, most: int | None) -> list[TiffPage]:
+    """The pages of a file, in order, or the first ones up to ``most``."""
     from PIL.TiffImagePlugin import ImageFileDirectory_v2
 
     with path.open("rb") as file:
         head = file.read(8)
+        head += file.read(8) if head[:4] == LARGE else b""
         directory, order = ImageFileDirectory_v2(head), "<" if head[:2] == b"II" else ">"
         seen, pages = {0}, []
-        while (start := directory.next) not in seen:  # a damaged file may lead in circles
+        while (start := directory.next) not in seen and len(pages) != most:  # a damaged file may lead in circles
             seen.add(start)
             file.seek(start)
             directory.load(file)
             found = {tag: value if isinstance(value, tuple) else (value,) for tag, value in directory.items()}
             tags = {tag: value for tag, value in found.items() if value and all(isinstance(v, int) for v in value)}
-            page = TiffPage(path, order, tags)
-            if not 1 <= page.samples <= MOST_SAMPLES:
-                raise Unusable(f"it has {page.samples} channels, expected 1 to {MOST_SAMPLES}")
-            pages.append(page)
+            pages.append(TiffPage(path, order, tags))
     return pages
 
 
