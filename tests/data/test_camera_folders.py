@@ -43,7 +43,7 @@ def test_a_faint_set_keeps_its_grey_levels(tmp_path: Path) -> None:
     splits = load_image_folder(folder(tmp_path, faint))
     assert levels(splits) == 131
     assert splits.pixels is not None
-    assert splits.pixels.in_words() == "16-bit grey, 290 … 420 counts shown as 0 … 255"
+    assert splits.pixels.in_words() == "16-bit grey, counts 290 … 420 shown as 0 … 255"
     again = load_image_folder(tmp_path, pixels=splits.pixels)
     assert again.train.digest == splits.train.digest
     names, images, _ = read_images(tmp_path / "a" / "0.tif", 16, 1, pixels=splits.pixels)

@@ -72,14 +72,14 @@ def test_counts_become_bytes_by_an_affine_map() -> None:
         (PixelFormat("8-bit", 3), "colour"),
         (PixelFormat("8-bit", 5), "5 channels"),
         (PixelFormat("8-bit", 1, selection=Selection(2, (1,))), "grey, page 2, channel 1"),
-        (PixelFormat("16-bit", 1, (290,), (420,)), "16-bit grey, 290 … 420 counts shown as 0 … 255"),
+        (PixelFormat("16-bit", 1, (290,), (420,)), "16-bit grey, counts 290 … 420 shown as 0 … 255"),
         (
             PixelFormat("floating-point", 2, (0, -1.5), (1, 1.5), Selection("all", (0, 2))),
-            "floating-point 2 channels, all pages, channels 0, 2, 0 … 1, -1.5 … 1.5 counts shown as 0 … 255",
+            "floating-point 2 channels, all pages, channels 0 and 2, values 0 … 1 and -1.5 … 1.5 shown as 0 … 255",
         ),
         (
             PixelFormat("32-bit", 5, (0,) * 5, (9,) * 5),
-            "32-bit 5 channels, 0 … 9, 0 … 9, 0 … 9, 0 … 9, … counts shown as 0 … 255",
+            "32-bit 5 channels, counts 0 … 9, 0 … 9, 0 … 9 and so on shown as 0 … 255",
         ),
     ],
 )

@@ -60,8 +60,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder(work / "new", faint, each=4)
     run = steerable("train", "faint", *BUDGET, cwd=work)
     # The highest counts lie half a range above the others: the hot pixels are cut there.
-    assert "16×16 pixels, 16-bit grey, 290 … 4" in run.stdout.splitlines()[0]
-    assert "counts shown as 0 … 255" in run.stdout.splitlines()[0]
+    assert "16×16 pixels, 16-bit grey, counts 290 … 4" in run.stdout.splitlines()[0]
+    assert " shown as 0 … 255" in run.stdout.splitlines()[0]
     return work
 
 
@@ -177,7 +177,7 @@ def test_channels_and_pages_are_options(tmp_path: Path) -> None:
 
     folder(tmp_path / "three", draw)
     run = steerable("train", "three", *BUDGET, "--channels", "1,0", cwd=tmp_path)
-    assert "16-bit 2 channels, channels 1, 0, 290 … 4" in run.stdout
+    assert "16-bit 2 channels, channels 1 and 0, counts 290 … 4" in run.stdout
     trained = TrainedModel.load(tmp_path / "runs" / "three")
     assert (trained.channels, trained.pixels.selection.channels) == (2, (1, 0))
     predicted, _ = trained.predict_files(tmp_path / "three")

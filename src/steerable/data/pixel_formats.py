@@ -59,7 +59,7 @@ class Selection:
         """What is chosen, in a few words each."""
         page = [] if self.page is None else ["all pages" if self.page == "all" else f"page {self.page}"]
         which = "channel" if len(self.channels) == 1 else "channels"
-        return [*page, *([f"{which} {', '.join(map(str, self.channels))}"] if self.channels else [])]
+        return [*page, *([f"{which} {_enumerated(list(map(str, self.channels)))}"] if self.channels else [])]
 
 
 @dataclass(frozen=True)
@@ -116,16 +116,17 @@ class PixelFormat:
         """What the images are, for the line that a run begins with.
 
         >>> PixelFormat("16-bit", 1, (290.0,), (420.0,)).in_words()
-        '16-bit grey, 290 … 420 counts shown as 0 … 255'
+        '16-bit grey, counts 290 … 420 shown as 0 … 255'
         """
         colours = {1: "grey", 3: "colour"}.get(self.channels, _channels(self.channels))
         chosen = "".join(f", {words}" for words in self.selection.in_words())
         if not self.has_counts:
             return f"{colours}{chosen}"
         ranges = [f"{low:.6g} … {high:.6g}" for low, high in zip(self.low, self.high, strict=True)]
-        more = ", …" if len(ranges) > MOST_RANGES else ""
-        each = f"{', '.join(ranges[:MOST_RANGES])}{more} counts"
-        return f"{self.depth} {colours}{chosen}, {each} shown as 0 … 255"
+        if len(ranges) > MOST_RANGES:
+            ranges[MOST_RANGES - 1 :] = ["so on"]
+        numbers = "values" if self.depth == "floating-point" else "counts"
+        return f"{self.depth} {colours}{chosen}, {numbers} {_enumerated(ranges)} shown as 0 … 255"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -159,6 +160,10 @@ EARLIER = PixelFormat()
 
 def _channels(number: int) -> str:
     return f"{number} channel{'s' if number != 1 else ''}"
+
+
+def _enumerated(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _is_number(text: str) -> bool:
