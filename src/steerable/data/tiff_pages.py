@@ -156,7 +156,8 @@ def tiff_pages(path: Path, most: int | None) -> list[TiffPage]:
         head = file.read(8)
         head += file.read(8) if head[:4] == LARGE else b""
         directory, order = ImageFileDirectory_v2(head), "<" if head[:2] == b"II" else ">"
-        seen, pages = {0}, []
+        seen: set[int] = {0}
+        pages: list[TiffPage] = []
         while (start := directory.next) not in seen and len(pages) != most:  # a damaged file may lead in circles
             seen.add(start)
             file.seek(start)
