@@ -178,7 +178,7 @@ def _spoil(folder: Path) -> dict[str, str]:
         "empty.png": "not an image",
         "huge.png": "too large: images of up to 15,000 pixels are read; shrink it",
         "larger.png": "too large: images of up to 15,000 pixels",
-        "negative.tiff": "pixels from -3 to -3, expected 0 to 1",
+        "negative.tiff": "its pixels are floating-point, expected 8-bit as in the training images",
         "notes.txt": "not an image of a known format",
         "vector.eps": "not an image of a known format",
     }

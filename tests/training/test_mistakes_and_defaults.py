@@ -36,7 +36,7 @@ def test_the_surest_wrong_answers_come_first() -> None:
     assert np.unique(np.asarray(picture)).tolist() == [2]
 
 
-@pytest.mark.parametrize(("channels", "mode"), [(1, "L"), (3, "RGB")])
+@pytest.mark.parametrize(("channels", "mode"), [(1, "L"), (2, "RGB"), (3, "RGB"), (7, "RGB")])
 def test_thumbnails_are_small(channels: int, mode: str) -> None:
     picture = Image.open(io.BytesIO(base64.b64decode(thumbnail(torch.zeros(channels, 200, 100, dtype=torch.uint8)))))
     assert (picture.mode, picture.size) == (mode, (48, 96))

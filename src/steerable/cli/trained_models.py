@@ -79,7 +79,7 @@ def predict(
 def export(
     run: RunFolder,
     onnx: Annotated[
-        Path | None, typer.Option(help="The ONNX file to write; it takes images as bytes and gives probabilities.")
+        Path | None, typer.Option(help="The ONNX file to write; it takes images and gives probabilities.")
     ] = None,
     safetensors: Annotated[
         Path | None, typer.Option(help="The folder to write, with weights, config and class names.")
@@ -88,8 +88,9 @@ def export(
 ) -> None:
     """Write a trained network in a form that other programs can read.
 
-    The ONNX file takes uint8 images (batch, channels, size, size), already cut to a square and resized, and gives the
-    scores and probabilities of the classes; its metadata name the classes, the size and the channels.
+    The ONNX file takes images (batch, channels, size, size), already cut to a square and resized, and gives the scores
+    and probabilities of the classes. The images are uint8, or float32 counts if the network was trained on images of
+    more than 8 bits. The file's metadata name the classes, the size, the channels and what the pixels are.
     """
     if onnx is None and safetensors is None:
         raise ValueError("nothing to export: give --onnx FILE, --safetensors FOLDER, or both.")

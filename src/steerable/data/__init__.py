@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from steerable.data.label_tables import load_label_table
     from steerable.data.labelled_images import LabelledImages
     from steerable.data.normalisation import Normalisation
+    from steerable.data.pixel_formats import PixelFormat, Selection
     from steerable.data.splits import Splits
 
 __getattr__, __dir__ = lazy_names(
@@ -29,7 +30,9 @@ __getattr__, __dir__ = lazy_names(
         "Augmentation": "steerable.data.augmentation",
         "DeviceBatches": "steerable.data.batches",
         "LabelledImages": "steerable.data.labelled_images",
+        "Selection": "steerable.data.pixel_formats",
         "Normalisation": "steerable.data.normalisation",
+        "PixelFormat": "steerable.data.pixel_formats",
         "Splits": "steerable.data.splits",
         "augment": "steerable.data.augmentation",
         "load_cifar": "steerable.data.cifar",
@@ -49,6 +52,8 @@ __all__ = [
     "DeviceBatches",
     "LabelledImages",
     "Normalisation",
+    "PixelFormat",
+    "Selection",
     "Splits",
     "augment",
     "load_cifar",

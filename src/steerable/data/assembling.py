@@ -6,7 +6,7 @@ import hashlib
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -14,15 +14,15 @@ import numpy as np
 import torch
 
 from steerable.data.files import named, source_name
-from steerable.data.images import Pixels, Progress, image_sizes, read_squares, with_channels
+from steerable.data.images import Pixels, Progress, read_squares, with_channels
 from steerable.data.labelled_images import LabelledImages
+from steerable.data.pixel_formats import PixelFormat, Selection
+from steerable.data.pixel_survey import survey
 from steerable.data.splits import Splits
 from steerable.errors import listing
 
-__all__ = ["FoundFiles", "LabelledFile", "assemble", "common_size", "read_labelled", "stacked"]
+__all__ = ["FoundFiles", "LabelledFile", "Reading", "assemble", "read_labelled", "stacked"]
 
-LARGEST_DEFAULT = 128
-MEASURED = 2000  # images whose size is looked at, at most
 Part = Literal["train", "validation", "test"]
 
 
@@ -47,15 +47,24 @@ class FoundFiles(NamedTuple):
 Read = tuple[LabelledFile, Pixels]
 
 
-def assemble(
-    found: FoundFiles,
-    source: Path,
-    *,
-    image_size: int | None,
-    test_fraction: float,
-    seed: int,
-    progress: Progress | None,
-) -> Splits:
+class Reading(NamedTuple):
+    """How the files of a folder or table become a data set.
+
+    Args:
+        image_size: height and width; by default a common size of the images.
+        pixels: how the numbers in the files become bytes, or only which pages and channels to use: the rest is then
+            found out from the training images.
+        test_fraction: the share of test images, where none are marked.
+        seed: the seed by which test images are chosen.
+    """
+
+    image_size: int | None
+    pixels: PixelFormat | Selection
+    test_fraction: float
+    seed: int
+
+
+def assemble(found: FoundFiles, source: Path, how: Reading, progress: Progress | None) -> Splits:
     """Read labelled files into one data set of squares (n, channels, image_size, image_size).
 
     A class none of whose files can be read is left out, as long as two classes remain. Where no file is marked as a
@@ -65,15 +74,15 @@ def assemble(
     Args:
         found: what to read.
         source: the folder or table that they come from, for messages.
-        image_size: height and width; by default :func:`common_size`.
-        test_fraction: the share of test images, where none are marked.
-        seed: the seed by which test images are chosen.
+        how: to read them.
         progress: called with (images read, all images) after each image.
     """
     files, known_unreadable, noticed = found
-    size = common_size([file.path for file in files], source) if image_size is None else image_size
-    read, unreadable = read_labelled(files, size, progress)
-    skipped, notes = [*known_unreadable, *unreadable], list(noticed)
+    training = [file.path for file in files if file.part == "train"]
+    looked_at = survey([file.path for file in files], training, source, how.image_size, how.pixels)
+    size, pixels = looked_at.size, looked_at.pixels
+    read, unreadable = read_labelled(files, size, progress, pixels)
+    skipped, notes = [*known_unreadable, *unreadable], [*noticed, *looked_at.notes]
     if skipped:
         notes.append(
             f"{len(skipped)} of {len(files) + len(known_unreadable)} files in `{source}` cannot be read and "
@@ -82,7 +91,7 @@ def assemble(
     classes = _classes(files, read, source, notes)
     read = [(file, pixels) for file, pixels in read if file.label in classes]
     notes += _same_pixels_other_label(read, size)
-    channels = max(len(pixels) for _, pixels in read)
+    channels = max(len(square) for _, square in read)
     parts = {
         part: stacked([item for item in read if item[0].part == part], channels, classes)
         for part in ("train", "validation", "test")
@@ -96,36 +105,26 @@ def assemble(
                 f"none of the test images in `{source}` can be read: {named(skipped)}. Replace them, or remove the "
                 "test folder and let training images be held out."
             )
-        train, test = _held_out(train, test_fraction, seed, source, notes)
+        train, test = _held_out(train, how.test_fraction, how.seed, source, notes)
     for note in notes:
         warnings.warn(note, stacklevel=3)
-    return Splits(train, test, source_name(source), tuple(skipped), parts["validation"], tuple(notes))
+    known = replace(pixels, channels=channels) if pixels.depth else None
+    return Splits(train, test, source_name(source), tuple(skipped), parts["validation"], tuple(notes), known)
 
 
 def read_labelled(
-    files: Sequence[LabelledFile], size: int, progress: Progress | None = None
+    files: Sequence[LabelledFile], size: int, progress: Progress | None, pixels: PixelFormat
 ) -> tuple[list[Read], list[tuple[str, str]]]:
     """Return (files with their pixels, [(name, why it cannot be read)])."""
     read: list[Read] = []
     unreadable = []
-    for file, pixels in zip(files, read_squares([file.path for file in files], size, progress), strict=True):
-        if isinstance(pixels, str):
-            unreadable.append((file.name, pixels))
+    squares = read_squares([file.path for file in files], size, progress, pixels)
+    for file, square in zip(files, squares, strict=True):
+        if isinstance(square, str):
+            unreadable.append((file.name, square))
         else:
-            read.append((file, pixels))
+            read.append((file, square))
     return read, unreadable
-
-
-def common_size(paths: Sequence[Path], source: Path) -> int:
-    """The median of the images' shorter sides, from 4 to 128, rounded down to a multiple of 4, which halves twice."""
-    sizes = image_sizes(paths[:: max(1, len(paths) // MEASURED)])
-    if not sizes:
-        raise ValueError(
-            f"none of the {len(paths)} files in `{source}` can be read, expected images such as PNG, JPEG or TIFF. "
-            "Convert them to one of these."
-        )
-    median = int(np.median([min(size) for size in sizes]))
-    return max(4, min(median, LARGEST_DEFAULT) // 4 * 4)
 
 
 def stacked(read: Sequence[Read], channels: int, classes: tuple[str, ...]) -> LabelledImages | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steerable.data.cifar_archives import CIFAR10, CIFAR100
+from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.errors import listing
 from steerable.lazy import resolve
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from steerable.data.images import Progress
     from steerable.data.splits import Splits
 
-__all__ = ["DATASETS", "SOURCES", "KnownDataSet", "check_source", "load_dataset"]
+__all__ = ["DATASETS", "SOURCES", "KnownDataSet", "check_selection_for", "check_source", "load_dataset"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def load_dataset(
     *,
     seed: int = 0,
     progress: Progress | None = None,
+    pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
 ) -> Splits:
     """A data set, ready to train on.
 
@@ -75,8 +77,11 @@ def load_dataset(
         image_size: scale all images to this height and width; by default their own.
         seed: the seed of the test split, for data that come without one.
         progress: called with (images read, all images) for folders and tables.
+        pixels: for folders and tables, which pages and channels of the files to use, or all that is known about their
+            pixels.
     """
     if isinstance(name_or_path, str) and name_or_path in DATASETS:
+        check_selection_for(name_or_path, pixels)
         found = DATASETS[name_or_path].load(data_dir, download=download, seed=seed)
         return found if image_size is None else found.resized(image_size)
     from steerable.data.folders import load_image_folder
@@ -85,7 +90,16 @@ def load_dataset(
     path = Path(name_or_path).expanduser()
     check_source(name_or_path)
     load = load_image_folder if path.is_dir() else load_label_table
-    return load(path, image_size=image_size, seed=seed, progress=progress)
+    return load(path, image_size=image_size, seed=seed, progress=progress, pixels=pixels)
+
+
+def check_selection_for(name_or_path: str, pixels: PixelFormat | Selection) -> None:
+    """Refuse a selection of pages or channels for a data set that does not come as files of one's own."""
+    if name_or_path in DATASETS and isinstance(pixels, Selection) and pixels:
+        raise ValueError(
+            f"`{name_or_path}` is a known data set, whose images have neither pages nor channels to choose from; got "
+            f"{' and '.join(pixels.in_words())}. Leave that out."
+        )
 
 
 def check_source(name_or_path: str | Path) -> None:

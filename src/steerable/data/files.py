@@ -6,14 +6,18 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["files_below", "looks_like_an_image", "named", "printable", "reason", "source_name"]
+__all__ = ["Unusable", "files_below", "looks_like_an_image", "named", "printable", "reason", "source_name"]
 
 SUFFIXES = frozenset(
     (
         *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif", ".tiff", ".bmp", ".gif"),
-        *(".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".avif"),
+        *(".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".avif", ".npy"),
     )
 )
+
+
+class Unusable(ValueError):
+    """A file is whole and cannot be used; the message is the reason in a few words without a full stop."""
 
 
 def files_below(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
@@ -55,6 +59,8 @@ def printable(name: object) -> str:
 
 def reason(error: Exception) -> str:
     """Why a file cannot be read, in a few words without a full stop."""
+    if isinstance(error, Unusable):
+        return str(error)
     kind = type(error).__name__
     if kind == "UnidentifiedImageError":
         return "not an image of a known format"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from steerable.data.assembling import FoundFiles, LabelledFile, Part, assemble
+from steerable.data.assembling import FoundFiles, LabelledFile, Part, Reading, assemble
 from steerable.data.files import files_below, looks_like_an_image, printable
 from steerable.data.images import Progress
+from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.splits import Splits
 from steerable.errors import listing
 
@@ -23,6 +24,7 @@ def load_image_folder(
     test_fraction: float = 0.2,
     seed: int = 0,
     progress: Progress | None = None,
+    pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
 ) -> Splits:
     """All images under ``root``, as squares (n, channels, image_size, image_size).
 
@@ -39,10 +41,13 @@ def load_image_folder(
         test_fraction: the share of test images, where there is no test folder.
         seed: the seed by which test images are chosen.
         progress: called with (images read, all images) after each image.
+        pixels: which pages and channels of the files to use, or all that is known about their pixels, such as the
+            ``pixels`` of a trained model.
     """
     root = Path(root).expanduser()
     found = labelled_folder(root)
-    return assemble(found, root, image_size=image_size, test_fraction=test_fraction, seed=seed, progress=progress)
+    how = Reading(image_size, pixels, test_fraction, seed)
+    return assemble(found, root, how, progress)
 
 
 def labelled_folder(root: Path, *, fewest_classes: int = 2) -> FoundFiles:

@@ -7,9 +7,10 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from steerable.data.assembling import FoundFiles, LabelledFile, assemble
+from steerable.data.assembling import FoundFiles, LabelledFile, Reading, assemble
 from steerable.data.files import looks_like_an_image, named, printable
 from steerable.data.images import Progress
+from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.splits import Splits
 from steerable.errors import listing
 
@@ -25,6 +26,7 @@ def load_label_table(
     test_fraction: float = 0.2,
     seed: int = 0,
     progress: Progress | None = None,
+    pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
 ) -> Splits:
     """The images of a table, as squares; the arguments are those of :func:`~steerable.data.folders.load_image_folder`.
 
@@ -34,7 +36,8 @@ def load_label_table(
     """
     path = Path(path).expanduser()
     found = labelled_table(path)
-    return assemble(found, path, image_size=image_size, test_fraction=test_fraction, seed=seed, progress=progress)
+    how = Reading(image_size, pixels, test_fraction, seed)
+    return assemble(found, path, how, progress)
 
 
 def labelled_table(path: Path) -> FoundFiles:

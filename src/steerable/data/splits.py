@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from steerable.data.labelled_images import LabelledImages
+from steerable.data.pixel_formats import PixelFormat
 
 __all__ = ["Splits"]
 
@@ -19,6 +20,7 @@ class Splits:
         skipped: (path, reason) of files that could not be read.
         validation: validation images, where the data set comes with some.
         notes: what was noticed about the files, one sentence or two each.
+        pixels: how the numbers in the files became bytes, for a folder or a table.
     """
 
     train: LabelledImages
@@ -27,6 +29,7 @@ class Splits:
     skipped: tuple[tuple[str, str], ...] = ()
     validation: LabelledImages | None = None
     notes: tuple[str, ...] = ()
+    pixels: PixelFormat | None = None
 
     def __post_init__(self) -> None:
         for other in (self.test, self.validation or self.test):

@@ -45,7 +45,12 @@ def model_page(root: Path, uploads: Uploads, text: object, picture: str, upload:
     path = run_path(root, text)
     model = _load(path, (path / "results.json").stat().st_mtime_ns)
     size = model.image_size
-    image = chosen_picture(picture, upload, uploads, size)
+    if model.channels not in (1, 3):
+        raise ValueError(
+            f"the network takes images of {model.channels} channels, and those on this page have 1 or 3. Use "
+            "`steerable predict` for the files that it was made for."
+        )
+    image = chosen_picture(picture, upload, uploads, size, model.pixels)
     # The digits that a network is trained on are light ink on black; on the page they are seen as on paper.
     values = 1 - image if not upload and picture.startswith(("digit", "letter")) else image
     if model.channels == 1:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from steerable.data.pixel_formats import EARLIER, PixelFormat
 from steerable.errors import did_you_mean
 from steerable.explorer.uploads import LARGEST_UPLOAD, Uploads, too_large
 from steerable.figures.pictures import letter_picture, sailing_boat
@@ -31,7 +32,7 @@ def bundled_picture(name: str, size: int) -> FloatArray:
     raise ValueError(f"there is no picture `{name}`. {did_you_mean(str(name), PICTURES)}")
 
 
-def chosen_picture(name: str, upload: object, uploads: Uploads, size: int) -> FloatArray:
+def chosen_picture(name: str, upload: object, uploads: Uploads, size: int, pixels: PixelFormat = EARLIER) -> FloatArray:
     """The upload where there is one, else the bundled picture of this name; (size, size, 3), from 0 to 1.
 
     Args:
@@ -39,16 +40,17 @@ def chosen_picture(name: str, upload: object, uploads: Uploads, size: int) -> Fl
         upload: what the browser sent for the file control: None, or a dictionary with the path.
         uploads: the only files that are read.
         size: height and width.
+        pixels: how the numbers in the upload become bytes.
     """
     if not upload:
         return bundled_picture(name, size)
     path = uploads.file(upload.get("path") if isinstance(upload, dict) else upload)
     if not path.is_file():
         raise ValueError("the uploaded file was deleted in the meantime. Upload the image again.")
-    return uploaded_picture(path, size)
+    return uploaded_picture(path, size, pixels)
 
 
-def uploaded_picture(path: Path, size: int) -> FloatArray:
+def uploaded_picture(path: Path, size: int, pixels: PixelFormat = EARLIER) -> FloatArray:
     """The middle square of an image file as (size, size, 3), from 0 to 1; the file is read and nothing else."""
     from steerable.data.images import image_sizes, read_squares, with_channels
 
@@ -59,7 +61,7 @@ def uploaded_picture(path: Path, size: int) -> FloatArray:
             raise ValueError(
                 f"the image has {width}×{height} pixels; at most {MOST_PIXELS // 10**6} million are taken. Shrink it."
             )
-    (square,) = read_squares([path], size)
+    (square,) = read_squares([path], size, pixels=pixels)
     if isinstance(square, str):
         raise ValueError(
             f"the file cannot be read as an image: {square}. Give a PNG, JPEG, TIFF, BMP, GIF or WebP file."

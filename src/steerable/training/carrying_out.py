@@ -109,13 +109,12 @@ def announcement(run: PreparedRun) -> str:
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
     counts = ", ".join(f"{len(part):,} {name}" for name, part in parts.items() if part is not None)
     height, width = data.train.image_size
-    colour = "grey" if data.train.channels == 1 else "colour"
     size = sum(p.numel() for p in run.module.model.parameters())
     stops = 0 < settings.patience < epochs and data.validation is not None
     early = f" at most, ending {settings.patience} after the best one" if stops else ""
     shown = augmentation(settings, data.train)
     return (
-        f"{data.name}: {counts} images of {len(data.train.classes)} classes, {height}×{width} pixels, {colour}. "
+        f"{data.name}: {counts} images of {len(data.train.classes)} classes, {height}×{width} pixels, {data.colours}. "
         f"{settings.model['name']} with {size:,} parameters, {epochs} epochs{early}."
         + (f" Images are shown with {shown}." if shown is not None else "")
     )

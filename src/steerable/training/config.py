@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from steerable.atomic import write_json
-from steerable.data.datasets import SOURCES
+from steerable.data.datasets import SOURCES, check_selection_for
+from steerable.data.pixel_formats import Selection
 from steerable.models.registry import models_for
 from steerable.training.limits import Flag, OneOf, Range, Text
 from steerable.training.recipes import Recipe
@@ -76,6 +77,20 @@ class RunConfig:
         None,
         Range(4, 4096, whole=True, optional=True),
         "The side that images are resized to. By default their median size, up to 128.",
+        **OPTION,
+    )
+    channels: str | None = setting(
+        None,
+        Text(optional=True),
+        "The numbers of the channels of the image files to use, counted from 0, such as 1 or 0,2. By default all but "
+        "transparency.",
+        **OPTION,
+    )
+    page: str | None = setting(
+        None,
+        Text(optional=True),
+        "The number of the page of the image files to use, counted from 0, or all, which makes the pages channels of "
+        "one image. By default the first page.",
         **OPTION,
     )
     validation: float = setting(
@@ -169,7 +184,13 @@ class RunConfig:
         self._check_model()
         self._check_machine()
 
+    @property
+    def selection(self) -> Selection:
+        """Which pages and channels of the image files are used."""
+        return Selection.parse(self.page, self.channels)
+
     def _check_images(self) -> None:
+        check_selection_for(self.dataset, self.selection)
         if self.validation > 1 and self.validation != int(self.validation):
             raise ValueError(f"validation is a share below 1 or a number of images, got {self.validation}.")
         if self.patience and not self.validation:

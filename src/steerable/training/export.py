@@ -21,26 +21,38 @@ LARGEST_ONNX = 1_900_000_000  # bytes of weights; the format's limit for all of 
 
 
 class _Deployed(nn.Module):
-    """uint8 images (batch, channels, size, size) → class scores and probabilities, by torch's own modules only."""
+    """Images (batch, channels, size, size) → class scores and probabilities, by torch's own modules only.
+
+    The images are uint8, or float32 where the network was trained on counts.
+    """
+
+    low: Tensor
+    factor: Tensor
 
     def __init__(self, trained: TrainedModel) -> None:
         super().__init__()
+        for name, value in zip(("low", "factor"), trained.pixels.map(), strict=True):
+            self.register_buffer(name, torch.from_numpy(value).view(-1, 1, 1))
         self.normalisation = trained.normalisation
         self.network = snn.to_plain(trained.model)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        if len(self.low):
+            images = ((images - self.low) * self.factor).clamp(0, 255).round().to(torch.uint8)
         scores: Tensor = self.network(self.normalisation(images))
         return scores, scores.softmax(1)
 
 
 def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
-    """Write one ONNX file that takes bytes and gives probabilities.
+    """Write one ONNX file that takes images and gives probabilities.
 
-    Its input ``images`` is uint8, (batch, channels, size, size), any batch: pixels 0 to 255 as they come from a file,
-    already cut to the middle square and resized, as :func:`~steerable.data.images.read_squares` does it; that part
-    is not in the file. Scaling and normalisation are. Its outputs are ``scores`` and ``probabilities``, (batch,
-    classes). The metadata of the model hold ``classes`` (a JSON list, in the order of the outputs), ``image_size`` and
-    ``channels``.
+    Its input ``images`` is (batch, channels, size, size), any batch: pixels as they come from a file, already cut to
+    the middle square and resized, as :func:`~steerable.data.images.read_squares` does it; that part is not in the
+    file. They are uint8, 0 to 255, or float32 where the network was trained on counts, such as those of 16-bit images.
+    Scaling and normalisation are in the file. Its outputs are ``scores`` and ``probabilities``, (batch, classes). The
+    metadata of the model hold ``classes`` (a JSON list, in the order of the outputs), ``image_size``, ``channels`` and
+    ``pixels`` (JSON: the depth of the image files, the pages and channels that are used, and the counts that the
+    network takes for 0 and 255; null where nothing is known about files).
     """
     check_onnx()
     path = Path(path).expanduser()
@@ -52,7 +64,8 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
             f"the network's weights take {size / 1e9:.1f} GB, and an ONNX file holds less than 2 GB. Export it as "
             "safetensors."
         )
-    example = torch.zeros(2, trained.channels, trained.image_size, trained.image_size, dtype=torch.uint8)
+    number = torch.float32 if trained.pixels.has_counts else torch.uint8
+    example = torch.zeros(2, trained.channels, trained.image_size, trained.image_size, dtype=number)
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     with warnings.catch_warnings():
@@ -78,6 +91,7 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
             "classes": json.dumps(list(trained.classes), ensure_ascii=False),
             "image_size": str(trained.image_size),
             "channels": str(trained.channels),
+            "pixels": json.dumps(trained.pixels.to_dict() if trained.pixels.depth else None),
         }
     )
     write_bytes(path, program.model_proto.SerializeToString())
@@ -101,6 +115,7 @@ def export_safetensors(trained: TrainedModel, folder: str | Path) -> Path:
                 "classes": list(trained.classes),
                 "image_size": trained.image_size,
                 "channels": trained.channels,
+                "pixels": trained.pixels.to_dict() if trained.pixels.depth else None,
                 "model": trained.model_config,
             },
         )

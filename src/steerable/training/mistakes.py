@@ -58,10 +58,15 @@ def worst_mistakes(
 
 
 def thumbnail(image: Tensor) -> str:
-    """uint8 (1 or 3, height, width) as base64 of a PNG whose sides are at most 96 pixels."""
+    """uint8 (channels, height, width) as base64 of a PNG whose sides are at most 96 pixels.
+
+    The first three channels are shown as red, green and blue.
+    """
     from PIL import Image
 
-    pixels = image.cpu().numpy()
+    pixels = image.cpu().numpy()[:3]
+    if len(pixels) == 2:
+        pixels = np.concatenate([pixels, np.zeros_like(pixels[:1])])
     picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
     picture.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
     file = io.BytesIO()

@@ -15,6 +15,7 @@ from steerable.data.datasets import load_dataset
 from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.normalisation import Normalisation
+from steerable.data.pixel_formats import PixelFormat
 from steerable.models import build_model
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
@@ -28,7 +29,7 @@ class TrainingData:
     """What a run trains, validates and tests on; ``validation`` is None where nothing was held out.
 
     ``for_statistics`` are the images that the normalisation is fitted on. ``skipped`` and ``notes`` say what was left
-    out and what looked odd.
+    out and what looked odd; ``pixels`` says how the numbers in files became bytes.
     """
 
     train: LabelledImages
@@ -38,6 +39,12 @@ class TrainingData:
     name: str = ""
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    pixels: PixelFormat | None = None
+
+    @property
+    def colours(self) -> str:
+        """What the images are, in words."""
+        return (self.pixels or PixelFormat(channels=self.train.channels)).in_words()
 
     def summary(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -47,6 +54,7 @@ class TrainingData:
             "classes": list(self.train.classes),
             "image_size": list(self.train.image_size),
             "channels": self.train.channels,
+            "pixels": None if self.pixels is None else self.pixels.to_dict(),
             "images": {part: 0 if found is None else len(found) for part, found in parts.items()},
             "digests": {part: None if found is None else found.digest for part, found in parts.items()},
             "skipped": [list(pair) for pair in self.skipped],
@@ -54,9 +62,23 @@ class TrainingData:
         }
 
 
-def prepare_data(config: RunConfig, progress: Progress | None = None) -> TrainingData:
-    """Load the data set, take the labelled subset, and hold out the validation images."""
-    splits = load_dataset(config.dataset, data_dir=config.data_dir, image_size=config.image_size, progress=progress)
+def prepare_data(
+    config: RunConfig, progress: Progress | None = None, pixels: PixelFormat | None = None
+) -> TrainingData:
+    """Load the data set, take the labelled subset, and hold out the validation images.
+
+    Args:
+        config: the request.
+        progress: called with (images read, all images) for folders and tables.
+        pixels: how the numbers in files become bytes, where an earlier run has found it out.
+    """
+    splits = load_dataset(
+        config.dataset,
+        data_dir=config.data_dir,
+        image_size=config.image_size,
+        progress=progress,
+        pixels=config.selection if pixels is None else pixels,
+    )
     train, validation, notes = splits.train, None, splits.notes
     if config.labels is not None and config.labels != len(train):
         train = train.balanced_subset(config.labels, seed=config.seed)
@@ -72,7 +94,8 @@ def prepare_data(config: RunConfig, progress: Progress | None = None) -> Trainin
     if chosen := augmentation(config, train):  # a shift that is too large is refused before a run folder is made
         chosen.check(*train.image_size)
     for_statistics = splits.train.images if config.recipe.statistics_of_all else train.images
-    return TrainingData(train, validation, splits.test, for_statistics, splits.name, splits.skipped, notes)
+    told = (splits.name, splits.skipped, notes, splits.pixels)
+    return TrainingData(train, validation, splits.test, for_statistics, *told)
 
 
 def augmentation(settings: RunConfig, images: LabelledImages) -> Augmentation | None:

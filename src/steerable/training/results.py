@@ -82,6 +82,7 @@ def save_model(module: Classifier, folder: Path, data: TrainingData, model: dict
             "classes": list(data.train.classes),
             "image_size": data.train.image_size[0],
             "channels": data.train.channels,
+            "pixels": None if data.pixels is None else data.pixels.to_dict(),
             "model": model,
         },
     )

@@ -47,6 +47,7 @@ from steerable.training.run_folder import (
     check_same_data,
     earlier_results,
     is_of_last_revision,
+    pixels_of_run,
     plan_of_first_process,
     recorded_plan,
 )
@@ -95,9 +96,9 @@ def train(
     _check_devices(config)
     given = None if plan is None else _given(plan, config)
     request = earlier or config
-    with phase("reading images") as reading:
-        data = prepare_data(request, progress or reading)
     recorded = None if earlier is None else recorded_plan(folder, earlier)
+    with phase("reading images") as reading:
+        data = prepare_data(request, progress or reading, None if earlier is None else pixels_of_run(folder))
     if earlier is not None:
         check_same_data(data.summary(), folder, recorded)
     if (results := earlier_results(folder)) is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import shown
 
 __all__ = [
@@ -155,6 +156,14 @@ def _shortenings(value: object) -> bool:
     return all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(pairs))
 
 
+def _pixels(value: object) -> bool:
+    """What ``PixelFormat.to_dict`` gives."""
+    try:
+        return isinstance(value, dict) and bool(PixelFormat.from_dict(value))
+    except ValueError:
+        return False
+
+
 def _side(value: object) -> bool:
     return _whole(value) and 0 < value <= 4096  # type: ignore[operator]
 
@@ -168,6 +177,7 @@ _MODEL = (_model, "the model's `name` and its options")
 _COUNT = (_whole, "a whole number")
 _NUMBER = (_number, "a number")
 _TEXT = (_text, "text")
+_PIXELS = (_pixels, "how the numbers in image files become bytes")
 
 RESULTS: Fields = {
     "dataset": _TEXT,
@@ -209,6 +219,7 @@ RESOLVED: Fields = {
     "classes": _NAMES,
     "image_size": (_size, "height and width"),
     "channels": _COUNT,
+    "pixels": _PIXELS,
     "images": (
         lambda value: _by_name(value, _whole) and {"train", "test"} <= value.keys(),
         "the number of images of each part",
@@ -254,6 +265,7 @@ IMAGES: Fields = {
     "classes": _NAMES,
     "image_size": (_side, "a number of pixels"),
     "channels": _COUNT,
+    "pixels": _PIXELS,
     "model": _MODEL,
 }
 """``images.json``, beside an exported network."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from steerable.atomic import is_leftover
+from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import listing
 from steerable.training.checkpoints import has_checkpoint
 from steerable.training.config import RunConfig
@@ -26,6 +27,7 @@ __all__ = [
     "check_same_data",
     "earlier_results",
     "is_of_last_revision",
+    "pixels_of_run",
     "plan_of_first_process",
     "recorded_plan",
 ]
@@ -109,6 +111,14 @@ def check_same_data(now: Mapping[str, Any], folder: Path, plan: Plan | None) -> 
             f"the images of `{now['name']}` have changed since the run in {folder} began: {_counts(before)} then, "
             f"{_counts(now)} now. Choose another run folder to train on them as they are now."
         )
+
+
+def pixels_of_run(folder: Path) -> PixelFormat | None:
+    """How the run in the folder reads the numbers in image files; None where it has not got that far."""
+    try:
+        return PixelFormat.from_dict(data_of_run(folder).get("pixels"))
+    except (FileNotFoundError, ValueError):  # damage is named when the images are compared
+        return None
 
 
 def earlier_results(folder: Path) -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ from steerable.data.images import Progress, image_chunks
 from steerable.data.label_tables import labelled_table
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.normalisation import Normalisation
+from steerable.data.pixel_formats import EARLIER, PixelFormat
 from steerable.errors import did_you_mean, listing
 from steerable.models import MODELS
 from steerable.training.config import RunConfig
@@ -42,6 +43,8 @@ class Prediction:
 class TrainedModel(nn.Module):
     """Network, normalisation and class names of a finished run; uint8 images → class scores.
 
+    A network that was trained on counts, such as those of 16-bit images, takes ``pixels.to_bytes(counts)``.
+
     Args:
         model: (batch, channels, image_size, image_size) → (batch, classes).
         normalisation: uint8 images → what the model takes.
@@ -50,6 +53,7 @@ class TrainedModel(nn.Module):
         size: height and width of the images.
         model_config: the model's name and options.
         folder: where it was loaded from.
+        pixels: how the numbers in image files become bytes.
     """
 
     def __init__(
@@ -61,11 +65,12 @@ class TrainedModel(nn.Module):
         size: int,
         model_config: dict[str, Any],
         folder: Path,
+        pixels: PixelFormat = EARLIER,
     ) -> None:
         super().__init__()
         self.model, self.normalisation = model, normalisation
         self.classes, self.config, self.image_size, self.folder = classes, config, size, folder
-        self.model_config = model_config
+        self.model_config, self.pixels = model_config, pixels
 
     @staticmethod
     def load(run: str | Path) -> TrainedModel:
@@ -94,7 +99,7 @@ class TrainedModel(nn.Module):
 
     @property
     def channels(self) -> int:
-        """1 for grey images, 3 for RGB."""
+        """1 for grey images, 3 for RGB, or as many as the files have."""
         return self.normalisation.channels
 
     def forward(self, images: Tensor) -> Tensor:
@@ -132,7 +137,7 @@ class TrainedModel(nn.Module):
         if name not in DATASETS and not own:
             return source_name(Path(name)), self._other_images(Path(name).expanduser(), progress)
         found = self.config.data_dir if self.config is not None and data_dir is None else data_dir
-        splits = load_dataset(name, data_dir=found, image_size=self.image_size, progress=progress)
+        splits = load_dataset(name, data_dir=found, image_size=self.image_size, progress=progress, pixels=self.pixels)
         if splits.classes != self.classes:
             raise ValueError(
                 f"the network knows the classes {listing(self.classes, 8)}, the data have "
@@ -152,7 +157,7 @@ class TrainedModel(nn.Module):
                 f"`{path}` has the classes {listing(unknown, 8)}, and the network knows only "
                 f"{listing(self.classes, 8)}; evaluate it on images of these."
             )
-        read, unreadable = read_labelled(files, self.image_size, progress)
+        read, unreadable = read_labelled(files, self.image_size, progress, self.pixels)
         data = stacked(read, self.channels, self.classes)
         if data is None:
             raise ValueError(f"none of the images in `{path}` can be read: {named([*skipped, *unreadable])}.")
@@ -179,7 +184,8 @@ class TrainedModel(nn.Module):
         """(predictions, [(file, why it was left out)]) for an image or all images of a folder."""
         predictions: list[Prediction] = []
         skipped: list[tuple[str, str]] = []
-        for files, images, unreadable in image_chunks(path, self.image_size, self.channels, progress):
+        size, channels = self.image_size, self.channels
+        for files, images, unreadable in image_chunks(path, size, channels, progress, pixels=self.pixels):
             predictions += self._predictions(files, images)
             skipped += unreadable
         return predictions, skipped
@@ -208,6 +214,10 @@ def _load(folder: Path, config: RunConfig | None, images: dict[str, Any], source
     if not weights.is_file():  # else a name on the hub would be looked for
         raise FileNotFoundError(f"there is no file `{weights}`.")
     normalisation = Normalisation.load(folder / "normalisation.safetensors")
+    about = folder / "images.json"
+    pixels = PixelFormat.from_dict(read_fields(about, IMAGES).get("pixels") if about.is_file() else None)
+    if pixels.depth and pixels.channels != normalisation.channels:
+        raise ValueError(f"`{about}` has pixels of {pixels.channels} channels, expected {normalisation.channels}.")
     has = read_object(settings)
     found = {"num_classes": (len(images["classes"]), source), "in_channels": (normalisation.channels, folder)}
     for key, (number, where) in found.items():
@@ -231,4 +241,5 @@ def _load(folder: Path, config: RunConfig | None, images: dict[str, Any], source
         int(images["image_size"]),
         images["model"],
         folder.parent if config is not None else folder,
+        pixels,
     ).eval()

@@ -1,0 +1,174 @@
+"""What the numbers in image files are, and how they become the bytes that a network is trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steerable.data.files import Unusable
+from steerable.errors import shown
+
+__all__ = ["EARLIER", "PixelFormat", "Selection"]
+
+MOST_RANGES = 4  # that are written out in a sentence
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which pictures and channels of a file are used.
+
+    Args:
+        page: the number of a page, counted from 0, or ``"all"``, which makes the pages channels of one image. None is
+            the first page.
+        channels: the numbers of the channels, counted from 0, in the order in which they are used. Empty means all but
+            transparency, and red, green and blue of an image that has them.
+    """
+
+    page: int | str | None = None
+    channels: tuple[int, ...] = ()
+
+    @staticmethod
+    def parse(page: str | None, channels: str | None) -> Selection:
+        """The selection that a user writes, such as ``("all", "0,2")``.
+
+        >>> Selection.parse(None, "0,2")
+        Selection(page=None, channels=(0, 2))
+        """
+        if page is not None and page != "all" and not _is_number(page):
+            raise ValueError(
+                f"page is {page!r}, expected the number of a page, counted from 0, or `all`, which makes the pages "
+                "channels of one image."
+            )
+        numbers = [] if channels is None else [part.strip() for part in channels.split(",")]
+        if not all(map(_is_number, numbers)) or len(set(map(int, numbers))) < len(numbers):
+            raise ValueError(
+                f"channels is {channels!r}, expected different numbers with commas between them, counted from 0, such "
+                "as `1` or `0,2`."
+            )
+        return Selection(page if page in (None, "all") else int(page), tuple(map(int, numbers)))
+
+    def __bool__(self) -> bool:
+        """Whether anything is chosen."""
+        return self.page is not None or bool(self.channels)
+
+    def in_words(self) -> list[str]:
+        """What is chosen, in a few words each."""
+        page = [] if self.page is None else ["all pages" if self.page == "all" else f"page {self.page}"]
+        which = "channel" if len(self.channels) == 1 else "channels"
+        return [*page, *([f"{which} {_enumerated(list(map(str, self.channels)))}"] if self.channels else [])]
+
+
+@dataclass(frozen=True)
+class PixelFormat:
+    """How the numbers in the files of one data set become bytes.
+
+    Bytes stay as they are. Other numbers, called counts here, go through one affine map for each channel,
+    ``255 · (count - low) / (high - low)``, rounded and cut to 0 … 255.
+
+    Args:
+        depth: what the numbers are: ``"8-bit"``, ``"16-bit"``, ``"32-bit"``, ``"64-bit"`` or ``"floating-point"``.
+            Empty means any of these, each file being scaled by its own depth, as models without a format do it.
+        channels: how many channels the images have.
+        low, high: for each channel the counts that become 0 and 255; empty for bytes.
+        selection: which pages and channels of the files are used.
+    """
+
+    depth: str = ""
+    channels: int = 0
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    selection: Selection = Selection()
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether the files hold other numbers than bytes."""
+        return bool(self.low)
+
+    def to_bytes(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+        """Counts (…, channels, height, width) as bytes."""
+        values = counts.astype(np.float32)
+        if self.has_counts:
+            low, factor = (value[:, None, None] for value in self.map())
+            values = (values - low) * factor
+        found: npt.NDArray[np.uint8] = np.rint(values.clip(0, 255)).astype(np.uint8)
+        return found
+
+    def map(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """(low, factor) for each channel: a count becomes the byte (count - low) · factor."""
+        low, high = np.array(self.low), np.array(self.high)
+        return low.astype(np.float32), (255 / (high - low)).astype(np.float32)
+
+    def check(self, depth: str, channels: int) -> None:
+        """Refuse an image of another depth or number of channels; grey and colours become each other."""
+        if depth != self.depth:
+            raise Unusable(
+                f"its pixels are {depth}, expected {self.depth} as in the training images, because one scale does not "
+                "fit both; give all images as the camera wrote them, or convert all of them"
+            )
+        if channels != self.channels and not {channels, self.channels} <= {1, 3}:
+            raise Unusable(f"it has {_channels(channels)}, expected {self.channels} as in the training images")
+
+    def in_words(self) -> str:
+        """What the images are, for the line that a run begins with.
+
+        >>> PixelFormat("16-bit", 1, (290.0,), (420.0,)).in_words()
+        '16-bit grey, counts 290 … 420 shown as 0 … 255'
+        """
+        colours = {1: "grey", 3: "colour"}.get(self.channels, _channels(self.channels))
+        chosen = "".join(f", {words}" for words in self.selection.in_words())
+        if not self.has_counts:
+            return f"{colours}{chosen}"
+        ranges = [f"{low:.6g} … {high:.6g}" for low, high in zip(self.low, self.high, strict=True)]
+        if len(ranges) > MOST_RANGES:
+            ranges[MOST_RANGES - 1 :] = ["so on"]
+        numbers = "values" if self.depth == "floating-point" else "counts"
+        return f"{self.depth} {colours}{chosen}, {numbers} {_enumerated(ranges)} shown as 0 … 255"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        values = {**asdict(self), "low": list(self.low), "high": list(self.high)}
+        return {**values, "selection": {"page": self.selection.page, "channels": list(self.selection.channels)}}
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any] | None) -> PixelFormat:
+        """From JSON; None is :data:`EARLIER`. ValueError where something else stands there."""
+        if values is None:
+            return EARLIER
+        try:
+            page, chosen = values["selection"]["page"], ",".join(map(str, values["selection"]["channels"]))
+            selection = Selection.parse(None if page is None else str(page), chosen or None)
+            low, high = (tuple(float(count) for count in values[end]) for end in ("low", "high"))
+            found = PixelFormat(str(values["depth"]), int(values["channels"]), low, high, selection)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            found = EARLIER
+        expected = 0 if found.depth == "8-bit" else found.channels
+        if not found.depth or not _is_scale(found.low, found.high) or len(found.low) != expected:
+            raise ValueError(
+                f"got {shown(values)} for the pixels of image files, expected their depth, their channels, and the "
+                "counts that become 0 and 255."
+            )
+        return found
+
+
+EARLIER = PixelFormat()
+"""Each file by its own depth: 16 bits are divided by 257, floating-point numbers go to 1 or to 255."""
+
+
+def _channels(number: int) -> str:
+    return f"{number} channel{'s' if number != 1 else ''}"
+
+
+def _enumerated(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
+def _is_scale(low: Sequence[float], high: Sequence[float]) -> bool:
+    return len(low) == len(high) and all(np.isfinite([a, b]).all() and a < b for a, b in zip(low, high, strict=True))

@@ -1,0 +1,149 @@
+"""What the files of a data set have in common: a size, a depth, channels, and the range of their counts."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from steerable.data.files import named, printable
+from steerable.data.images import image_headers, read_counts
+from steerable.data.pixel_formats import PixelFormat, Selection
+from steerable.data.squares import Counts, with_channels
+from steerable.data.stored_images import StoredImage
+
+__all__ = ["Survey", "scale", "survey"]
+
+LARGEST_DEFAULT = 128
+MEASURED = 2000  # files whose first bytes are looked at, at most
+COUNTED = 1000  # training images whose counts are looked at, at most
+TAIL = 0.1  # per cent of the counts at both ends, in which what is left of hot and dead pixels may lie
+MARGIN = 0.5  # how far counts may lie outside the rest, relative to its range, before they are cut
+
+
+class Survey(NamedTuple):
+    """The size and the pixels of a data set's images, and what was noticed."""
+
+    size: int
+    pixels: PixelFormat
+    notes: list[str]
+
+
+def survey(
+    paths: Sequence[Path],
+    training: Sequence[Path],
+    source: Path,
+    image_size: int | None,
+    pixels: PixelFormat | Selection,
+) -> Survey:
+    """What the files have in common, as far as it is not given.
+
+    The depth and the channels are those of most files. Counts are scaled by those of the training images; see
+    :func:`scale`.
+
+    Args:
+        paths: all files of the data set.
+        training: those of them that are trained on.
+        source: where they come from, for messages.
+        image_size: height and width; by default the median of the images' shorter sides, from 4 to 128, rounded down
+            to a multiple of 4, which halves twice.
+        pixels: how the numbers in the files become bytes, or only which pages and channels to use.
+    """
+    if image_size is not None and isinstance(pixels, PixelFormat):
+        return Survey(image_size, pixels, [])
+    selection = pixels if isinstance(pixels, Selection) else pixels.selection
+    some = paths[:: max(1, len(paths) // MEASURED)]
+    found = image_headers(some, selection)
+    headers = [header for header in found if not isinstance(header, str)]
+    if not headers:
+        raise _unreadable(some, found, source)
+    median = int(np.median([min(header.size) for header in headers]))
+    size = max(4, min(median, LARGEST_DEFAULT) // 4 * 4) if image_size is None else image_size
+    if isinstance(pixels, PixelFormat):
+        return Survey(size, pixels, [])
+    # Grey and coloured images go together, because one becomes the other.
+    kinds = [(h.depth, 3 if h.channels == 1 and not selection else h.channels) for h in headers]
+    (most, _), *_ = Counter(kinds).most_common()
+    channels = max(header.channels for header, kind in zip(headers, kinds, strict=True) if kind == most)
+    common = PixelFormat(most[0], channels, selection=selection)
+    if common.depth != "8-bit":
+        common = _scaled(training, size, common, source)
+    return Survey(size, common, _unused(headers))
+
+
+def scale(counts: Sequence[Counts]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """(low, high) for each channel: the counts that become 0 and 255.
+
+    The range of all counts, unless some lie far outside the others: single pixels that stick out of their
+    neighbourhood, and the lowest and highest 0.1 % of the others, may lie at most half the range of the rest beyond it,
+    so that hot pixels do not take the grey levels from all others. Noise and bright details stay whole. A channel in
+    which all counts are the same becomes 0.
+    """
+    low, high = [], []
+    for channel in range(len(counts[0])):
+        values = np.stack([image[channel] for image in counts])
+        start, end = (float(value) for value in np.percentile(_without_spikes(values), (TAIL, 100 - TAIL)))
+        room = MARGIN * (end - start) or np.inf  # nearly all counts are the same: the others are what there is to see
+        low.append(max(float(values.min()), start - room))
+        high.append(min(float(values.max()), end + room))
+        if not low[-1] < high[-1]:
+            high[-1] = low[-1] + max(1.0, abs(low[-1]))
+    return tuple(low), tuple(high)
+
+
+def _without_spikes(images: Counts) -> Counts:
+    """Images (n, height, width) with each pixel cut to the range of its eight neighbours; edges are mirrored."""
+    height, width = images.shape[1:]
+    if min(height, width) < 2:
+        return images
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1)), mode="reflect")
+    lowest, highest = np.full_like(images, np.inf), np.full_like(images, -np.inf)
+    for i, j in itertools.product(range(3), repeat=2):
+        if (i, j) != (1, 1):
+            neighbour = padded[:, i : i + height, j : j + width]
+            np.minimum(lowest, neighbour, out=lowest)
+            np.maximum(highest, neighbour, out=highest)
+    return images.clip(lowest, highest)
+
+
+def _scaled(paths: Sequence[Path], size: int, common: PixelFormat, source: Path) -> PixelFormat:
+    """The pixels with the scale of these training images."""
+    some = paths[:: max(1, -(-len(paths) // COUNTED))]
+    found = read_counts(some, size, common)
+    counts = [image for image in found if not isinstance(image, str)]
+    if not counts:
+        raise _unreadable(some, found, source)
+    channels = max(map(len, counts))
+    low, high = scale([with_channels(image, channels) for image in counts])
+    return replace(common, channels=channels, low=low, high=high)
+
+
+def _unreadable(paths: Sequence[Path], reasons: Sequence[object], source: Path) -> ValueError:
+    """The error for files none of which can be read."""
+    each = [(printable(path.name), str(why)) for path, why in zip(paths, reasons, strict=True)]
+    return ValueError(
+        f"none of the {len(paths)} files in `{source}` can be read, expected images such as PNG, JPEG or TIFF: "
+        f"{named(each)}. Convert them to one of these, or choose other pages or channels."
+    )
+
+
+def _unused(headers: Sequence[StoredImage]) -> list[str]:
+    """Notes on pages and channels that nobody has chosen or left out."""
+    pages, extra = (sum(header.unused[k] for header in headers) for k in (0, 1))
+    notes = []
+    if pages:
+        notes.append(
+            f"{pages} of {len(headers)} files have several pages, and only the first one is used. Choose another with "
+            "`--page`, or make all of them channels with `--page all`."
+        )
+    if extra:
+        notes.append(
+            f"{extra} of {len(headers)} files have channels besides red, green and blue, which are not used. Choose "
+            "channels with `--channels`, such as `--channels 0,1,2,3`."
+        )
+    return notes

@@ -1,0 +1,203 @@
+"""What image files hold: pages and channels of any depth, as Pillow, the TIFF reader and numpy read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from steerable.data.files import Unusable
+from steerable.data.pixel_formats import Selection
+from steerable.data.tiff_pages import TiffPage, is_tiff, tiff_pages
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = ["StoredImage", "in_grey_or_colour", "opened", "stored_image"]
+
+# Formats that are pixels and nothing else: EPS, for one, would start another program.
+FORMATS = ("PNG", "JPEG", "MPO", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000", "AVIF")
+DEEP_PNG = {"RGB;16B": 3, "RGBA;16B": 4, "LA;16B": 2}
+"""The channels of PNG files with 16 bits, by what Pillow calls them when it drops the lower 8."""
+
+T = TypeVar("T")
+Numbers = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class StoredImage:
+    """An image in a file, by its header; the numbers are read when they are needed.
+
+    Args:
+        size: (width, height).
+        depth: what its numbers are, as :class:`~steerable.data.pixel_formats.PixelFormat` calls it.
+        channels: how many channels are used.
+        numbers: reads them, (channels, height, width).
+        picture: the image as Pillow opened it, where it is an ordinary one, 8-bit and grey or with colours.
+        unused: whether the file has further pages, and channels besides red, green and blue, and nobody has chosen.
+    """
+
+    size: tuple[int, int]
+    depth: str
+    channels: int
+    numbers: Callable[[], Numbers]
+    picture: Image.Image | None = None
+    unused: tuple[bool, bool] = (False, False)
+
+
+@contextmanager
+def stored_image(path: Path, selection: Selection) -> Iterator[StoredImage]:
+    """The image that is chosen from a file. ``Unusable`` where the file has no such page or channel."""
+    _check_regular(path)
+    whole = bool(selection.channels)
+    if path.suffix.lower() == ".npy":
+        yield _joined([_of_array(path) for _ in _wanted([path], selection)], selection)
+        return
+    pages = tiff_pages(path, 2 if selection.page is None else None) if is_tiff(path) else []
+    wanted = _wanted(pages, selection) if pages else []
+    besides = len(pages) > 1 and selection.page is None, not whole and any(page.extra for page in wanted)
+    if not all(page.is_ordinary and not (whole and page.extra) for page in wanted):
+        yield replace(_joined([_of_tiff(page, whole) for page in wanted], selection), unused=besides)
+        return
+    with opened(path) as image:
+        numbers = [0] if selection.page is None else _wanted(range(getattr(image, "n_frames", 1)), selection)
+        found = [_of_pillow(path, image, number, whole) for number in numbers]
+        yield replace(_joined(found, selection), unused=besides)
+
+
+def opened(path: Path) -> Image.Image:
+    """An image as Pillow opens it."""
+    from PIL import Image
+
+    _check_regular(path)
+    return Image.open(path, formats=[name for name in FORMATS if name in Image.OPEN])
+
+
+def in_grey_or_colour(image: Image.Image) -> Image.Image:
+    """An image of 8 bits in mode L or RGB; transparent parts are laid over white."""
+    from PIL import Image
+
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(white, image).convert("RGB")
+    return image.convert("L" if image.mode in ("1", "L") else "RGB")
+
+
+def _check_regular(path: Path) -> None:
+    if path.exists() and not path.is_file():  # reading from a pipe would wait forever
+        raise OSError("it is not a regular file")
+
+
+def _wanted(pages: Sequence[T], selection: Selection) -> Sequence[T]:
+    """The pages that are chosen."""
+    if selection.page == "all":
+        return pages
+    number = int(selection.page or 0)
+    if number >= len(pages):
+        have = "1 page" if len(pages) == 1 else f"{len(pages)} pages"
+        raise Unusable(f"it has {have}, counted from 0, and no page {number}")
+    return [pages[number]]
+
+
+def _joined(pages: Sequence[StoredImage], selection: Selection) -> StoredImage:
+    """One image whose channels are those of the pages, or the chosen ones among these."""
+    first, *others = pages
+    if any((page.size, page.depth) != (first.size, first.depth) for page in others):
+        raise Unusable("its pages differ in size or depth, expected equal ones to make channels of; choose one page")
+    channels = sum(page.channels for page in pages)
+    if beyond := [number for number in selection.channels if number >= channels]:
+        have = "1 channel" if channels == 1 else f"{channels} channels"
+        raise Unusable(f"it has {have}, counted from 0, and no channel {beyond[0]}")
+    if not others and not selection.channels:
+        return first
+
+    def numbers() -> Numbers:
+        found = np.concatenate([page.numbers() for page in pages])
+        return found[list(selection.channels)] if selection.channels else found
+
+    return replace(first, channels=len(selection.channels) or channels, numbers=numbers, picture=None)
+
+
+def _of_tiff(page: TiffPage, whole: bool) -> StoredImage:
+    channels = page.samples if whole else page.shown
+    depth = _depth(page.dtype) if page.dtype is not None else ""
+    return StoredImage(page.size, depth, channels, lambda: page.read()[:channels])
+
+
+def _of_array(path: Path) -> StoredImage:
+    """An array (height, width), (channels, height, width) or (height, width, channels) that numpy has saved."""
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    if array.ndim not in (2, 3) or not array.size or array.dtype.kind not in "buif":
+        raise Unusable(f"it holds {array.dtype} of shape {array.shape}, expected numbers (channels, height, width)")
+    planes = array[None] if array.ndim == 2 else array
+    if planes.shape[2] < planes.shape[0]:  # channels are fewer than pixels
+        planes = planes.transpose(2, 0, 1)
+    numbers = planes * np.uint8(255) if array.dtype.kind == "b" else planes
+    return StoredImage(
+        (planes.shape[2], planes.shape[1]), _depth(numbers.dtype), len(planes), lambda: np.array(numbers)
+    )
+
+
+def _of_pillow(path: Path, image: Image.Image, number: int, whole: bool) -> StoredImage:
+    """A page or frame as Pillow knows it, with all bands, transparency included, or with those that one sees."""
+    if number:
+        image.seek(number)
+    if image.mode.startswith("I") or image.mode == "F":
+        depth = "floating-point" if image.mode == "F" else "16-bit"
+        return StoredImage(image.size, depth, 1, lambda: _bands(image, number, image.mode))
+    raw = _stored_mode(image)
+    if image.format == "PNG" and raw in DEEP_PNG:
+        channels = DEEP_PNG[raw] if whole or raw == "RGB;16B" else DEEP_PNG[raw] - 1
+        return StoredImage(image.size, "16-bit", channels, lambda: _sixteen_bits(path, raw)[:channels])
+    if raw.endswith((";16L", ";16B", ";16N")):
+        raise Unusable("its colours have 16 bits, of which only 8 could be read; save it as RGB, in TIFF or PNG")
+    if not whole:
+        mode = "L" if image.mode in ("1", "L") else "RGB"
+        return StoredImage(image.size, "8-bit", len(mode), lambda: _bands(image, number, ""), image)
+    mode = {"1": "L"}.get(image.mode, image.mode)
+    if mode not in ("L", "LA", "RGB", "RGBA"):
+        mode = "RGBA" if image.has_transparency_data else "RGB"
+    return StoredImage(image.size, "8-bit", len(mode), lambda: _bands(image, number, mode))
+
+
+def _stored_mode(image: Image.Image) -> str:
+    """What Pillow calls the pixels as they lie in the file, before it makes bytes of them."""
+    tiles = getattr(image, "tile", None)
+    mode = tiles[0][3] if tiles else ""
+    mode = mode[0] if isinstance(mode, tuple) and mode else mode
+    return mode if isinstance(mode, str) else ""
+
+
+def _bands(image: Image.Image, number: int, mode: str) -> Numbers:
+    """(channels, height, width) of a frame in this mode, upright; without a mode as one sees it."""
+    from PIL import ImageOps
+
+    if number != image.tell():
+        image.seek(number)
+    frame = ImageOps.exif_transpose(image)
+    frame = in_grey_or_colour(frame) if not mode else frame if frame.mode == mode else frame.convert(mode)
+    return np.array(frame).reshape(frame.height, frame.width, -1).transpose(2, 0, 1)
+
+
+def _sixteen_bits(path: Path, raw: str) -> Numbers:
+    """All channels of a PNG file with 16 bits; Pillow is asked for the higher and for the lower byte of each number."""
+    halves = {"LA;16B": ("RGBA",)}.get(raw, (raw, f"{raw[:-1]}L"))
+    read = []
+    for half in halves:
+        with opened(path) as image:
+            codec, extents, offset, _ = image.tile[0]  # type: ignore[attr-defined]
+            image.tile = [(codec, extents, offset, half)]  # type: ignore[attr-defined]
+            read.append(_bands(image, 0, image.mode).astype(np.uint16))
+    if len(read) == 2:
+        return read[0] * np.uint16(256) + read[1]
+    return read[0][0::2] * np.uint16(256) + read[0][1::2]  # grey and transparency, two bytes each, seen as RGBA
+
+
+def _depth(dtype: np.dtype[Any]) -> str:
+    return "floating-point" if dtype.kind == "f" else f"{8 * dtype.itemsize}-bit"
