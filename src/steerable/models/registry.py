@@ -68,6 +68,7 @@ MODELS = {
             "inner": (),
             "head": ("linear", "mirror", "invariant", "max"),
             "downsampling": ("pool", "stride"),
+            "stem": ("1", "2", "4", "8"),
         },
         from_data=("num_classes", "in_channels"),
     ),
@@ -75,7 +76,7 @@ MODELS = {
         home="steerable.models.plain_resnets:PlainResNet",
         task="classification",
         width="width",
-        options={"depth": (), "inner": (), "crelu": ("true", "false")},
+        options={"depth": (), "inner": (), "crelu": ("true", "false"), "stem": ("1", "2", "4", "8")},
         from_data=("num_classes", "in_channels"),
     ),
     "unet": ModelEntry(
