@@ -1,6 +1,7 @@
-"""Augmentation: symmetries, shifts, and that the same draw moves images alike."""
+"""Augmentation: symmetries, shifts, turns, scales and grey levels, and that the same draw moves images alike."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -63,7 +64,89 @@ def test_augment_is_reproducible_and_leaves_its_input_alone() -> None:
     assert augment(images(3, 1, 8, 6), torch.Generator(), padding="reflect").dtype == torch.uint8
 
 
+# ---------------------------------------------------------------- any angle and scale
+
+
+def drawn(symmetry: int = 0, down: float = 0, right: float = 0, angle: float = 0, scale: float = 1) -> torch.Tensor:
+    """What ``draw`` would give for one image whose grey levels stay."""
+    return torch.tensor([[down, right, symmetry, angle, math.log(scale), 0, 0]])
+
+
+@pytest.mark.parametrize("padding", ["zero", "reflect"])
+def test_interpolating_agrees_with_exact_moves_where_pixels_meet_pixels(padding: str) -> None:
+    """Mirrored at the same places, shifted alike, and black where the other is."""
+    exact = Augmentation(2, dihedral=True, padding=padding)  # type: ignore[arg-type]
+    any_angle = Augmentation(2, dihedral=True, padding=padding, angle=180)  # type: ignore[arg-type]
+    draws = torch.tensor(list(itertools.product((-2, 0, 1), (-1, 0, 2), range(8))))
+    data = images(len(draws), 2, 7, 7)
+    still = torch.cat([draws, torch.zeros(len(draws), 4)], dim=1)
+    assert torch.equal(any_angle.apply(data, still), exact.apply(data, draws))
+
+
+@pytest.mark.parametrize("symmetry", range(8))
+def test_quarter_turns_are_those_of_torch_and_come_after_the_symmetry(symmetry: int) -> None:
+    chosen, data = Augmentation(2, dihedral=True, angle=180, padding="reflect"), images(1, 3, 8, 8)
+    for quarters in range(-2, 3):
+        still = chosen.apply(data, drawn(symmetry))
+        turned = chosen.apply(data, drawn(symmetry, angle=90 * quarters))
+        assert torch.equal(turned, still.rot90(quarters, (-2, -1)))
+
+
+def test_an_image_is_turned_then_enlarged_then_shifted() -> None:
+    """A bright spot goes where the formula says: turned by 30°, twice as far from the centre, and shifted."""
+    data = torch.zeros(1, 1, 41, 41)
+    data[0, 0, 20, 26] = 255.0  # 6 pixels to the right of the centre
+    moved = Augmentation(3, angle=180, scale=2).apply(data, drawn(right=3, down=1, angle=30, scale=2))
+    x, y = ((moved[0, 0].sum(dim) * torch.arange(41.0)).sum() / moved.sum() for dim in (0, 1))
+    assert x == pytest.approx(20 + 12 * math.cos(math.radians(30)) + 3, abs=0.05)
+    assert y == pytest.approx(20 - 12 * math.sin(math.radians(30)) + 1, abs=0.05)
+    assert float(moved.sum()) == pytest.approx(4 * 255, rel=0.1)
+
+
+def test_images_that_are_not_square_are_turned_as_they_are_seen() -> None:
+    wide = torch.zeros(1, 1, 9, 21)
+    wide[0, 0, 4, 13] = 255.0  # 3 pixels to the right of the centre
+    moved = Augmentation(0, angle=180).apply(wide, drawn(angle=90))
+    assert moved[0, 0, 1, 10] == pytest.approx(255)  # 3 pixels above it
+
+
+def test_what_comes_in_is_mirrored_or_black() -> None:
+    data = torch.full((1, 1, 16, 16), 200, dtype=torch.uint8)
+    assert Augmentation(0, angle=45, padding="reflect").apply(data, drawn(angle=45)).unique().tolist() == [200]
+    black = Augmentation(0, angle=45).apply(data, drawn(angle=45))
+    assert black[0, 0, 0, 0] == 0
+    assert black[0, 0, 8, 8] == 200
+
+
+def test_grey_levels_are_multiplied_and_shifted_and_stay_bytes() -> None:
+    chosen = Augmentation(0, flip=False, brightness=0.5, contrast=0.5)
+    data = torch.arange(256, dtype=torch.uint8).view(1, 1, 16, 16)
+    draws = torch.tensor([[0.0, 0, 0, 0, 0, 0.25, -20.4]])
+    expected = (1.25 * data.double() - 20.4).clamp(0, 255).round()
+    assert torch.equal(chosen.apply(data, draws).double(), expected)
+    as_floats = Augmentation(0, flip=False, contrast=0.5).apply(data.float(), draws)
+    assert torch.allclose(as_floats, 1.25 * data.float() - 20.4)
+    turned = Augmentation(0, angle=10, brightness=0.5, contrast=0.5)
+    assert torch.equal(turned.apply(data, draws).double(), expected)
+
+
+def test_draws_of_angles_scales_and_levels_reach_to_their_limits_and_no_further() -> None:
+    chosen = Augmentation(1, dihedral=True, angle=45, scale=1.2, brightness=0.1, contrast=0.2)
+    draws = chosen.draw(5000, torch.Generator().manual_seed(0))
+    largest = torch.tensor([45, math.log(1.2), 0.2, 25.5])
+    assert (draws.shape, draws.dtype) == ((5000, 7), torch.float32)
+    assert bool((draws[:, 3:].abs() <= largest).all())
+    assert torch.allclose(draws[:, 3:].abs().amax(0), largest, rtol=0.01)
+    assert torch.allclose(draws[:, 3:].mean(0) / largest, torch.zeros(4), atol=0.05)
+    exact = Augmentation(1, dihedral=True).draw(5000, torch.Generator().manual_seed(0))
+    assert exact.dtype == torch.int64
+    assert torch.equal(draws[:, :3].long(), exact)
+
+
 def test_wrong_augmentations() -> None:
+    for name, value in (("angle", 200), ("scale", 0.5), ("brightness", -0.1), ("contrast", math.nan)):
+        with pytest.raises(ValueError, match=f"`{name}` must lie between . and .*, got {value}"):
+            Augmentation(**{name: value})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="`shift` must not be negative, got -1"):
         Augmentation(-1)
     with pytest.raises(ValueError, match="`padding` must be one of zero, reflect; got 'wrap'"):

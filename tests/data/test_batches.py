@@ -49,7 +49,7 @@ def test_without_shuffling_the_order_is_the_datas() -> None:
     assert flat(numbers(loader)) == list(range(N))
 
 
-@pytest.mark.parametrize("augment", [None, Augmentation(2)])
+@pytest.mark.parametrize("augment", [None, Augmentation(2), Augmentation(1, angle=45, scale=1.2, contrast=0.2)])
 def test_a_batch_depends_on_seed_epoch_and_number_alone(augment: Augmentation | None) -> None:
     first, second = batches(augment=augment), batches(augment=augment)
     for epoch in (0, 1, 2):  # one loader runs through all epochs, the other jumps
@@ -88,7 +88,10 @@ def test_a_running_epoch_is_not_disturbed() -> None:
 
 
 @pytest.mark.parametrize("world_size", [2, 3])
-@pytest.mark.parametrize("augment", [None, Augmentation(2, dihedral=True, padding="reflect")])
+@pytest.mark.parametrize(
+    "augment",
+    [None, Augmentation(2, dihedral=True, padding="reflect"), Augmentation(angle=180, scale=1.1, padding="reflect")],
+)
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_the_parts_of_all_processes_are_the_whole(world_size: int, augment: Augmentation | None, shuffle: bool) -> None:
     whole = batches(shuffle=shuffle, augment=augment)

@@ -23,7 +23,9 @@ from steerable.training.config import RunConfig
 from steerable.training.defaults import configured
 from steerable.training.environment import environment
 from steerable.training.export import export_safetensors
+from steerable.training.recipes import load_recipe
 from steerable.training.run import train
+from steerable.training.run_folder import check_run_folder
 from steerable.training.trained_model import TrainedModel
 
 FOLDERS = Path(__file__).parent / "last_revision"
@@ -123,3 +125,17 @@ def test_other_images_are_noticed(killed: Path) -> None:
     path.write_text(json.dumps({**found, "digests": {**found["digests"], "train": "0" * 64}}))
     with pytest.raises(ValueError, match="the images of `digits` have changed since the run in"):
         train(request_of_killed(), killed)
+
+
+def test_a_run_goes_on_without_the_settings_that_its_recipe_did_not_have(tmp_path: Path) -> None:
+    """The recipe of the same name turns images by now; a run that was begun without turns ends without them."""
+    request = RunConfig("digits", {"name": "resnet"}, load_recipe("images"))
+    values = request.to_dict()
+    for name in ("turn", "scale", "brightness", "contrast", "padding"):
+        del values["recipe"][name]
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    earlier = check_run_folder(request, tmp_path)
+    assert earlier is not None
+    assert (earlier.recipe.turn, earlier.recipe.scale, earlier.recipe.padding) == (False, 1.0, "zero")
+    with pytest.raises(FileExistsError, match="holds a run that differs in `recipe`"):
+        check_run_folder(replace(request, recipe=load_recipe("images", shift=1)), tmp_path)

@@ -123,7 +123,7 @@ def test_the_request_stays_as_it_was_given_and_the_plan_leaves_nothing_open(tmp_
     assert plan.settings.left_open == ["backend"]  # which is what `backends` says
     assert plan.differences(request) == []
     assert plan.settings.model == results["model"] == {"depth": 8, **request.model, "copies": 1}
-    assert plan.settings.recipe.epochs == results["epochs"]
+    assert plan.epochs == results["epochs"]
     assert set(plan.backends.values()) == {"dense/dense/dense/dense"}
     assert (plan.data["channels"], plan.data["images"]["train"], plan.accelerator) == (1, 100, "cpu")
     assert train(request, tmp_path / "run") == results

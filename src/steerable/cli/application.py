@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from steerable import __version__
 
-__all__ = ["DataDir", "Json", "ReadingBar", "RunFolder", "app", "console", "run"]
+__all__ = ["DataDir", "Json", "RunFolder", "app", "console", "run", "shown"]
 
 app = typer.Typer(
     help="Steerable CNNs: networks that know how their features move when an image is turned or mirrored.",
@@ -52,26 +54,27 @@ def run() -> None:
             _fail(str(error))
 
 
-class ReadingBar:
-    """A progress bar that appears with the first image and goes with the last one.
+@contextmanager
+def shown(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar with the time, there as long as something is done; a line, where there is no terminal.
 
-    Args:
-        what: what is being done, shown beside the bar.
+    What it gives is called with (done, total); until then the bar only moves.
     """
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        self._bar: Progress | None = None
-
-    def __call__(self, done: int, total: int) -> None:
-        if self._bar is None:
-            self._bar = Progress(console=Console(stderr=True), transient=True)
-            self._bar.add_task(self.what, total=total)
-            self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=done)
-        if done == total:  # Lightning's own bar comes next, and there can be one at a time
-            self._bar.stop()
-            self._bar = None
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+    )
+    if not bars.console.is_terminal:
+        typer.echo(f"{what} …", err=True)
+        yield lambda done, total: None
+        return
+    with bars:
+        task = bars.add_task(what, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
 def _fail(message: str) -> NoReturn:

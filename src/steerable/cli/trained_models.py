@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from steerable.cli.application import DataDir, Json, ReadingBar, RunFolder, app, console
+from steerable.cli.application import DataDir, Json, RunFolder, app, console, shown
 
 __all__ = ["evaluate", "export", "predict", "print_results"]
 
@@ -30,8 +31,9 @@ def evaluate(
     from steerable.training.trained_model import TrainedModel
 
     trained = TrainedModel.load(run)
-    progress = None if as_json else ReadingBar("reading images")
-    print_results(trained.evaluate(dataset, None if data_dir is None else str(data_dir), progress), as_json, None)
+    with nullcontext() if as_json else shown("testing all poses") as progress:
+        results = trained.evaluate(dataset, None if data_dir is None else str(data_dir), progress)
+    print_results(results, as_json, None)
 
 
 @app.command()
@@ -51,7 +53,8 @@ def predict(
     if out is not None and out.is_dir():
         raise IsADirectoryError(f"{out} is a folder, expected the name of a file such as {out / 'predictions.csv'}.")
     trained = TrainedModel.load(run)
-    predictions, skipped = trained.predict_files(images, ReadingBar("predicting") if out is not None else None)
+    with nullcontext() if out is None else shown("predicting") as progress:
+        predictions, skipped = trained.predict_files(images, progress)
     if not predictions:
         why = f": {named(skipped)}" if skipped else ": it contains no files"
         raise ValueError(f"no image in {images} can be read{why}.")

@@ -8,18 +8,20 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steerable.cli.application import Json, ReadingBar, app
+from steerable.cli.application import Json, app, shown
 from steerable.cli.option_groups import grouped_options
 from steerable.cli.setting_options import with_settings
 from steerable.cli.trained_models import print_results
 from steerable.extras import require
 from steerable.training.config import CLASSIFIERS, KNOWN_DATA_RECIPE, OWN_IMAGES, RunConfig
+from steerable.training.phases import unseen
 from steerable.training.recipes import Recipe, recipe_names
 from steerable.training.settings import settings_of
 
@@ -89,41 +91,40 @@ def train(
 
     A folder of your own images is all that it needs.
     """
+    started = time.monotonic()  # before torch is imported, which takes seconds
     # What is needed at the end of a run, to save the network and to draw the report, is missed at once.
     require("lightning", "torchmetrics", "huggingface_hub", "safetensors", "matplotlib")
-    from steerable.training.plan import Plan
-
     said = {name: value for name, value in settings.items() if _is_said(context, name)}
     said["progress"] = settings["progress"] and not as_json
-    followed = None if plan is None else Plan.load(plan)
-    config = _request(dataset, network, followed, said, names_model=_is_said(context, "model"))
-    folder = _default_folder(config) if out is None else out
-    from lightning.pytorch.utilities import rank_zero_only
+    speaks = os.environ.get("LOCAL_RANK", "0") == "0"  # with DDP, one process speaks for all
+    phase = shown if said["progress"] and speaks else unseen
+    with phase("loading PyTorch"):
+        from steerable.reporting.report import write_report
+        from steerable.training.interruption import RunInterrupted
+        from steerable.training.plan import Plan
+        from steerable.training.run import train as run
 
-    from steerable.reporting.report import write_report
-    from steerable.training.interruption import RunInterrupted
-    from steerable.training.run import train as run
-
+        followed = None if plan is None else Plan.load(plan)
+        config = _request(dataset, network, followed, said, names_model=_is_said(context, "model"))
+        folder = _default_folder(config) if out is None else out
     for name in ("lightning.pytorch", "lightning.fabric"):  # they greet at length; importing them resets the level
         logging.getLogger(name).setLevel(logging.ERROR)
-    speaks = os.environ.get("LOCAL_RANK", "0") == "0"  # with DDP, one process speaks for all
+    tell = None if as_json else typer.echo
     try:
-        results = run(
-            config,
-            folder,
-            plan=followed,
-            progress=ReadingBar("reading images") if config.progress and speaks else None,
-            tell=None if as_json else typer.echo,
-        )
+        results = run(config, folder, plan=followed, tell=tell, started=started, phase=phase)
     except RunInterrupted as stop:
         if speaks:
             typer.echo(str(stop), err=True)
         raise typer.Exit(stop.exit_code) from stop
-    if getattr(rank_zero_only, "rank", 0) == 0:
+    if not _is_first_process():
+        return
+    with phase("writing the report"):
         page = write_report([folder], folder / "report.html")
-        print_results(results, as_json, page)
-        if not as_json:
-            typer.echo(f"Next: steerable predict {folder} IMAGES, steerable export {folder} --onnx model.onnx")
+    print_results(results, as_json, page)
+    if tell is not None and results.get("stopped"):
+        tell(f"The run was stopped in epoch {results['epochs']}. The same command goes on with the training.")
+    if tell is not None:
+        tell(f"Next: steerable predict {folder} IMAGES, steerable export {folder} --onnx model.onnx")
 
 
 def _request(
@@ -140,6 +141,13 @@ def _request(
     if followed is None:
         return configured(dataset, model, recipe=network.recipe, changes=changes, **settings)
     return repeated(followed, dataset, model=model, recipe=network.recipe, changes=changes, **settings)
+
+
+def _is_first_process() -> bool:
+    """Whether this is the one process of the run that writes, as Lightning numbers them."""
+    from lightning.pytorch.utilities import rank_zero_only
+
+    return getattr(rank_zero_only, "rank", 0) == 0
 
 
 def _is_said(context: typer.Context, name: str) -> bool:

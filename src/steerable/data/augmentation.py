@@ -1,40 +1,62 @@
-"""Random shifts, mirror images and quarter turns, on the images' own device."""
+"""Random shifts, mirror images, turns, scales and grey levels, on the images' own device."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
+from steerable.data.warping import turned_and_scaled, warped
 from steerable.errors import check_choice
 
-__all__ = ["Augmentation", "augment"]
+__all__ = ["Augmentation", "Padding", "augment"]
 
 Padding = Literal["zero", "reflect"]
+
+LIMITS = {"angle": (0, 180), "scale": (1, 4), "brightness": (0, 1), "contrast": (0, 1)}
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Random shifts and mirror images ("+" in the paper's tables).
+    """What is done to images at random. Shifts and mirror images are the "+" in the paper's tables.
+
+    Without an angle and a scale, pixels move to other pixels as they are; with either, they are interpolated.
 
     Args:
         shift: the largest shift up, down, left and right, in pixels.
         flip: whether to mirror left and right with probability 1/2.
         dihedral: whether to draw any of the 8 turns and mirror images of the square in place of ``flip``.
         padding: what comes in from outside: ``"zero"`` for black, ``"reflect"`` for the mirrored image.
+        angle: the largest turn to either side, in degrees.
+        scale: the largest factor s; images are enlarged by a factor between 1/s and s, as often as they are shrunk.
+        brightness: the largest share of the full range, 255, that is added to the grey levels or taken away.
+        contrast: the largest share by which the grey levels are multiplied up or down.
     """
 
     shift: int = 4
     flip: bool = True
     dihedral: bool = False
     padding: Padding = "zero"
+    angle: float = 0.0
+    scale: float = 1.0
+    brightness: float = 0.0
+    contrast: float = 0.0
 
     def __post_init__(self) -> None:
         check_choice("padding", self.padding, get_args(Padding))
         if self.shift < 0:
             raise ValueError(f"`shift` must not be negative, got {self.shift}.")
+        for name, (lowest, highest) in LIMITS.items():
+            if not lowest <= getattr(self, name) <= highest:
+                raise ValueError(f"`{name}` must lie between {lowest} and {highest}, got {getattr(self, name)}.")
+
+    @property
+    def interpolates(self) -> bool:
+        """Whether images are turned or scaled, so that pixels come to lie between pixels."""
+        return self.angle > 0 or self.scale > 1
 
     def check(self, height: int, width: int) -> None:
         """Raise ValueError unless images of this size can be augmented like this."""
@@ -46,28 +68,54 @@ class Augmentation:
             raise ValueError(f"quarter turns need square images, got {height}×{width}. Use dihedral=False.")
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """Draw the shift down, the shift to the right and the symmetry of each image: int64, (count, 3).
+        """Draw what happens to each image: the shift down, the shift to the right and the symmetry, int64, (count, 3).
 
         A symmetry is three bits: 1 mirrors left and right, 2 up and down, and 4 swaps rows and columns after that.
+        With a turn, a scale or a change of the grey levels it is float32, (count, 7), and goes on with the angle in
+        degrees, the logarithm of the scale, and what is added to the grey levels' factor 1 and to the levels.
         """
         where = generator.device
         shifts = torch.randint(-self.shift, self.shift + 1, (count, 2), generator=generator, device=where)
         kinds = 8 if self.dihedral else 2 if self.flip else 1
-        return torch.cat([shifts, torch.randint(kinds, (count, 1), generator=generator, device=where)], dim=1)
+        exact = torch.cat([shifts, torch.randint(kinds, (count, 1), generator=generator, device=where)], dim=1)
+        largest = (self.angle, math.log(self.scale), self.contrast, 255 * self.brightness)
+        if not any(largest):
+            return exact
+        between = 2 * torch.rand(count, 4, generator=generator, device=where) - 1  # from -1 to 1
+        return torch.cat([exact, between * torch.tensor(largest, device=where)], dim=1)
 
     def apply(self, images: Tensor, draws: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Move image ``rows[i]`` by ``draws[i]``, for all i, in one gather.
+        """Change image ``rows[i]`` as ``draws[i]`` says, for all i at once.
 
         Args:
-            images: (n, channels, height, width), of any type.
-            draws: (batch, 3), from :meth:`draw`.
+            images: (n, channels, height, width), of any type; grey levels go from 0 to 255.
+            draws: (batch, 3) or (batch, 7), from :meth:`draw`.
             rows: (batch,), by default 0, 1, 2, …
         """
+        self.check(*images.shape[2:])
+        draws = draws.to(images.device, non_blocking=True)
+        rows = torch.arange(len(draws), device=images.device) if rows is None else rows
+        moves, more = draws[:, :3].long(), draws[:, 3:]
+        if self.interpolates:
+            matrices = turned_and_scaled(more[:, 0], more[:, 1].exp(), moves[:, 2])
+            shifts = moves[:, :2].flip(1)
+            levels = warped(images.index_select(0, rows).float(), matrices, shifts, reflect=self.padding == "reflect")
+        else:
+            moved = self._gathered(images, moves, rows)
+            if not more.numel():
+                return moved
+            levels = moved.float()
+        factor, added = (column.view(-1, 1, 1, 1) for column in more[:, 2:].unbind(1))
+        if images.is_floating_point():
+            return levels.mul_(1 + factor).add_(added).to(images.dtype)
+        # Cutting off what follows the point rounds to the nearest level once 1/2 has been added.
+        return levels.mul_(1 + factor).add_(added + 0.5).clamp_(0, 255).to(images.dtype)
+
+    def _gathered(self, images: Tensor, moves: Tensor, rows: Tensor) -> Tensor:
+        """Pixels as they are in their new places, in one gather."""
         channels, height, width = images.shape[1:]
-        self.check(height, width)
         device = images.device
-        rows = torch.arange(len(draws), device=device) if rows is None else rows
-        down, right, symmetry = draws.to(device, non_blocking=True).view(-1, 3, 1, 1).unbind(1)
+        down, right, symmetry = moves.view(-1, 3, 1, 1).unbind(1)
         # Where each pixel of the result comes from: undo the shift, then the symmetry.
         y = torch.arange(height, device=device).view(1, -1, 1) - down
         x = torch.arange(width, device=device).view(1, 1, -1) - right
@@ -84,20 +132,12 @@ class Augmentation:
         return moved if inside is None else moved.masked_fill(~inside[:, None], 0)
 
 
-def augment(
-    batch: Tensor,
-    generator: torch.Generator,
-    shift: int = 4,
-    flip: bool = True,
-    *,
-    dihedral: bool = False,
-    padding: Padding = "zero",
-) -> Tensor:
-    """Move each image of (batch, channels, height, width) at random, each for itself; see :class:`Augmentation`.
+def augment(batch: Tensor, generator: torch.Generator, shift: int = 4, flip: bool = True, **more: Any) -> Tensor:
+    """Change each image of (batch, channels, height, width) at random, each for itself; see :class:`Augmentation`.
 
-    The same state of a CPU generator gives the same images on any device.
+    The same state of a CPU generator gives the same images on any device; where pixels are interpolated, to rounding.
     """
-    chosen = Augmentation(shift, flip, dihedral, padding)
+    chosen = Augmentation(shift, flip, **more)
     return chosen.apply(batch, chosen.draw(len(batch), generator))
 
 

@@ -18,7 +18,8 @@ class DeviceBatches:
     """Iterates over batches: uint8 images (b, channels, height, width) and int64 labels (b,), on the device.
 
     Batch k of epoch e is a function of (seed, e, k), augmentation included, on any device and whatever was iterated
-    before. Each of several processes gets its part of every batch; together the parts are the batch of one process.
+    before; only where images are turned or scaled may devices differ in the rounding of a grey level. Each of several
+    processes gets its part of every batch; together the parts are the batch of one process.
 
     Args:
         data: the images; they are copied to the device as bytes, once. Where they would take more than half of a
@@ -27,7 +28,7 @@ class DeviceBatches:
         shuffle: whether each epoch has a new order.
         seed: the seed of order and augmentation.
         device: where the batches are needed.
-        augment: shifts and mirror images, or None.
+        augment: what is done to the images at random, or None.
         rank: the number of this process.
         world_size: the number of processes, a divisor of ``batch_size``.
     """

@@ -95,9 +95,17 @@ class RunRecord:
 
     @property
     def epochs(self) -> int | None:
-        """How many the schedule has."""
+        """How many were trained, or are to be."""
+        found: int | None = self.results.get("epochs") or self.planned_epochs
+        return found
+
+    @property
+    def planned_epochs(self) -> int | None:
+        """How many the schedule has, as far as it has been shortened by now."""
+        if shortened := self.plan.get("shortened"):
+            return int(shortened[-1][1])
         recipe = _mapping(self._settled.get("recipe") or self.config.get("recipe"))
-        planned: int | None = self.results.get("epochs") or recipe.get("epochs")
+        planned: int | None = recipe.get("epochs")
         return planned
 
     @property
@@ -178,8 +186,10 @@ def _read_run(folder: Path, name: str) -> RunRecord:
     )
     notes = [*damage]
     if not record.finished and not (folder / "results.json").exists():
-        planned = "" if record.epochs is None else f" of {record.epochs}"
-        notes.insert(0, f"no results yet: {record.epochs_done}{planned} epochs are done; it runs or was interrupted.")
+        done = f"{record.epochs_done}{_of(record.epochs)}"
+        notes.insert(0, f"no results yet: {done} epochs are done; it runs or was interrupted.")
+    if record.results.get("stopped"):
+        notes.append(f"it was stopped in epoch {record.results['epochs']}{_of(record.planned_epochs)}.")
     if isinstance(wrong := record.results.get("validation_error"), float):
         notes.append(f"{wrong:.2%} error on its validation images; test images were not looked at.")
     if not curves:
@@ -204,6 +214,10 @@ def _check_run_folder(folder: Path) -> None:
 
 def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _of(count: int | None) -> str:
+    return "" if count is None else f" of {count}"
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,50 +14,83 @@ import torch
 from steerable.training.checkpoints import latest_checkpoint, set_aside, ways_on
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
+from steerable.training.deadline import Deadline
 from steerable.training.early_stopping import KeepBest
+from steerable.training.phases import Phase, unseen
 from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData, make_classifier
 from steerable.training.results import Measured, write_outcome
+from steerable.training.stopping import StopOnRequest
 from steerable.training.trainer import RunBatches, has_begun, make_trainer, minutes_trained, silence_lightning
 
-__all__ = ["announcement", "carry_out", "prepared_run"]
+__all__ = ["PreparedRun", "announcement", "carry_out", "prepared_run"]
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run that can begin.
+
+    Args:
+        plan: what it follows.
+        folder: where it writes.
+        data: its images.
+        module: the network, on its device and with its backends.
+        trainer: Lightning's.
+        keeper: what keeps the best weights; None where the last ones are the run's.
+        stopping: what listens to Ctrl-C.
+    """
+
+    plan: Plan
+    folder: Path
+    data: TrainingData
+    module: Classifier
+    trainer: pl.Trainer
+    keeper: KeepBest | None
+    stopping: StopOnRequest
 
 
 def prepared_run(
-    plan: Plan, request: RunConfig, folder: Path, data: TrainingData
-) -> tuple[Classifier, pl.Trainer, KeepBest | None]:
-    """The network, on its device and with its backends, the trainer, and what keeps the best weights."""
+    plan: Plan,
+    request: RunConfig,
+    folder: Path,
+    data: TrainingData,
+    *,
+    deadline: Deadline | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> PreparedRun:
+    """Build the network and the trainer of a run; ValueError where the plan cannot be followed on this machine."""
     settings = plan.settings
     module = make_classifier(settings, data)
     if request.parameters is not None and request.fit != "shrink":
         _warn_of_size(sum(p.numel() for p in module.model.parameters()), request.parameters, settings.model["name"])
     keeper = KeepBest(settings.patience) if settings.patience and data.validation is not None else None
-    trainer = make_trainer(settings, folder, keeper)
+    stopping = StopOnRequest(tell)
+    # The best weights and the time are noted before a checkpoint is written.
+    watching = [callback for callback in (stopping, keeper, deadline) if callback is not None]
+    trainer = make_trainer(settings, folder, plan.epochs, watching)
+    module.shortened = plan.shortened or ()
     module.to(trainer.strategy.root_device)
     try:
         module.use_backends(plan.backends)
     except ValueError as error:
         raise ValueError(f"the plan of this run cannot be followed here: {error}") from error
-    return module, trainer, keeper
+    return PreparedRun(plan, folder, data, module, trainer, keeper, stopping)
 
 
-def carry_out(
-    settings: RunConfig,
-    folder: Path,
-    data: TrainingData,
-    module: Classifier,
-    trainer: pl.Trainer,
-    keeper: KeepBest | None,
-) -> dict[str, Any]:
+def carry_out(run: PreparedRun, phase: Phase = unseen) -> dict[str, Any]:
     """The training itself, and what is written when it ends; returns what ``results.json`` contains."""
+    settings, folder, data = run.plan.settings, run.folder, run.data
+    module, trainer, keeper = run.module, run.trainer, run.keeper
     if trainer.is_global_zero:
         _keep_curves(folder)
     batches = RunBatches(data, settings)
     checkpoint = _checkpoint(folder / "checkpoints", module, speaks=trainer.is_global_zero)
     with warnings.catch_warnings():
         silence_lightning()
-        _fit(trainer, module, batches, checkpoint)
+        with run.stopping.listening(trainer):
+            _fit(trainer, module, batches, checkpoint)
         minutes = minutes_trained(trainer)
+        epochs = trainer.current_epoch if keeper is None else keeper.epochs_done
         figures = {key: float(value) for key, value in trainer.callback_metrics.items() if key.startswith("val_")}
         if keeper is not None:
             keeper.restore(module)
@@ -63,23 +98,24 @@ def carry_out(
         measure = trainer.test if settings.evaluate == "test" else trainer.validate
         figures.update(measure(module, batches, verbose=False)[0])
     module.to(trainer.strategy.root_device)
-    epochs = settings.recipe.epochs if keeper is None else keeper.epochs_done
+    measured = Measured(figures, epochs, minutes, stopped=run.stopping.requested)
     speaks = folder if trainer.is_global_zero else None
-    return write_outcome(speaks, settings, module, data, Measured(figures, epochs, minutes))
+    return write_outcome(speaks, settings, module, data, measured, phase)
 
 
-def announcement(settings: RunConfig, module: Classifier, data: TrainingData) -> str:
+def announcement(run: PreparedRun) -> str:
     """One line about the images and the network of a run."""
+    settings, data, epochs = run.plan.settings, run.data, run.plan.epochs
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
     counts = ", ".join(f"{len(part):,} {name}" for name, part in parts.items() if part is not None)
     height, width = data.train.image_size
     colour = "grey" if data.train.channels == 1 else "colour"
-    size = sum(p.numel() for p in module.model.parameters())
-    stops = 0 < settings.patience < settings.recipe.epochs and data.validation is not None
+    size = sum(p.numel() for p in run.module.model.parameters())
+    stops = 0 < settings.patience < epochs and data.validation is not None
     early = f" at most, ending {settings.patience} after the best one" if stops else ""
     return (
         f"{data.name}: {counts} images of {len(data.train.classes)} classes, {height}×{width} pixels, {colour}. "
-        f"{settings.model['name']} with {size:,} parameters, {settings.recipe.epochs} epochs{early}."
+        f"{settings.model['name']} with {size:,} parameters, {epochs} epochs{early}."
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from steerable.atomic import write_json
 from steerable.training.config import RunConfig
-from steerable.training.run_files import PLAN, PLAN_VERSION, read_fields
+from steerable.training.recipes import Shortenings
+from steerable.training.run_files import PLAN, PLAN_NEEDED, PLAN_VERSION, read_fields
 
 __all__ = ["Plan"]
 
@@ -23,6 +24,7 @@ class Plan:
         backends: how each convolution is carried out, by its name, as ``snn.recorded_backends`` writes it.
         accelerator: ``"cpu"``, ``"gpu"`` or ``"mps"``; what is fast on one is not on another.
         threads: how many threads torch uses on the CPU. Their number decides in which order gradients are summed.
+        shortened: when and to how many epochs the run was shortened to end on time; None where it is not timed.
     """
 
     settings: RunConfig
@@ -30,6 +32,12 @@ class Plan:
     backends: dict[str, str]
     accelerator: str
     threads: int
+    shortened: Shortenings | None = None
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs the run has, as far as is known."""
+        return self.shortened[-1][1] if self.shortened else self.settings.recipe.epochs
 
     def save(self, path: Path) -> None:
         values = {"version": PLAN_VERSION, **vars(self), "settings": self.settings.to_dict()}
@@ -56,7 +64,7 @@ class Plan:
                 f"`{path}` is a plan of version {version}, and this program follows plans of version {PLAN_VERSION}; "
                 "the release of steerable that wrote it can follow it."
             )
-        values = read_fields(path, PLAN, PLAN)
+        values = read_fields(path, PLAN, PLAN_NEEDED)
         try:
             settings = RunConfig.from_dict(values["settings"])
         except (ValueError, TypeError) as error:
@@ -65,7 +73,15 @@ class Plan:
         missing += [layer for layer, way in values["backends"].items() if way == "auto"]  # which would measure anew
         if missing:
             raise ValueError(f"`{path}` is not the plan of a run: it leaves `{missing[0]}` open.")
-        return Plan(settings, values["data"], values["backends"], values["accelerator"], values["threads"])
+        shortened = values.get("shortened")
+        return Plan(
+            settings,
+            values["data"],
+            values["backends"],
+            values["accelerator"],
+            values["threads"],
+            None if shortened is None else tuple((done, epochs) for done, epochs in shortened),
+        )
 
     def differences(self, request: RunConfig) -> list[str]:
         """The settings in which the plan contradicts a request."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from dataclasses import replace
 
@@ -19,23 +20,29 @@ from steerable.training.speed import Machine, this_machine, with_speed
 __all__ = ["make_plan", "plan_here"]
 
 MEASURED_FROM = 20  # steps; a shorter run is over before a measurement pays
+SHORTEST = 0.05  # of the minutes; training gets them even where reading the images has taken all
 
 
-def make_plan(request: RunConfig, data: TrainingData, *, fit: bool = True) -> Plan:
+def make_plan(request: RunConfig, data: TrainingData, *, fit: bool = True, started: float | None = None) -> Plan:
     """What a request comes to with these images on this machine.
 
     Args:
         request: what the user says.
         data: the images.
         fit: whether the run is still to be fitted to its minutes, where it has some.
+        started: when the run's minutes began, by ``time.monotonic``; now by default.
     """
+    timed = request.minutes is not None and fit
     machine = this_machine(request)
     settings = with_speed(request, machine, _steps(request, data))
-    if settings.minutes is not None and fit:
-        settings = fitted_to_minutes(settings, data, settings.minutes)
+    if settings.minutes is not None and timed:
+        used = 0.0 if started is None else (time.monotonic() - started) / 60
+        settings = fitted_to_minutes(settings, data, max(settings.minutes - used, SHORTEST * settings.minutes))
     settings = with_sized_model(settings, data)
     backends = _backends(settings, data, machine)
-    return Plan(settings, data.summary(), backends, machine.accelerator, machine.threads)
+    return Plan(
+        settings, data.summary(), backends, machine.accelerator, machine.threads, shortened=() if timed else None
+    )
 
 
 def plan_here(plan: Plan, request: RunConfig, data: TrainingData) -> Plan:

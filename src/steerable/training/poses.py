@@ -11,6 +11,7 @@ from torch import Tensor
 
 from steerable.algebra.families import dihedral
 from steerable.algebra.groups import FiniteGroup
+from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
@@ -52,6 +53,7 @@ def pose_report(
     group: FiniteGroup | None = None,
     device: torch.device | str = "cpu",
     batch_size: int | None = None,
+    progress: Progress | None = None,
 ) -> PoseReport:
     """Run a classifier on every pose of every image.
 
@@ -61,6 +63,7 @@ def pose_report(
         group: whose elements to try; D4 by default, C2 or D2 … for images that are not square.
         device: where to run.
         batch_size: images at a time; by default fewer of large images.
+        progress: called with (images tested, all images) after each batch.
     """
     batch_size = data.comfortable_batch if batch_size is None else batch_size
     square = data.images.shape[-1] == data.images.shape[-2]
@@ -79,5 +82,7 @@ def pose_report(
             correct[element] += int((moved.argmax(1) == labels).sum())
             change = (moved - upright).norm(dim=1) / upright.norm(dim=1).clamp_min(1e-12)
             drift[element] += float(change.sum())
+        if progress is not None:
+            progress(min(start + batch_size, len(data)), len(data))
     n = len(data)
     return PoseReport({g: c / n for g, c in correct.items()}, {g: d / n for g, d in drift.items()}, confusion.tolist())

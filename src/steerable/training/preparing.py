@@ -18,7 +18,7 @@ from steerable.data.normalisation import Normalisation
 from steerable.models import build_model
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
-from steerable.training.recipes import Recipe
+from steerable.training.moves_to_show import Moves, invariance, moves_to_show
 
 __all__ = ["TrainingData", "augmentation", "make_classifier", "prepare_data", "training_batches"]
 
@@ -69,15 +69,26 @@ def prepare_data(config: RunConfig, progress: Progress | None = None) -> Trainin
         notes = (*notes, note)
     elif config.validation:
         train, validation = train.split(config.validation, seed=config.seed)
-    if chosen := augmentation(config.recipe, train):  # a shift that is too large is refused before a run folder is made
+    if chosen := augmentation(config, train):  # a shift that is too large is refused before a run folder is made
         chosen.check(*train.image_size)
     for_statistics = splits.train.images if config.recipe.statistics_of_all else train.images
     return TrainingData(train, validation, splits.test, for_statistics, splits.name, splits.skipped, notes)
 
 
-def augmentation(recipe: Recipe, images: LabelledImages) -> Augmentation | None:
-    """What the recipe does to these training images, where it does anything."""
-    return Augmentation(recipe.shift_of(min(images.image_size))) if recipe.augment else None
+def augmentation(settings: RunConfig, images: LabelledImages) -> Augmentation | None:
+    """What the run does to these training images, where its recipe does anything."""
+    recipe = settings.recipe
+    if not recipe.augment:
+        return None
+    moves = moves_to_show(invariance(settings.model)) if recipe.turn else Moves(angle=0.0, flip=True)
+    return Augmentation(
+        recipe.shift_of(min(images.image_size)),
+        padding=recipe.padding,  # type: ignore[arg-type]
+        scale=recipe.scale,
+        brightness=recipe.brightness,
+        contrast=recipe.contrast,
+        **moves,
+    )
 
 
 def training_batches(
@@ -90,7 +101,7 @@ def training_batches(
         shuffle=True,
         seed=settings.seed,
         device=device,
-        augment=augmentation(settings.recipe, data.train),
+        augment=augmentation(settings, data.train),
         rank=rank,
         world_size=world_size,
     )

@@ -17,12 +17,15 @@ from steerable.errors import did_you_mean, shown
 from steerable.training.limits import MOST_EPOCHS, Flag, OneOf, Range
 from steerable.training.settings import check_names, check_settings, documented, setting
 
-__all__ = ["Recipe", "load_recipe", "recipe_names"]
+__all__ = ["Recipe", "Shortenings", "load_recipe", "recipe_names"]
 
 MILESTONE = Range(0, 10**9, whole=True)
 MOST_MILESTONES = 1000
 LARGEST_FILE, LONGEST_LINE = 100_000, 1_000
 OPTION: dict[str, Any] = {"option": True, "panel": "Network and recipe"}
+
+Shortenings = Sequence[tuple[int, int]]
+"""When a run was shortened, in epochs that were done, and to how many; each later than the one before, and to fewer."""
 
 
 @documented
@@ -34,7 +37,8 @@ class Recipe:
     μ = weights / coefficients, about |G|, then learns at the rate μ · ``learning_rate`` and decays by
     ``weight_decay`` / μ; norms, biases and ordinary layers keep their own. See
     :func:`~steerable.training.optimiser.make_optimiser`. ``milestones`` are the epochs at which a schedule in steps
-    multiplies the learning rate by ``decay``.
+    multiplies the learning rate by ``decay``. ``shift``, ``turn``, ``scale``, ``brightness`` and ``contrast`` are what
+    ``augment`` switches on.
     """
 
     learning_rate: float = setting(
@@ -61,8 +65,32 @@ class Recipe:
         Range(0, 1, below=True),
         "The share that an averaged copy of the weights keeps at each step; 0 for no such copy.",
     )
-    augment: bool = setting(False, Flag(), "Augment by shifts and mirror images, the '+' of the paper.", **OPTION)
+    augment: bool = setting(
+        False,
+        Flag(),
+        "Augment by shifts and mirror images, the '+' of the paper, and by what else the recipe has.",
+        **OPTION,
+    )
     shift: float = setting(4, Range(0, 4096), "The largest shift in pixels; below 1 a share of the image's side.")
+    turn: bool = setting(
+        False,
+        Flag(),
+        "Augment by turns of any angle, as far as the network does not know them by itself: up to 45° to either side "
+        "where its scores are invariant under quarter turns, and without mirror images where they are under these.",
+        **OPTION,
+    )
+    scale: float = setting(1.0, Range(1, 4), "The largest factor by which augmentation enlarges or shrinks an image.")
+    brightness: float = setting(
+        0.0, Range(0, 1), "The largest share of the full range that augmentation adds to grey levels or takes away."
+    )
+    contrast: float = setting(
+        0.0, Range(0, 1), "The largest share by which augmentation multiplies grey levels up or down."
+    )
+    padding: str = setting(
+        "zero",
+        OneOf(("zero", "reflect")),
+        "What augmentation lets in from outside the image: black (zero), or the mirrored image (reflect).",
+    )
     normalisation: str = setting(
         "channels", OneOf(("channels", "zca")), "Whether images are normalised by channel, or whitened (zca)."
     )
@@ -94,8 +122,20 @@ class Recipe:
         if self.nesterov and not self.momentum:
             raise ValueError("a recipe's nesterov needs a momentum above 0; got a momentum of 0.")
 
-    def learning_rate_at(self, epoch: float) -> float:
-        """The learning rate after ``epoch`` epochs, which may be a fraction."""
+    def learning_rate_at(self, epoch: float, shortened: Shortenings = ()) -> float:
+        """The learning rate after ``epoch`` epochs, which may be a fraction.
+
+        Args:
+            epoch: how many epochs of the run are done.
+            shortened: pairs (done, epochs): after the epochs ``done`` it was decided to end after ``epochs``. The rest
+                of the schedule is spread evenly over the rest of the run.
+        """
+        begun, position, pace = 0, 0.0, 1.0
+        for done, epochs in shortened:
+            if epoch >= done:
+                position += (done - begun) * pace
+                begun, pace = done, (self.epochs - position) / max(epochs - done, 1)
+        epoch = position + (epoch - begun) * pace
         if self.schedule == "steps":
             passed = sum(epoch >= milestone for milestone in self.milestones)
             return self.learning_rate * self.decay**passed
@@ -154,6 +194,8 @@ def load_recipe(name: str, **changes: Any) -> Recipe:
         raise ValueError(f"unknown recipe {name!r}. {did_you_mean(name, recipe_names())} Or give a .toml file.")
     check_names("a recipe", Recipe, changes)
     changes = {key: value for key, value in changes.items() if value is not None}
+    if changes.get("turn"):
+        changes.setdefault("augment", True)
     epochs = changes.pop("epochs", None)
     if epochs is not None and epochs != recipe.epochs:
         recipe = recipe.with_epochs(epochs)

@@ -14,7 +14,8 @@ from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.environment import environment
 from steerable.training.mistakes import worst_mistakes
-from steerable.training.poses import pose_report
+from steerable.training.phases import Phase, unseen
+from steerable.training.poses import PoseReport, pose_report
 from steerable.training.preparing import TrainingData
 
 __all__ = ["Measured", "save_model", "write_outcome"]
@@ -28,15 +29,22 @@ class Measured:
         figures: losses and accuracies of validation and test.
         epochs: how many were trained.
         minutes: how long that took.
+        stopped: whether somebody ended the training before its last epoch.
     """
 
     figures: Mapping[str, float]
     epochs: int
     minutes: float
+    stopped: bool = False
 
 
 def write_outcome(
-    folder: Path | None, settings: RunConfig, module: Classifier, data: TrainingData, measured: Measured
+    folder: Path | None,
+    settings: RunConfig,
+    module: Classifier,
+    data: TrainingData,
+    measured: Measured,
+    phase: Phase = unseen,
 ) -> dict[str, Any]:
     """Write the network and what is known of it into the run folder, and return what ``results.json`` contains.
 
@@ -46,12 +54,19 @@ def write_outcome(
         module: the trained network, on its device.
         data: what it was trained and is tested on.
         measured: while it was trained.
+        phase: shows what is being done.
     """
-    results = _results(settings, module, data, measured, with_poses=folder is not None)
+    tested = settings.evaluate == "test" and folder is not None
+    poses = None
+    if tested:
+        with phase("testing all poses") as progress:
+            poses = pose_report(module.eval(), data.test, device=module.device, progress=progress)
+    results = _results(settings, module, data, measured, poses)
     if folder is not None:
         save_model(module, folder / "model", data, settings.model)
-        if settings.evaluate == "test":
-            write_json(folder / "mistakes.json", worst_mistakes(module, data.test, device=module.device))
+        if tested:
+            with phase("looking for mistakes"):
+                write_json(folder / "mistakes.json", worst_mistakes(module, data.test, device=module.device))
         write_json(folder / "environment.json", environment())
         write_json(folder / "results.json", results)
     return results
@@ -73,11 +88,10 @@ def save_model(module: Classifier, folder: Path, data: TrainingData, model: dict
 
 
 def _results(
-    settings: RunConfig, module: Classifier, data: TrainingData, measured: Measured, *, with_poses: bool
+    settings: RunConfig, module: Classifier, data: TrainingData, measured: Measured, poses: PoseReport | None
 ) -> dict[str, Any]:
-    tested = settings.evaluate == "test"
+    right = "test_accuracy" if settings.evaluate == "test" else "val_accuracy"
     device = module.device
-    poses = pose_report(module.eval(), data.test, device=device) if tested and with_poses else None
     return {
         "dataset": data.name,
         "labels": len(data.train),
@@ -87,9 +101,10 @@ def _results(
         "seed": settings.seed,
         "parameters": sum(p.numel() for p in module.model.parameters()),
         "epochs": measured.epochs,
-        f"{settings.evaluate}_error": 1 - measured.figures["test_accuracy" if tested else "val_accuracy"],
+        f"{settings.evaluate}_error": 1 - measured.figures[right],
         **measured.figures,
         "poses": poses.to_dict() if poses is not None else None,
         "training_minutes": measured.minutes,
+        "stopped": measured.stopped,
         "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else environment()["cpu"],
     }

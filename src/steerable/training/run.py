@@ -17,6 +17,7 @@ those of the validation images.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -31,9 +32,11 @@ from steerable.data.images import Progress
 from steerable.errors import listing
 from steerable.training.carrying_out import announcement, carry_out, prepared_run
 from steerable.training.config import RunConfig
+from steerable.training.deadline import Deadline
 from steerable.training.environment import environment
 from steerable.training.fitting import fitted_to_minutes, with_sized_model
 from steerable.training.interruption import reporting_interruptions
+from steerable.training.phases import Phase, unseen
 from steerable.training.plan import Plan
 from steerable.training.plan_in_words import announce_speed
 from steerable.training.planning import make_plan, plan_here
@@ -69,6 +72,8 @@ def train(
     plan: Plan | str | Path | None = None,
     progress: Progress | None = None,
     tell: Callable[[str], None] | None = None,
+    started: float | None = None,
+    phase: Phase = unseen,
 ) -> dict[str, Any]:
     """Train, test and write everything down; a run that was interrupted goes on where it stopped.
 
@@ -79,24 +84,35 @@ def train(
         plan: the plan of another run of the same request, or its file, to repeat that run bit for bit.
         progress: called with (images read, all images) while a folder of images is read.
         tell: called with a line about data and network, and one about what makes the run fast, before it starts.
+        started: when the run's minutes began, by ``time.monotonic``; by default when this is called.
+        phase: called with what the run is busy with, apart from training; see :data:`~steerable.training.phases.Phase`.
 
     Returns:
         What ``results.json`` contains.
     """
-    folder = Path(folder)
+    folder, started = Path(folder), time.monotonic() if started is None else started
     earlier = check_run_folder(config, folder)
     _check_devices(config)
     given = None if plan is None else _given(plan, config)
     request = earlier or config
-    data = prepare_data(request, progress)
+    with phase("reading images") as reading:
+        data = prepare_data(request, progress or reading)
     recorded = None if earlier is None else recorded_plan(folder, earlier)
     if earlier is not None:
         check_same_data(data.summary(), folder, recorded)
-    if (folder / "results.json").is_file():
-        return earlier_results(folder)
+    if (results := earlier_results(folder)) is not None:
+        return results
     is_new = earlier is None or not is_of_last_revision(earlier, folder)
-    followed = _followed(given, request, folder, data, recorded) if is_new else make_plan(request, data, fit=False)
-    module, trainer, keeper = prepared_run(followed, request, folder, data)
+    with phase("measuring this machine's speed"):
+        if is_new:
+            followed = _followed(given, request, folder, data, recorded, started)
+        else:
+            followed = make_plan(request, data, fit=False)
+    # A run that repeats a plan takes the time that it takes.
+    timed = followed.shortened is not None and given is None
+    deadline = Deadline(followed, folder / "plan.json", data, started, tell) if timed else None
+    run = prepared_run(followed, request, folder, data, deadline=deadline, tell=tell)
+    trainer = run.trainer
     # All that may be refused has been; from here on the folder is a run's.
     with naming_full_disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -105,16 +121,18 @@ def train(
             remove_leftovers(folder)
             if is_new and followed != recorded:
                 _write_plan(followed, folder, request if earlier is None else None)
-        if (folder / "results.json").is_file():  # another process has ended this run meanwhile
-            return earlier_results(folder)
+        if (results := earlier_results(folder)) is not None:  # another process has ended this run meanwhile
+            return results
         if trainer.is_global_zero and tell is not None:
-            tell(announcement(followed.settings, module, data))
+            tell(announcement(run))
             tell(announce_speed(vars(followed.settings), followed.backends.values()))
         with reporting_interruptions(folder), threads_of_torch(followed.threads):
-            return carry_out(followed.settings, folder, data, module, trainer, keeper)
+            return carry_out(run, phase)
 
 
-def _followed(plan: Plan | None, request: RunConfig, folder: Path, data: TrainingData, recorded: Plan | None) -> Plan:
+def _followed(
+    plan: Plan | None, request: RunConfig, folder: Path, data: TrainingData, recorded: Plan | None, started: float
+) -> Plan:
     """The plan that the run follows: its own, else the given one, else the one that is made here."""
     if recorded is not None:
         moved = plan is not None and plan.accelerator != recorded.accelerator  # then its speed was planned anew
@@ -128,7 +146,7 @@ def _followed(plan: Plan | None, request: RunConfig, folder: Path, data: Trainin
         return plan_here(plan, request, data)
     if getattr(rank_zero_only, "rank", 0) != 0:
         return plan_of_first_process(folder).elsewhere(request)
-    return make_plan(request, data)
+    return make_plan(request, data, started=started)
 
 
 def _write_plan(plan: Plan, folder: Path, request: RunConfig | None) -> None:

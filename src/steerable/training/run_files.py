@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ __all__ = [
     "IMAGES",
     "MISTAKES",
     "PLAN",
+    "PLAN_NEEDED",
     "PLAN_VERSION",
     "RESOLVED",
     "RESULTS",
@@ -145,6 +147,14 @@ def _poses(value: object) -> bool:
     )
 
 
+def _shortenings(value: object) -> bool:
+    """As ``Deadline`` writes them: later and later, to fewer and fewer epochs."""
+    if not _list(value, lambda pair: _list(pair, _whole) and len(pair) == 2 and 0 < pair[0] <= pair[1]):
+        return False
+    pairs: list[list[int]] = value  # type: ignore[assignment]
+    return all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(pairs))
+
+
 def _side(value: object) -> bool:
     return _whole(value) and 0 < value <= 4096  # type: ignore[operator]
 
@@ -172,6 +182,7 @@ RESULTS: Fields = {
     "model": _MODEL,
     "poses": (_poses, "accuracy, drift and confusion by pose"),
     "training_minutes": _NUMBER,
+    "stopped": (lambda value: isinstance(value, bool), "true or false"),
     **dict.fromkeys((f"{part}_{figure}" for part in ("test", "val") for figure in ("accuracy", "loss")), _NUMBER),
     **dict.fromkeys(("test_error", "validation_error"), _NUMBER),
 }
@@ -222,8 +233,12 @@ PLAN: Fields = {
     "backends": (lambda value: _by_name(value, _text), "the backend of each convolution"),
     "accelerator": _TEXT,
     "threads": (lambda value: _whole(value) and 1 <= value <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}"),
+    "shortened": (_shortenings, "pairs of epochs that were done and of fewer and fewer epochs in all"),
 }
 """``plan.json``; :class:`~steerable.training.plan.Plan` checks all of it."""
+
+PLAN_NEEDED = tuple(key for key in PLAN if key != "shortened")
+"""What every ``plan.json`` has: one without a time to keep, or of the last revision, is not shortened."""
 
 MISTAKES: Fields = {
     "count": _COUNT,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from steerable.errors import listing
 from steerable.training.checkpoints import has_checkpoint
 from steerable.training.config import RunConfig
 from steerable.training.plan import Plan
-from steerable.training.run_files import RESULTS, RESULTS_NEEDED, data_of_run, read_fields
+from steerable.training.recipes import Recipe
+from steerable.training.run_files import RESULTS, RESULTS_NEEDED, data_of_run, read_fields, read_object
 from steerable.training.run_lock import LOCK
 
 __all__ = [
@@ -50,6 +52,7 @@ def check_run_folder(config: RunConfig, folder: Path) -> RunConfig | None:
     except ValueError as error:  # damaged or edited
         raise FileExistsError(f"{error} A run cannot be resumed without it; choose another folder.") from error
     asked = config.as_settled_in(earlier) if is_of_last_revision(earlier, folder) else config
+    asked = _without_later_settings(asked, earlier, folder)
     if differences := asked.differences(earlier):
         raise FileExistsError(
             f"{folder} holds a run that differs in {listing(differences)}. Resume it with its own settings, or choose "
@@ -108,10 +111,13 @@ def check_same_data(now: Mapping[str, Any], folder: Path, plan: Plan | None) -> 
         )
 
 
-def earlier_results(folder: Path) -> dict[str, Any]:
-    """The results of a run that has ended."""
+def earlier_results(folder: Path) -> dict[str, Any] | None:
+    """The results of a run that has ended; None where it has not, or where it was stopped and can go on."""
+    if not (folder / "results.json").is_file():
+        return None
     try:
-        return read_fields(folder / "results.json", RESULTS, RESULTS_NEEDED)
+        results = read_fields(folder / "results.json", RESULTS, RESULTS_NEEDED)
+        return None if results.get("stopped") else results
     except ValueError as error:
         raise ValueError(f"{error} Remove the file, and the same command makes it again.") from error
 
@@ -119,6 +125,13 @@ def earlier_results(folder: Path) -> dict[str, Any]:
 def _is_left_by_a_start(name: str) -> bool:
     """Whether a start that was killed before it wrote its config may have left a file of this name."""
     return name in (LOCK, "plan.json") or is_leftover(name)
+
+
+def _without_later_settings(asked: RunConfig, earlier: RunConfig, folder: Path) -> RunConfig:
+    """The request without the settings of a recipe that did not exist yet when the run in the folder was begun."""
+    known = read_object(folder / "config.json").get("recipe", {})
+    later = {item.name: getattr(earlier.recipe, item.name) for item in fields(Recipe) if item.name not in known}
+    return replace(asked, recipe=replace(asked.recipe, **later))
 
 
 def _counts(summary: Mapping[str, Any]) -> str:

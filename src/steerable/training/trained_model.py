@@ -110,7 +110,7 @@ class TrainedModel(nn.Module):
         some of them. A copy of the run's own folder counts as another one.
         """
         name, data = self._test_images(dataset, data_dir, progress)
-        poses = pose_report(self, data)
+        poses = pose_report(self, data, progress=progress)
         return {
             "dataset": name,
             "images": len(data),

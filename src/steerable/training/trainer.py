@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from steerable.errors import listing
 from steerable.training.checkpoints import LAST, AtomicCheckpoints
 from steerable.training.config import RunConfig
 from steerable.training.divergence import StopWhenDiverged
-from steerable.training.early_stopping import KeepBest
 from steerable.training.preparing import TrainingData, training_batches
 
 __all__ = ["RunBatches", "has_begun", "make_trainer", "minutes_trained", "silence_lightning"]
@@ -100,7 +100,8 @@ class _Epochs(Callback):
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
-        due = last or time.monotonic() - self.saved >= self.seconds
+        is_whole = trainer.fit_loop.epoch_loop.batch_progress.is_last_batch  # a resumed run begins with a whole epoch
+        due = is_whole and (last or time.monotonic() - self.saved >= self.seconds)
         if trainer.strategy.broadcast(due):  # all processes save together
             trainer.save_checkpoint(self.path)
             self.saved = time.monotonic()
@@ -115,13 +116,19 @@ class _Bar(RichProgressBar):
         return {name: value for name, value in super().get_metrics(trainer, module).items() if name != "v_num"}
 
 
-def make_trainer(settings: RunConfig, folder: Path, keeper: KeepBest | None = None) -> pl.Trainer:
-    """A trainer that writes curves and checkpoints into the run folder."""
+def make_trainer(settings: RunConfig, folder: Path, epochs: int, watching: Sequence[Callback] = ()) -> pl.Trainer:
+    """A trainer that writes curves and checkpoints into the run folder.
+
+    Args:
+        settings: of the run.
+        folder: the run folder.
+        epochs: how many to train for.
+        watching: callbacks whose say on an epoch comes before it is saved.
+    """
     loggers: list[Logger] = [CSVLogger(folder, name="metrics", version="csv")]
     with contextlib.suppress(ModuleNotFoundError):  # TensorBoard's curves are an extra
         loggers.append(TensorBoardLogger(folder, name="metrics", version="tensorboard"))
-    # The best weights are noted before a checkpoint is written, which holds them.
-    callbacks: list[Callback] = [StopWhenDiverged(settings.recipe.learning_rate), *([keeper] if keeper else [])]
+    callbacks: list[Callback] = [StopWhenDiverged(settings.recipe.learning_rate), *watching]
     callbacks.append(_Epochs(folder, settings.checkpoint_seconds))
     if settings.progress:
         callbacks.append(_Bar())
@@ -131,7 +138,7 @@ def make_trainer(settings: RunConfig, folder: Path, keeper: KeepBest | None = No
         num_nodes=settings.nodes,
         strategy="ddp" if settings.devices * settings.nodes > 1 else "auto",
         precision=settings.precision,  # type: ignore[arg-type]
-        max_epochs=settings.recipe.epochs,
+        max_epochs=epochs,
         logger=loggers,
         callbacks=callbacks,
         plugins=[AtomicCheckpoints()],

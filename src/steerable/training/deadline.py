@@ -1,0 +1,113 @@
+"""A run ends on time: where the epochs that are left no longer fit its minutes, its schedule is shortened."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import Callback
+
+from steerable.training.classifier import Classifier
+from steerable.training.plan import Plan
+from steerable.training.preparing import TrainingData
+from steerable.training.trainer import minutes_trained
+
+__all__ = ["Deadline"]
+
+TOLERANCE = 0.02  # of the time that is left; without it, every epoch that takes a little longer would change the plan
+RECENT = 5  # epochs whose median is what an epoch takes
+AFTER_TRAINING = 11  # times each test image is looked at: the test, the upright image and eight poses, the mistakes
+LONGEST_TO_WRITE = 3.0  # seconds for the network, its results and the report; less where the whole run is short
+
+
+class Deadline(Callback):
+    """After each epoch, compares the time that the rest of the run takes with the time that it has.
+
+    Where the rest does not fit, the rest of the schedule is spread over the epochs that do. Each such change goes into
+    the plan before it takes effect, so that a run that is killed and resumed makes it again, and a run that repeats the
+    plan needs no clock. The clock decides nothing up to the last change that the plan has already.
+
+    Args:
+        plan: the plan that the run follows; its settings have ``minutes``.
+        path: the plan's file.
+        data: the images, which say how long the test takes.
+        started: when the command was started, by ``time.monotonic``.
+        tell: called with a line about each change.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        path: Path,
+        data: TrainingData,
+        started: float,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.plan, self.path, self.data, self.started, self.tell = plan, path, data, started, tell
+        self.end = self.epoch_began = self.validation_began = started
+        self.epochs: list[float] = []  # seconds that each took, validation included
+        self.validation = 0.0  # seconds that the last one took
+
+    @property
+    def minutes(self) -> float:
+        """The time of the whole run."""
+        return self.plan.settings.minutes or 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """A resumed run has the minutes that were left to it."""
+        self.end = self.started + 60 * (self.minutes - minutes_trained(trainer))
+        self.epoch_began = time.monotonic()
+
+    def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        self.validation_began = time.monotonic()
+
+    def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        self.validation = time.monotonic() - self.validation_began
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        now, done, planned = time.monotonic(), trainer.current_epoch + 1, self.plan.epochs
+        self.epochs.append(now - self.epoch_began)
+        self.epoch_began = now
+        recorded = max((since for since, _ in self.plan.shortened or ()), default=0)
+        if trainer.should_stop or done >= planned or done <= recorded:
+            return
+        # All processes follow the clock of the first one.
+        epochs = trainer.strategy.broadcast(self.epochs_that_fit(done, planned, now))
+        if epochs < planned and isinstance(module, Classifier):
+            self._shorten(trainer, module, done, epochs)
+
+    def epochs_that_fit(self, done: int, planned: int, now: float) -> int:
+        """How many epochs the run has room for, those that are done included, and not more than planned."""
+        # The first epoch compiles, records and fills caches; it counts where there is no other one.
+        typical = statistics.median(self.epochs[1:][-RECENT:] or self.epochs)
+        left = self.end - now - self._seconds_to_finish(typical)
+        is_early = len(self.epochs) < 3 and left > 4 * typical  # what is known of the epochs is little as yet
+        if is_early or (planned - done) * typical <= (1 + TOLERANCE) * left:
+            return planned
+        return done + max(0, int((1 - TOLERANCE) * left / typical))
+
+    def _seconds_to_finish(self, epoch: float) -> float:
+        """How long the run will take after its last epoch, from how long a validation takes, else an epoch."""
+        data, images = self.data, len(self.data.test) * AFTER_TRAINING
+        per_image = epoch / len(data.train) / 3  # a step takes three times an evaluation
+        if data.validation is not None:
+            per_image = self.validation / len(data.validation)
+            images = len(data.validation) if self.plan.settings.evaluate == "validation" else images
+        return min(LONGEST_TO_WRITE, self.minutes) + images * per_image
+
+    def _shorten(self, trainer: pl.Trainer, module: Classifier, done: int, epochs: int) -> None:
+        before = self.plan.epochs
+        self.plan = replace(self.plan, shortened=(*(self.plan.shortened or ()), (done, epochs)))
+        if trainer.is_global_zero:
+            self.plan.save(self.path)
+            if self.tell is not None:
+                self.tell(
+                    f"After epoch {done}: {before} epochs would take longer than {self.minutes:g} "
+                    f"minutes. The run ends after {epochs}, and its learning rate falls accordingly."
+                )
+        module.shortened = self.plan.shortened or ()
+        trainer.fit_loop.max_epochs = epochs

@@ -1,0 +1,246 @@
+"""Runs that end on time: a schedule that does not fit is shortened, and what was decided is followed to the letter."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch import Trainer
+from safetensors.torch import load_file
+
+from steerable.training import Plan, RunConfig, load_recipe
+from steerable.training.deadline import Deadline
+from steerable.training.divergence import StopWhenDiverged
+from steerable.training.planning import make_plan
+from steerable.training.preparing import TrainingData, prepare_data
+from steerable.training.run import train
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
+
+EPOCHS = 12
+
+
+def config(**changes: Any) -> RunConfig:
+    settings: dict[str, Any] = {
+        "dataset": "digits",
+        "model": {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"},
+        "recipe": load_recipe("demo", epochs=EPOCHS, batch_size=100),
+        "labels": 100,
+        "validation": 20.0,
+        "minutes": 1.0,
+        "fit": "shorten",
+        "accelerator": "cpu",
+        "progress": False,
+        "checkpoint_seconds": 0.0,
+    }
+    return RunConfig(**{**settings, **changes})
+
+
+@pytest.fixture(scope="module")
+def data() -> TrainingData:
+    return prepare_data(config())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_many_epochs_as_requested() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("steerable.training.planning.fitted_to_minutes", lambda settings, *_: settings)
+        yield
+
+
+@pytest.fixture(scope="module")
+def plan(data: TrainingData) -> Plan:
+    return make_plan(config(), data)
+
+
+# ---------------------------------------------------------------- the schedule
+
+
+@pytest.mark.parametrize("name", ["images", "paper"])
+def test_a_schedule_that_is_not_shortened_is_the_recipes_to_the_bit(name: str) -> None:
+    recipe = load_recipe(name, epochs=70)
+    for epoch in (0, 1 / 3, 7.7, 69.99, 70):
+        assert recipe.learning_rate_at(epoch, ()) == recipe.learning_rate_at(epoch)
+        assert recipe.learning_rate_at(epoch, [(71, 71)]) == recipe.learning_rate_at(epoch)
+
+
+def test_the_rest_of_a_schedule_is_spread_over_the_epochs_that_fit() -> None:
+    recipe = load_recipe("images", epochs=100)
+    once, twice = [(40, 70)], [(40, 70), (50, 60)]
+    assert recipe.learning_rate_at(40, once) == recipe.learning_rate_at(40)
+    assert recipe.learning_rate_at(55, once) == pytest.approx(recipe.learning_rate_at(70))  # half of the rest
+    assert recipe.learning_rate_at(50, twice) == recipe.learning_rate_at(50, once)
+    assert recipe.learning_rate_at(55, twice) == pytest.approx(recipe.learning_rate_at(80))
+    for epochs, shortened in ((70, once), (60, twice), (40, [(40, 40)])):
+        at_end = recipe.learning_rate_at(epochs, shortened)
+        assert at_end == pytest.approx(0, abs=1e-12) or epochs == 40
+    rates = [recipe.learning_rate_at(5 + k / 10, twice) for k in range(550)]
+    assert rates == sorted(rates, reverse=True)
+
+
+# ---------------------------------------------------------------- what fits
+
+
+def deadline(plan: Plan, data: TrainingData, epochs: list[float], validation: float = 0.0) -> Deadline:
+    """A run of a minute that began at 0 and has seen these epochs."""
+    found = Deadline(plan, Path("plan.json"), data, 0.0)
+    found.end, found.epochs, found.validation = 60.0, epochs, validation
+    return found
+
+
+@pytest.mark.parametrize(
+    ("epochs", "now", "validation", "expected"),
+    [
+        ([2.0, 2.0, 2.0], 6.0, 0.0, EPOCHS),  # 18 seconds of 53 are needed
+        ([5.0, 6.0, 6.0], 17.0, 0.0, 9),  # 54 needed, 42 left: 41.2 are six epochs
+        ([30.0, 2.0, 2.0], 34.0, 0.0, EPOCHS),  # the first one is not typical
+        ([9.0], 9.0, 0.0, EPOCHS),  # one epoch says little, and there is time to wait
+        ([20.0], 20.0, 0.0, 2),  # it says enough where it is long
+        ([2.0, 2.0, 2.0], 30.0, 0.0, EPOCHS),
+        ([2.0, 2.0, 2.0], 30.0, 0.13, 4),  # the test takes 26 seconds, and 3 are left
+        ([2.0, 2.0, 2.0], 70.0, 0.0, 3),  # nothing more
+    ],
+)
+def test_what_fits_a_minute(
+    epochs: list[float], now: float, validation: float, expected: int, plan: Plan, data: TrainingData
+) -> None:
+    found = deadline(plan, data, epochs, validation)
+    assert found.epochs_that_fit(len(epochs), EPOCHS, now) == expected
+
+
+# ---------------------------------------------------------------- runs
+
+
+DECIDED = {3: 8, 5: 7}
+"""After the third epoch there is time for eight, after the fifth for seven."""
+
+
+def slow(deadline: Deadline, done: int, planned: int, now: float) -> int:
+    return DECIDED.get(done, planned)
+
+
+def no_clock(*_: object) -> int:
+    raise AssertionError("a clock was looked at")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was shortened twice, left alone."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    said: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Deadline, "epochs_that_fit", slow)
+        assert train(config(), folder, tell=said.append)["epochs"] == 7
+    assert "After epoch 3: 12 epochs would take longer than 1 minutes. The run ends after 8, and its" in said[-2]
+    assert "After epoch 5: 8 epochs would take longer than 1 minutes. The run ends after 7, and its" in said[-1]
+    return folder
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    a, b = (load_file(folder / "model" / "model.safetensors") for folder in (one, other))
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_the_plan_says_when_the_run_was_shortened(whole: Path) -> None:
+    assert json.loads((whole / "plan.json").read_text())["shortened"] == [[3, 8], [5, 7]]
+    plan = Plan.load(whole / "plan.json")
+    assert (plan.shortened, plan.epochs, plan.settings.recipe.epochs) == (((3, 8), (5, 7)), 7, EPOCHS)
+    assert plan.differences(config()) == []
+    assert json.loads((whole / "results.json").read_text())["epochs"] == 7
+
+
+def test_a_run_that_repeats_the_plan_looks_at_no_clock(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Deadline, "epochs_that_fit", no_clock)
+    assert train(config(), tmp_path / "again", plan=whole / "plan.json")["epochs"] == 7
+    assert same_weights(whole, tmp_path / "again")
+    assert Plan.load(tmp_path / "again" / "plan.json") == Plan.load(whole / "plan.json")
+
+
+def killed_in(epoch: int) -> Callable[..., None]:
+    def kill(self: object, trainer: Trainer, module: object) -> None:
+        if trainer.current_epoch == epoch:
+            raise KeyboardInterrupt
+
+    return kill
+
+
+@pytest.mark.parametrize("epoch", [1, 4, 6])
+def test_a_run_that_is_killed_and_resumed_ends_with_the_same_bits(
+    epoch: int, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Deadline, "epochs_that_fit", slow)
+    with monkeypatch.context() as patch:
+        patch.setattr(StopWhenDiverged, "on_train_epoch_start", killed_in(epoch), raising=False)
+        with pytest.raises(KeyboardInterrupt):
+            train(config(), tmp_path)
+    assert train(config(), tmp_path)["epochs"] == 7
+    assert same_weights(whole, tmp_path)
+
+
+def test_what_the_plan_has_decided_is_not_decided_again(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last checkpoint may be older than the plan's last change."""
+    asked: list[int] = []
+
+    def note(deadline: Deadline, done: int, planned: int, now: float) -> int:
+        asked.append(done)
+        return planned
+
+    run = Path(shutil.copytree(whole, tmp_path / "run", ignore=shutil.ignore_patterns("results.json", "checkpoints")))
+    monkeypatch.setattr(Deadline, "epochs_that_fit", note)
+    train(config(), run)
+    assert asked == [6]
+    assert same_weights(whole, run)
+
+
+def test_a_resumed_run_has_the_minutes_that_are_left(
+    tmp_path: Path, plan: Plan, data: TrainingData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steerable.training.deadline.minutes_trained", lambda _: 0.25)
+    found = deadline(plan, data, [])
+    found.on_train_start(Trainer(logger=False, enable_checkpointing=False, accelerator="cpu"), None)  # type: ignore[arg-type]
+    assert found.end == pytest.approx(45.0)
+
+
+def test_runs_without_minutes_and_plans_of_the_last_revision_are_not_timed(
+    whole: Path, data: TrainingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert make_plan(config(minutes=None), data).shortened is None
+    values = json.loads((whole / "plan.json").read_text())
+    del values["shortened"]
+    (tmp_path / "plan.json").write_text(json.dumps(values))
+    assert Plan.load(tmp_path / "plan.json").shortened is None
+    shutil.copy(whole / "config.json", tmp_path)
+    monkeypatch.setattr(Deadline, "epochs_that_fit", no_clock)
+    assert train(config(), tmp_path)["epochs"] == EPOCHS
+
+
+@pytest.mark.parametrize("shortened", [3, [[3]], [[0, 8]], [[9, 8]], [[3, 8], [2, 7]], [[3, 8], [5, 8]]])
+def test_edited_shortenings_are_refused(shortened: object, whole: Path, tmp_path: Path) -> None:
+    values = json.loads((whole / "plan.json").read_text())
+    (tmp_path / "plan.json").write_text(json.dumps({**values, "shortened": shortened}))
+    with pytest.raises(ValueError, match="for `shortened`, expected pairs of epochs that were done"):
+        Plan.load(tmp_path / "plan.json")
+
+
+def test_minutes_are_counted_from_the_start_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a minute that was spent before is not there for training."""
+    given: list[float] = []
+
+    def fitted(settings: RunConfig, data: object, minutes: float) -> RunConfig:
+        given.append(minutes)
+        return replace(settings, recipe=settings.recipe.with_epochs(2))
+
+    monkeypatch.setattr("steerable.training.planning.fitted_to_minutes", fitted)
+    train(config(minutes=2.0), tmp_path, started=time.monotonic() - 30)
+    assert 0.9 < given[0] < 1.5
