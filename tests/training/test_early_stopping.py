@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import warnings
@@ -14,15 +15,16 @@ import torch
 from safetensors.torch import load_file
 
 from steerable.reporting.run_records import read_runs
+from steerable.training import fitting
 from steerable.training.classifier import Classifier
 from steerable.training.config import CLASSIFIERS, RunConfig
 from steerable.training.early_stopping import KeepBest
-from steerable.training.fitting import fitted_to_minutes, with_sized_model
+from steerable.training.fitting import fitted_to_minutes
 from steerable.training.plan import Plan
 from steerable.training.preparing import make_classifier, prepare_data
 from steerable.training.recipes import load_recipe
 from steerable.training.run import train
-from steerable.training.sizing import count_parameters, sized_model, with_depth
+from steerable.training.sizing import count_parameters, sized_model, sizes_to_try, with_depth
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
 MODEL = {"name": "plain_resnet", "depth": 8, "width": 4}
@@ -174,28 +176,59 @@ def test_a_depth_is_chosen_only_for_models_that_have_one(monkeypatch: pytest.Mon
     assert with_depth({"name": "flat"}, 8) == {"name": "flat"}
 
 
-def test_time_shortens_the_schedule_and_then_shrinks_the_network() -> None:
+def test_time_shortens_the_schedule_of_a_network_whose_size_is_given() -> None:
     asked = config(model={"name": "plain_resnet"}, parameters=200_000, fit="shorten", recipe=load_recipe("images"))
     data = prepare_data(asked)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with pytest.warns(UserWarning, match=r"only \d+ epochs? fits? the time, fewer than the 30 .* give --minutes 1, or"):
         short = fitted_to_minutes(asked, data, 0.005)
-        small = fitted_to_minutes(RunConfig(**{**vars(asked), "fit": "shrink"}), data, 0.005)
     assert short.recipe.epochs < 30
     assert short.parameters == 200_000
-    assert small.parameters is not None
-    assert small.parameters < 200_000
-    assert with_sized_model(small, data).model["width"] < with_sized_model(short, data).model["width"]
     plenty = fitted_to_minutes(
         RunConfig(**{**vars(asked), "labels": 40, "recipe": load_recipe("demo", epochs=1)}), data, 1
     )
     assert plenty.recipe.epochs == 1
-    with pytest.warns(UserWarning, match=r"only \d epochs? fits? 0.001 minutes, which is little to learn in"):
-        fitted_to_minutes(asked, data, 0.001)
+
+
+@pytest.mark.parametrize("name", ["resnet", "plain_resnet"])
+def test_the_largest_network_that_has_enough_epochs_is_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of the n-th size takes n times as long as one of the first; the clock is not asked."""
+    recipe = load_recipe("images", batch_size=4)
+    asked = config(model={"name": name}, parameters=100_000, fit="shrink", patience=35, recipe=recipe)
+    data = prepare_data(asked)
+    sizes = sizes_to_try(asked.model, max(data.train.image_size))
+
+    def found(first: float, batch_size: int = 4) -> RunConfig:
+        def epochs(end: float, config: RunConfig, data: object, *, settle: bool) -> float:
+            return first / (1 + sizes.index(config.model))
+
+        monkeypatch.setattr(fitting, "_epochs_within", epochs)
+        changed = dataclasses.replace(recipe, batch_size=batch_size)
+        return fitted_to_minutes(dataclasses.replace(asked, recipe=changed), data, 5)
+
+    assert (found(1e6).model, found(1e6).recipe.epochs) == (sizes[-1], 100)
+    assert found(1e6, batch_size=70).recipe.epochs == 1500, "few images have more epochs than the recipe"
+    assert found(1e6, batch_size=70).patience == 525
+    chosen = found(130)
+    assert chosen.model == sizes[2]
+    assert (chosen.recipe.epochs, chosen.patience, chosen.parameters) == (43, 15, None)
+    with pytest.warns(UserWarning, match="only 10 epochs fit the time"):
+        assert found(10).model == sizes[0]
+    with pytest.raises(ValueError, match=r"can be trained for 0.5 epochs .* too little to learn .* at least --minutes"):
+        found(0.5)
+
+
+def test_sizes_are_exact_and_keep_what_the_user_says() -> None:
+    for side in (8, 20, 24, 28, 32, 40, 64, 96, 128, 256):
+        sizes = sizes_to_try({"name": "resnet", "head": "invariant"}, side)
+        assert all(side % (4 * size.get("stem", 1)) == 0 for size in sizes)
+        assert all(size["head"] == "invariant" for size in sizes)
+        assert all(a != b for a, b in itertools.combinations(sizes, 2))
+    assert {size["copies"] for size in sizes_to_try({"name": "resnet", "copies": 5}, 64)} == {5}
+    assert {size["stem"] for size in sizes_to_try({"name": "resnet", "stem": 1}, 64)} == {1}
 
 
 def test_a_run_fitted_to_a_time_is_resumed_as_it_was_fitted(tmp_path: Path) -> None:
-    asked = config(minutes=0.01, fit="shrink", parameters=20_000, model={"name": "plain_resnet"}, patience=0)
+    asked = config(minutes=0.2, fit="shrink", parameters=20_000, model={"name": "plain_resnet"}, patience=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         first = train(asked, tmp_path / "run")
@@ -205,4 +238,4 @@ def test_a_run_fitted_to_a_time_is_resumed_as_it_was_fitted(tmp_path: Path) -> N
     assert fitted.recipe.epochs == first["epochs"]
     assert train(asked, tmp_path / "run") == json.loads(json.dumps(first))
     with pytest.raises(FileExistsError, match=r"holds a run that differs in .*minutes"):
-        train(config(minutes=0.02, fit="shrink", parameters=20_000, model={"name": "plain_resnet"}), tmp_path / "run")
+        train(config(minutes=0.3, fit="shrink", parameters=20_000, model={"name": "plain_resnet"}), tmp_path / "run")

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from steerable.models.checks import check_whole_numbers
 from steerable.models.saving import SavedModel
 from steerable.models.widths import nearest_width
-from steerable.types.network_plans import DEEPEST
+from steerable.types.network_plans import DEEPEST, check_stem
 
 __all__ = ["PlainResNet", "plain_resnet", "plain_width"]
 
@@ -28,6 +28,7 @@ class PlainResNet(SavedModel, nn.Module):
         crelu: a CReLU inside the block, which doubles the inner channels: with ``width=400, inner=160`` exactly
             the convolutions of the paper's (400, 160) network, without their symmetry.
         in_channels: channels of the image.
+        stem: by how many pixels per axis the first convolution reduces an image, 1, 2, 4 or 8.
     """
 
     def __init__(
@@ -39,12 +40,20 @@ class PlainResNet(SavedModel, nn.Module):
         inner: int | None = None,
         crelu: bool = False,
         in_channels: int = 3,
+        stem: int = 1,
     ) -> None:
         super().__init__()
         inner = width if inner is None else inner
         check_whole_numbers(
-            "PlainResNet", depth=depth, width=width, num_classes=num_classes, inner=inner, in_channels=in_channels
+            "PlainResNet",
+            depth=depth,
+            width=width,
+            num_classes=num_classes,
+            inner=inner,
+            in_channels=in_channels,
+            stem=stem,
         )
+        check_stem(stem)
         if not isinstance(crelu, bool):
             raise TypeError(f"PlainResNet: `crelu` must be true or false, got {crelu!r}.")
         blocks, rest = divmod(depth - 2, 6)
@@ -58,7 +67,8 @@ class PlainResNet(SavedModel, nn.Module):
                 f"no machine holds a network with a depth of {depth:,} and a width of {max(width, inner):,}; up to "
                 f"{DEEPEST:,} and {WIDEST:,} are built."
             )
-        layers: list[nn.Module] = [nn.Conv2d(in_channels, width, 3, padding=1, bias=False)]
+        taps = 3 if stem == 1 else stem + 2
+        layers: list[nn.Module] = [nn.Conv2d(in_channels, width, taps, stem, padding=1, bias=False)]
         channels = width
         for factor in (1, 2, 4):
             for b in range(blocks):

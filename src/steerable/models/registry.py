@@ -32,6 +32,7 @@ class ModelEntry:
         width: the option that says how wide the network is.
         options: its other options, each with its choices where there are only a few.
         from_data: the options that follow from the images and the task, which a run's config does not give.
+        sizes: depths and widths from small to large, among which a run that has a time chooses.
     """
 
     home: str
@@ -39,6 +40,7 @@ class ModelEntry:
     width: str
     options: Mapping[str, tuple[str, ...]]
     from_data: tuple[str, ...]
+    sizes: tuple[Mapping[str, int], ...] = ()
 
     @property
     def all_options(self) -> tuple[str, ...]:
@@ -68,15 +70,24 @@ MODELS = {
             "inner": (),
             "head": ("linear", "mirror", "invariant", "max"),
             "downsampling": ("pool", "stride"),
+            "stem": ("1", "2", "4", "8"),
         },
         from_data=("num_classes", "in_channels"),
+        sizes=(
+            *({"depth": 8, "copies": copies} for copies in (1, 2, 3, 4)),
+            *({"depth": 14, "copies": copies} for copies in (4, 6)),
+        ),
     ),
     "plain_resnet": ModelEntry(
         home="steerable.models.plain_resnets:PlainResNet",
         task="classification",
         width="width",
-        options={"depth": (), "inner": (), "crelu": ("true", "false")},
+        options={"depth": (), "inner": (), "crelu": ("true", "false"), "stem": ("1", "2", "4", "8")},
         from_data=("num_classes", "in_channels"),
+        sizes=(
+            *({"depth": 8, "width": width} for width in (16, 32, 48, 64)),
+            *({"depth": 14, "width": width} for width in (64, 96)),
+        ),
     ),
     "unet": ModelEntry(
         home="steerable.models.unets:UNet",

@@ -22,11 +22,12 @@ Downsampling = Literal["pool", "stride"]
 Head = Literal["linear", "mirror", "invariant", "max"]
 
 
-class Mixes(TypedDict, total=False):
-    """The capsules that a residual network is made of, as text; what is not given, or None, has a default."""
+class Layout(TypedDict, total=False):
+    """The capsules that a residual network is made of, as text, and its stem; what is not given has a default."""
 
     stream: str | None
     inner: str | None
+    stem: int
 
 
 class ResNet(SavedModel, nn.Module):
@@ -41,6 +42,9 @@ class ResNet(SavedModel, nn.Module):
         group: by name, ``"D4"``.
         stream: the capsule mix between blocks; by default the paper's for D4, ``"regular"`` for other groups.
         inner: the capsule mix inside a block; by default the paper's for D4, ``"regular"`` for other groups.
+        stem: by how many pixels per axis the first convolution reduces an image: 1 is the paper's network, for images
+            of some 32 pixels; with 2, 4 or 8 the first stage sees one of 64, 128 or 256 pixels at that size. It is
+            exact on multiples of 4 · ``stem``.
         in_channels: scalar channels of the image.
         downsampling: ``"pool"`` averages 2×2 pixels before a stage, exact on sizes that are multiples of 4;
             ``"stride"`` is the paper's strided convolution, exact on 1, 5, 9, 13, ….
@@ -62,23 +66,25 @@ class ResNet(SavedModel, nn.Module):
         in_channels: int = 3,
         downsampling: Downsampling = "pool",
         head: Head = "linear",
-        **mixes: Unpack[Mixes],
+        **layout: Unpack[Layout],
     ) -> None:
         super().__init__()
         check_choice("downsampling", downsampling, get_args(Downsampling))
         check_whole_numbers("ResNet", depth=depth, copies=copies, num_classes=num_classes, in_channels=in_channels)
         if min(num_classes, in_channels) < 1:
             raise ValueError(f"`num_classes` and `in_channels` must be at least 1; got {num_classes}, {in_channels}.")
-        for name in mixes:
-            if name not in Mixes.__annotations__:
+        for name in layout:
+            if name not in Layout.__annotations__:
                 raise TypeError(f"ResNet has no option `{name}`. {did_you_mean(name, MODELS['resnet'].all_options)}")
-        for name, text in {"group": group, **mixes}.items():
-            if text is not None:
+        check_whole_numbers("ResNet", stem=layout.get("stem", 1))
+        for name, text in {"group": group, **layout}.items():
+            if text is not None and name != "stem":
                 check_text("ResNet", name, text)
         self.group = group_named(group)
-        plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", **mixes)
+        plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", **layout)
         self.in_type = plan.stem.in_type
-        stem = snn.Conv2d(plan.stem.in_type, plan.stem.out_type, 3, padding=1, bias=False)
+        first = plan.stem
+        stem = snn.Conv2d(first.in_type, first.out_type, first.kernel_size, first.stride, padding=1, bias=False)
         last = plan.blocks[-1].out_type
         act = nonlinearity(last)
         self.features = snn.Sequential(

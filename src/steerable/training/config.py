@@ -22,14 +22,14 @@ CLASSIFIERS = models_for("classification")
 """The models that a run can train, by name."""
 WIDTHS = list(dict.fromkeys(entry.width for entry in CLASSIFIERS.values()))
 """The options that say how wide a model is."""
-SIZES = ("depth", *WIDTHS)
-"""The options that a number of parameters decides."""
+SIZES = ("stem", "depth", *WIDTHS)
+"""The options that a time or a number of parameters decides."""
 FROM_DATA = list(dict.fromkeys(option for entry in CLASSIFIERS.values() for option in entry.from_data))
 
 OWN_IMAGES: dict[str, Any] = {
     "recipe": "images",
-    "validation": 0.15,
-    "patience": 20,
+    "validation": 0.1,
+    "patience": 35,
     "minutes": 10.0,
     "parameters": 100_000,
 }
@@ -61,8 +61,8 @@ class RunConfig:
     parameters: int | None = setting(
         None,
         Range(1, BOUNDLESS, whole=True, optional=True),
-        f"Roughly how many parameters the network has. By default {OWN_IMAGES['parameters']} for a folder or .csv, or "
-        "fewer where time is short.",
+        "Roughly how many parameters the network has. By default a folder or .csv gets the largest network that learns "
+        f"in its minutes, or {OWN_IMAGES['parameters']} where it has a number of epochs instead.",
         flags=("--params",),
         **OPTION,
     )
@@ -105,7 +105,8 @@ class RunConfig:
         0,
         Range(0, BOUNDLESS, whole=True),
         "Stop after this many epochs without a lower validation loss, and keep the best weights; 0 never stops early. "
-        f"By default {OWN_IMAGES['patience']} for a folder or .csv.",
+        f"By default {OWN_IMAGES['patience']} of 100 for a folder or .csv; a run that is fitted to a time has as large "
+        "a share of its epochs.",
         **OPTION,
     )
     labels: int | None = setting(
@@ -124,8 +125,8 @@ class RunConfig:
     fit: str = setting(
         "stretch",
         OneOf(("stretch", "shorten", "shrink")),
-        "What fitting to a time may change: the number of epochs, up or down (stretch) or only down (shorten); or "
-        "down, and where few epochs would be left the network's parameters too (shrink).",
+        "What fitting to a time may change: the number of epochs, up or down (stretch) or only down (shorten); or the "
+        "network's size as well, so that enough epochs fit (shrink).",
     )
     evaluate: str = setting(
         "test",
@@ -279,7 +280,7 @@ class RunConfig:
         """This request with what it leaves open as another config of the same run has it: speed, epochs, width."""
         taken: dict[str, Any] = {name: getattr(settled, name) for name in self.left_open}
         if self.minutes is not None and self.minutes == settled.minutes:
-            taken["recipe"] = self.recipe.with_epochs(settled.recipe.epochs)
+            taken |= {"recipe": self.recipe.with_epochs(settled.recipe.epochs), "patience": settled.patience}
             if self.fit == "shrink":
                 taken["parameters"] = settled.parameters
         if self.parameters is not None and settled.parameters is None:

@@ -1,8 +1,9 @@
-"""How wide a network is and how long it is trained, from a number of parameters and a time."""
+"""How large a network is and how long it is trained, so that it learns what it can in the time that it has."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import time
 import warnings
 from dataclasses import replace
@@ -15,56 +16,55 @@ from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.limits import MOST_EPOCHS
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
-from steerable.training.sizing import sized_model, with_depth
+from steerable.training.sizing import sized_model, sizes_to_try, with_depth, with_stem
 from steerable.training.speed import autocast, this_machine
 
 __all__ = ["fitted_to_minutes", "settle_backends", "with_sized_model"]
 
-FEWEST_EPOCHS = 30  # below these a smaller network is the better use of the time
+FEW_EPOCHS = 30  # a run with fewer says what would have to give
+ENOUGH = ((40, 1_000), (30, 2_000))  # epochs and steps; a larger network that has them is better than more of them
+MOST_STEPS = 3_000  # a run with few images has more epochs than its recipe, up to these steps
+TOO_FEW = (5, 100)  # epochs and steps; with fewer of both a network learns nothing
 TIMED_STEPS = 25
+LONGEST_TRIAL = 1.0  # seconds that the steps of one size are timed
+TEST_LOOKS = 11  # how often each test image is looked at after training
+SPARE = 0.93  # the share of the time that is planned; checkpoints and reports take the rest
 
 
 def with_sized_model(config: RunConfig, data: TrainingData) -> RunConfig:
-    """The config with the width that its number of parameters asks for, where it has one."""
+    """The config with the network that its number of parameters asks for, where it has one."""
     if config.parameters is None:
         return config
     kind = {"in_channels": data.train.channels, "num_classes": len(data.train.classes)}
+    side = max(data.train.image_size)
     # Small images need few convolutions to be seen as a whole.
-    depth = 8 if max(data.train.image_size) < 32 else 14
-    model = sized_model(with_depth(config.model, depth), config.parameters, **kind)
-    return replace(config, model=model, parameters=None)
+    model = with_stem(with_depth(config.model, 8 if side < 32 else 14), side)
+    return replace(config, model=sized_model(model, config.parameters, **kind), parameters=None)
 
 
 def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> RunConfig:
-    """The same config with as many epochs as fit the time, by timing a few steps of a throw-away copy.
+    """The same config with a size and a number of epochs that fit the time, by timing steps of throw-away copies.
 
-    ``config.fit`` says whether that may be more epochs than the recipe has, and whether a narrower network is taken
-    where fewer than 30 epochs would fit. The steps are timed as the run will take them: with its precision, recorded or
-    not, and with backends that have been measured.
+    ``config.fit`` says whether there may be more epochs than the recipe has, and whether the network's size is chosen
+    too: then it is the largest of :func:`~steerable.training.sizing.sizes_to_try` that has enough epochs. The steps
+    are timed as the run will take them: augmented, with its precision, recorded or not, with measured backends.
     """
-    seconds = 60 * minutes
-    while True:
-        started = time.perf_counter()
-        epochs = _epochs_within(seconds, with_sized_model(config, data), data)
-        seconds -= time.perf_counter() - started
-        smaller = None if config.parameters is None else replace(config, parameters=config.parameters // 2)
-        if (
-            config.fit != "shrink"
-            or smaller is None
-            or epochs >= min(FEWEST_EPOCHS, config.recipe.epochs)
-            or with_sized_model(smaller, data) == with_sized_model(config, data)
-        ):
-            break
-        config = smaller
+    end = time.perf_counter() + 60 * minutes
+    if config.fit == "shrink":
+        config = _largest_that_learns(config, data, end)
+    sized = with_sized_model(config, data)
+    epochs = _epochs_within(end, sized, data, settle=True)
+    if config.fit == "shrink":
+        _refuse_too_few(epochs, len(data.train) / config.recipe.batch_size, minutes)
+    whole = min(MOST_EPOCHS, max(1, int(epochs)))
     if config.fit != "stretch":
-        if epochs < min(10, config.recipe.epochs):
-            warnings.warn(
-                f"only {epochs} {'epoch fits' if epochs == 1 else 'epochs fit'} {minutes:g} minutes, which is little "
-                "to learn in. Give more minutes or a smaller image size.",
-                stacklevel=2,
-            )
-        epochs = min(epochs, config.recipe.epochs)
-    return replace(config, recipe=config.recipe.with_epochs(epochs))
+        steps = math.ceil(len(data.train) / config.recipe.batch_size)
+        most = config.recipe.epochs if config.fit == "shorten" else max(config.recipe.epochs, MOST_STEPS // steps)
+        whole = min(whole, most)
+        if whole < min(FEW_EPOCHS, config.recipe.epochs):
+            _warn_of_few(whole, minutes, data)
+    patience = config.patience and max(10, round(config.patience * whole / config.recipe.epochs))
+    return replace(config, recipe=config.recipe.with_epochs(whole), patience=patience)
 
 
 def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
@@ -75,29 +75,49 @@ def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
     return snn.recorded_backends(module.model)
 
 
-def _epochs_within(seconds: float, config: RunConfig, data: TrainingData) -> int:
+def _largest_that_learns(config: RunConfig, data: TrainingData, end: float) -> RunConfig:
+    """The config with the largest network that has enough epochs until ``end``, else with the quickest one."""
+    steps = len(data.train) / config.recipe.batch_size
+    best = None
+    for model in sizes_to_try(config.model, max(data.train.image_size)):
+        sized = replace(config, model=model, parameters=None)
+        epochs = _epochs_within(end, sized, data, settle=False)
+        enough = any(epochs >= few and epochs * steps >= least for few, least in ENOUGH)
+        if best is None or enough:
+            best = sized
+        if not enough:
+            break
+    return best or config
+
+
+def _epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: bool) -> float:
+    """How many epochs fit until ``end``, by ``time.perf_counter``; where ``settle``, with measured backends."""
     device = torch.device(this_machine(config).device)
     module = make_classifier(config, data).to(device)
     batches = training_batches(config, data, device)
-    settle_backends(module, batches.batch(0)[0])
-    longest = seconds / (50 if config.fit == "shrink" else 10)  # several sizes may be tried
+    if settle:
+        settle_backends(module, batches.batch(0)[0])
     endless = itertools.chain.from_iterable(itertools.repeat(batches))
     times: list[float] = []
     optimiser = module.configure_optimizers()
+    longest = min(LONGEST_TRIAL, (end - time.perf_counter()) / 50)
+    last = time.perf_counter()
     for images, labels in endless:
-        times.append(_step_time(module, optimiser, images, labels))
-        # The first step, which computes filter bases, is not counted; three at least are.
-        if len(times) > TIMED_STEPS or (len(times) > 3 and sum(times[1:]) >= longest):
+        _step(module, optimiser, images, labels)
+        times.append(time.perf_counter() - last)
+        # The first step, which computes filter bases, is not counted; two at least are.
+        if len(times) > TIMED_STEPS or (len(times) > 2 and sum(times[1:]) >= longest):
             break
-    typical = sorted(times[1:])[len(times) // 2 - 1]
-    # A twentieth is left for checkpoints and the test; validation costs a third of training, image by image.
-    shares = 1 + (len(data.validation) / len(data.train) / 3 if data.validation is not None else 0)
-    return min(MOST_EPOCHS, max(1, int(0.95 * seconds / (typical * len(batches) * shares))))
+        last = time.perf_counter()
+    typical = sorted(times[1:])[(len(times) - 1) // 2]
+    # An image in an evaluation costs a third of one in a step.
+    validation = len(data.validation) / len(data.train) / 3 if data.validation is not None else 0.0
+    tests = len(data.test) * TEST_LOOKS / len(data.train) / 3 if config.evaluate == "test" else 0.0
+    epoch = typical * len(data.train) / config.recipe.batch_size
+    return max(0.0, SPARE * (end - time.perf_counter()) / epoch - tests) / (1 + validation)
 
 
-def _step_time(module: Classifier, optimiser: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> float:
-    """Seconds that one step takes."""
-    started = time.perf_counter()
+def _step(module: Classifier, optimiser: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> None:
     with autocast(images.device, module.settings.precision):
         scores = module.network(module.prepare(images))
     nn.functional.cross_entropy(scores.float(), labels).backward()
@@ -105,4 +125,27 @@ def _step_time(module: Classifier, optimiser: torch.optim.Optimizer, images: Ten
     optimiser.zero_grad()
     if images.is_cuda:
         torch.cuda.synchronize()
-    return time.perf_counter() - started
+
+
+def _refuse_too_few(epochs: float, steps: float, minutes: float) -> None:
+    """ValueError for a run that would end before it has learnt anything."""
+    few, least = TOO_FEW
+    if epochs < few and epochs * steps < least:
+        needed = minutes * min(few, least / steps) / max(epochs, 1e-3)
+        raise ValueError(
+            f"{minutes:.2g} minutes are left after reading the images, and the smallest network can be trained for "
+            f"{epochs:.1f} epochs of {math.ceil(steps)} steps in that time, which is too little to learn anything. "
+            f"Give at least --minutes {needed * 1.3:.2g}, a smaller --image-size, or a number of --epochs."
+        )
+
+
+def _warn_of_few(epochs: int, minutes: float, data: TrainingData) -> None:
+    """What would have to give for a run of many images in little time."""
+    side, share = max(data.train.image_size), FEW_EPOCHS / epochs
+    smaller = f", --image-size {side // 2 // 4 * 4} (about {4 * epochs} epochs)" if side >= 48 else ""
+    warnings.warn(
+        f"only {epochs} {'epoch fits' if epochs == 1 else 'epochs fit'} the time, fewer than the {FEW_EPOCHS} that a "
+        f"network usually needs. For that many give --minutes {math.ceil(minutes * share)}{smaller}, or --labels "
+        f"{int(len(data.train) / share)}.",
+        stacklevel=3,
+    )

@@ -1,4 +1,4 @@
-"""How wide a network must be to have a number of parameters."""
+"""How large a network is: by a number of parameters, or as one of the sizes that a time is divided among."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from steerable.errors import did_you_mean
 from steerable.models import widths
 from steerable.models.registry import build_model
 from steerable.training.config import CLASSIFIERS
+from steerable.types.network_plans import STEMS
 
-__all__ = ["count_parameters", "sized_model", "with_depth"]
+__all__ = ["count_parameters", "sized_model", "sizes_to_try", "with_depth", "with_stem"]
+
+HALVINGS = 4  # the product of the strides behind the stem, which divides the side that the stem leaves
 
 
 def sized_model(model: dict[str, Any], parameters: int, **kind: int) -> dict[str, Any]:
@@ -27,6 +30,42 @@ def sized_model(model: dict[str, Any], parameters: int, **kind: int) -> dict[str
     return {**model, option: width}
 
 
+def sizes_to_try(model: dict[str, Any], side: int) -> list[dict[str, Any]]:
+    """The model in each of its sizes, from the quickest to the largest; what the model says already stays.
+
+    The small ones see the image reduced to 16 to 32 pixels by their first convolution, because most of the time is
+    spent at the largest resolution. The large ones have half of that reduction, and the quickest twice of it.
+
+    Args:
+        model: its name and options.
+        side: height and width of the images.
+    """
+    entry = CLASSIFIERS[model["name"]]
+    if not entry.sizes:
+        return [model]
+    usual, smallest = _stem(side, 24 if side <= 96 else 32), entry.sizes[0]
+    found = [with_stem({**smallest, **model}, side, 2 * usual)] if _is_exact(2 * usual, side) else []
+    for size in entry.sizes:
+        finer = size["depth"] > smallest["depth"] and side // usual < 24
+        found.append(with_stem({**size, **model}, side, usual // 2 if finer else usual))
+    return [sized for number, sized in enumerate(found) if sized not in found[:number]]
+
+
+def with_stem(model: dict[str, Any], side: int, stem: int | None = None) -> dict[str, Any]:
+    """The model with a stem that reduces images with this side, unless it has another one or is of a kind without.
+
+    Args:
+        model: its name and options.
+        side: height and width of the images.
+        stem: the reduction; by default the smallest one that leaves 32 pixels at most. One that would not be exact
+            for this side is not taken.
+    """
+    if "stem" not in CLASSIFIERS[model["name"]].options:
+        return model
+    chosen = _stem(side, 32) if stem is None else stem
+    return {"stem": chosen, **model} if chosen > 1 and _is_exact(chosen, side) else model
+
+
 def with_depth(model: dict[str, Any], depth: int) -> dict[str, Any]:
     """The model with this depth, unless it has another one or is of a kind that has none."""
     entry = CLASSIFIERS.get(model["name"])
@@ -36,6 +75,17 @@ def with_depth(model: dict[str, Any], depth: int) -> dict[str, Any]:
 def count_parameters(model: dict[str, Any]) -> int:
     """The number of parameters of a model, by its name and options."""
     return widths.count_parameters(lambda: _built(model))
+
+
+def _stem(side: int, largest: int) -> int:
+    """The smallest reduction that is exact and leaves at most ``largest`` pixels; else the largest exact one."""
+    exact = [stem for stem in STEMS if _is_exact(stem, side)] or [1]
+    return next((stem for stem in exact if side // stem <= largest), exact[-1])
+
+
+def _is_exact(stem: int, side: int) -> bool:
+    """Whether a network with this stem is exactly equivariant on images with this side."""
+    return stem in STEMS and side % (HALVINGS * stem) == 0
 
 
 def _built(model: dict[str, Any]) -> nn.Module:

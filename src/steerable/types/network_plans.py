@@ -18,11 +18,14 @@ __all__ = [
     "ResNetPlan",
     "ResidualBlockPlan",
     "activated",
+    "check_stem",
     "network_nonlinearity",
     "resnet_plan",
 ]
 
 DEEPEST, MOST_COPIES = 2_000, 5_000  # larger networks fit no machine
+STEMS = (1, 2, 4, 8)
+"""By how much the first convolution of a residual network may reduce an image."""
 PAPER_MIXES = ("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E")
 """The capsules of D4 in the residual stream of the paper's network, and inside its residual blocks."""
 
@@ -104,6 +107,15 @@ class ResNetPlan:
         return sum(conv.parameters for conv in self.convolutions)
 
 
+def check_stem(stem: int) -> None:
+    """ValueError unless a first convolution can reduce images by this number of pixels."""
+    if stem not in STEMS:
+        raise ValueError(
+            f"`stem` is the number of pixels per axis that the first convolution makes one of: one of "
+            f"{', '.join(map(str, STEMS))}; got {stem!r}."
+        )
+
+
 def resnet_plan(
     depth: int,
     copies: int,
@@ -113,12 +125,14 @@ def resnet_plan(
     stream: str | None = None,
     inner: str | None = None,
     stages: Sequence[int] = (1, 2, 4),
+    stem: int = 1,
 ) -> ResNetPlan:
     """The paper's network: depth = 6·blocks + 2, three stages of 1, 2 and 4 times ``copies`` of the mixes.
 
     A block is a nonlinearity, a 3×3 convolution from the residual stream to the inner type, a nonlinearity (CReLU for
     irreps), and a 3×3 convolution back; where the stream's type changes, a 1×1 convolution maps the old type to the
-    new one. The default mixes are the paper's for D4, and regular capsules for other groups.
+    new one. The default mixes are the paper's for D4, and regular capsules for other groups. The first convolution has
+    3×3 taps; with a ``stem`` s above 1 it has (s + 2)×(s + 2) and steps of s pixels, which is exact on multiples of s.
 
     >>> resnet_plan(depth=14, copies=14).parameters
     4448374
@@ -136,16 +150,17 @@ def resnet_plan(
             f"a residual network with a depth of {depth:,} and {copies:,} copies of each capsule fits no machine; the "
             f"depth is at most {DEEPEST:,} and the number of copies at most {MOST_COPIES:,}."
         )
+    check_stem(stem)
     group = group or dihedral(4)
     default_stream, default_inner = PAPER_MIXES if group == dihedral(4) else ("regular", "regular")
     unit_stream = FieldType(group, default_stream if stream is None else stream)
     unit_inner = FieldType(group, default_inner if inner is None else inner)
     now = copies * stages[0] * unit_stream
-    stem = ConvolutionPlan("stem", FieldType(group, image_type), now, 3)
+    first = ConvolutionPlan("stem", FieldType(group, image_type), now, 3 if stem == 1 else stem + 2, stem)
     planned = []
     for s, factor in enumerate(stages, start=1):
         for b in range(1, blocks + 1):
             before, now = now, copies * factor * unit_stream
             stride = 2 if s > 1 and b == 1 else 1
             planned.append(ResidualBlockPlan(f"stage{s}.block{b}", before, copies * factor * unit_inner, now, stride))
-    return ResNetPlan(stem, tuple(planned))
+    return ResNetPlan(first, tuple(planned))
