@@ -17,7 +17,8 @@ import steerable as st
 from steerable import models
 from steerable import nn as snn
 from steerable.lazy import resolve
-from steerable.models.resnets import Downsampling, Head
+from steerable.models.resnets import Downsampling, Head, Layout
+from steerable.types.network_plans import STEMS
 
 IRREPS = "A1 + A2 + B1 + B2 + 2*E"
 
@@ -60,6 +61,18 @@ def test_networks_are_invariant(group: str, stream: str, inner: str, head: str) 
     net = models.resnet(8, 1, group=group, stream=stream, inner=inner, head=head).double()
     st.testing.assert_equivariant(net, size=16)
     assert st.typecheck(net, size=16) == net.out_type
+
+
+@pytest.mark.parametrize("group", ["D4", "C4", "D1"])
+@pytest.mark.parametrize("stem", [2, 4, 8])
+def test_a_stem_is_exact_and_reduces_the_image_at_once(stem: int, group: str) -> None:
+    net = models.resnet(8, 1, group=group, head="invariant", stem=stem).double()
+    st.testing.assert_equivariant(net, size=4 * stem)
+    st.testing.assert_equivariant(net, size=8 * stem)
+    assert st.typecheck(net, size=4 * stem) == net.out_type
+    assert net.features.stem(torch.zeros(1, 3, 8 * stem, 4 * stem).double()).shape[2:] == (8, 4)
+    plain = models.plain_resnet(8, 4, stem=stem)
+    assert plain.features[0](torch.zeros(1, 3, 8 * stem, 4 * stem)).shape[2:] == (8, 4)
 
 
 def test_strides_are_exact_on_odd_sizes_and_warn_on_even_ones() -> None:
@@ -114,8 +127,10 @@ def test_an_entry_lists_what_its_class_takes(name: str) -> None:
     entry = models.MODELS[name]
     kind = resolve(entry.home)
     taken = [key for key, p in inspect.signature(kind).parameters.items() if p.kind is not p.VAR_KEYWORD]
-    mixes = ["stream", "inner"] if name == "resnet" else []
-    assert sorted(entry.all_options) == sorted([*taken, *mixes])
+    layout = list(Layout.__annotations__) if name == "resnet" else []
+    assert sorted(entry.all_options) == sorted([*taken, *layout])
+    assert all(set(size) <= set(entry.all_options) for size in entry.sizes)
+    assert entry.options.get("stem", tuple(map(str, STEMS))) == tuple(map(str, STEMS))
     assert entry.options.get("head", get_args(Head)) == get_args(Head)
     assert entry.options.get("downsampling", get_args(Downsampling)) == get_args(Downsampling)
 
@@ -218,6 +233,9 @@ def test_equal_parameters() -> None:
         ("plain_resnet", {"width": 0}, "must be at least 1; got 0"),
         ("resnet", {"copies": "many"}, "ResNet: `copies` must be a whole number, got 'many'"),
         ("resnet", {"copies": 1.5}, "ResNet: `copies` must be a whole number, got 1.5"),
+        ("resnet", {"stem": 3}, "`stem` is the number of pixels .* one of 1, 2, 4, 8; got 3"),
+        ("resnet", {"stem": "4"}, "ResNet: `stem` must be a whole number, got '4'"),
+        ("plain_resnet", {"stem": 0}, "`stem` is the number of pixels .* one of 1, 2, 4, 8; got 0"),
         ("plain_resnet", {"width": True}, "PlainResNet: `width` must be a whole number, got True"),
     ],
 )

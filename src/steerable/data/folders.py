@@ -36,8 +36,8 @@ def load_image_folder(
 
     Args:
         root: the folder.
-        image_size: height and width. By default the median of the images' shorter sides, at most 128, rounded down to
-            a multiple of 4, which halves twice.
+        image_size: height and width. By default the median of the images' shorter sides, at most 128, rounded to a
+            multiple of 16, or of 8 or 4 where they are small, which networks reduce exactly.
         test_fraction: the share of test images, where there is no test folder.
         seed: the seed by which test images are chosen.
         progress: called with (images read, all images) after each image.

@@ -28,6 +28,7 @@ TOO_FEW = (5, 100)  # epochs and steps; with fewer of both a network learns noth
 TIMED_STEPS = 25
 LONGEST_TRIAL = 1.0  # seconds that the steps of one size are timed
 TEST_LOOKS = 11  # how often each test image is looked at after training
+BETWEEN_EPOCHS = 0.05  # seconds that validation and bookkeeping take at least
 SPARE = 0.93  # the share of the time that is planned; checkpoints and reports take the rest
 
 
@@ -113,8 +114,9 @@ def _epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle:
     # An image in an evaluation costs a third of one in a step.
     validation = len(data.validation) / len(data.train) / 3 if data.validation is not None else 0.0
     tests = len(data.test) * TEST_LOOKS / len(data.train) / 3 if config.evaluate == "test" else 0.0
-    epoch = typical * len(data.train) / config.recipe.batch_size
-    return max(0.0, SPARE * (end - time.perf_counter()) / epoch - tests) / (1 + validation)
+    training = typical * len(data.train) / config.recipe.batch_size
+    left = SPARE * (end - time.perf_counter()) - tests * training
+    return max(0.0, left / (training * (1 + validation) + BETWEEN_EPOCHS))
 
 
 def _step(module: Classifier, optimiser: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> None:

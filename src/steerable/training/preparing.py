@@ -63,14 +63,14 @@ class TrainingData:
 
 
 def prepare_data(
-    config: RunConfig, progress: Progress | None = None, pixels: PixelFormat | None = None
+    config: RunConfig, pixels: PixelFormat | None = None, progress: Progress | None = None
 ) -> TrainingData:
     """Load the data set, take the labelled subset, and hold out the validation images.
 
     Args:
         config: the request.
-        progress: called with (images read, all images) for folders and tables.
         pixels: how the numbers in files become bytes, where an earlier run has found it out.
+        progress: called with (images read, all images) for folders and tables.
     """
     splits = load_dataset(
         config.dataset,

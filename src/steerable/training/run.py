@@ -47,8 +47,8 @@ from steerable.training.run_folder import (
     check_same_data,
     earlier_results,
     is_of_last_revision,
-    pixels_of_run,
     plan_of_first_process,
+    read_as_before,
     recorded_plan,
 )
 from steerable.training.run_lock import locked
@@ -98,7 +98,7 @@ def train(
     request = earlier or config
     recorded = None if earlier is None else recorded_plan(folder, earlier)
     with phase("reading images") as reading:
-        data = prepare_data(request, progress or reading, None if earlier is None else pixels_of_run(folder))
+        data = prepare_data(*read_as_before(request, folder, given), progress or reading)
     if earlier is not None:
         check_same_data(data.summary(), folder, recorded)
     if (results := earlier_results(folder)) is not None:

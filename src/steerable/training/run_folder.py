@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from steerable.atomic import is_leftover
+from steerable.data.datasets import DATASETS
 from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import listing
 from steerable.training.checkpoints import has_checkpoint
@@ -27,8 +28,8 @@ __all__ = [
     "check_same_data",
     "earlier_results",
     "is_of_last_revision",
-    "pixels_of_run",
     "plan_of_first_process",
+    "read_as_before",
     "recorded_plan",
 ]
 
@@ -113,12 +114,18 @@ def check_same_data(now: Mapping[str, Any], folder: Path, plan: Plan | None) -> 
         )
 
 
-def pixels_of_run(folder: Path) -> PixelFormat | None:
-    """How the run in the folder reads the numbers in image files; None where it has not got that far."""
+def read_as_before(request: RunConfig, folder: Path, given: Plan | None) -> tuple[RunConfig, PixelFormat | None]:
+    """The request with the image size, and the way to read numbers in files, of the run that is resumed or repeated.
+
+    Another version of the library might choose them differently.
+    """
     try:
-        return PixelFormat.from_dict(data_of_run(folder).get("pixels"))
+        data = data_of_run(folder) if given is None else given.data
+        if request.image_size is None and request.dataset not in DATASETS:
+            request = replace(request, image_size=data["image_size"][0])
+        return request, PixelFormat.from_dict(data.get("pixels"))
     except (FileNotFoundError, ValueError):  # damage is named when the images are compared
-        return None
+        return request, None
 
 
 def earlier_results(folder: Path) -> dict[str, Any] | None:
