@@ -138,8 +138,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Deadline, "epochs_that_fit", slow)
         assert train(config(), folder, tell=said.append)["epochs"] == 7
-    assert "After epoch 3: 12 epochs would take longer than 1 minutes. The run ends after 8, and its" in said[-2]
-    assert "After epoch 5: 8 epochs would take longer than 1 minutes. The run ends after 7, and its" in said[-1]
+    assert "After epoch 3: 12 epochs would take longer than 1 minute. The run ends after 8, and its" in said[-2]
+    assert "After epoch 5: 8 epochs would take longer than 1 minute. The run ends after 7, and its" in said[-1]
     return folder
 
 

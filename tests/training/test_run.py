@@ -24,6 +24,7 @@ from steerable.training.config import RunConfig
 from steerable.training.defaults import configured
 from steerable.training.divergence import StopWhenDiverged
 from steerable.training.interruption import RunInterrupted
+from steerable.training.progress_lines import ProgressLines
 from steerable.training.recipes import Recipe, load_recipe, recipe_names
 from steerable.training.run import fitted_to_minutes, prepare_data, train
 from steerable.training.run_lock import locked
@@ -148,6 +149,18 @@ def test_two_processes_do_not_share_a_run_folder(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("checkpoints/*"))
     assert not (tmp_path / "results.json").exists()
     assert train(started, tmp_path)["epochs"] == started.recipe.epochs  # it was let go
+
+
+def test_where_no_bar_can_be_drawn_lines_say_how_far_the_training_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(ProgressLines.__init__, "__defaults__", (0.0,))
+    train(config(labels=100, validation=20.0, progress=True), tmp_path, tell=said.append)
+    epochs = [line for line in said if line.startswith("Epoch ")]
+    assert epochs[0] == "Epoch 1 of 4, step 1 of 2."
+    assert epochs[-1].startswith("Epoch 4 of 4, step 2 of 2, validation accuracy ")
+    assert len(epochs) == 8
 
 
 def test_an_unfinished_run_is_no_model(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from steerable.training.early_stopping import KeepBest
 from steerable.training.phases import Phase, unseen
 from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData, augmentation, make_classifier
+from steerable.training.progress_lines import ProgressLines
 from steerable.training.results import Measured, write_outcome
 from steerable.training.stopping import StopOnRequest
 from steerable.training.trainer import RunBatches, has_begun, make_trainer, minutes_trained, silence_lightning
@@ -66,7 +68,8 @@ def prepared_run(
     keeper = KeepBest(settings.patience) if settings.patience and data.validation is not None else None
     stopping = StopOnRequest(tell)
     # The best weights and the time are noted before a checkpoint is written.
-    watching = [callback for callback in (stopping, keeper, deadline) if callback is not None]
+    lines = ProgressLines(tell) if tell is not None and settings.progress and not sys.stdout.isatty() else None
+    watching = [callback for callback in (stopping, keeper, deadline, lines) if callback is not None]
     trainer = make_trainer(settings, folder, plan.epochs, watching)
     module.shortened = plan.shortened or ()
     module.to(trainer.strategy.root_device)

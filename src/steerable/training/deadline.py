@@ -105,9 +105,10 @@ class Deadline(Callback):
         if trainer.is_global_zero:
             self.plan.save(self.path)
             if self.tell is not None:
+                time_given = f"{self.minutes:g} minute{'' if self.minutes == 1 else 's'}"
                 self.tell(
-                    f"After epoch {done}: {before} epochs would take longer than {self.minutes:g} "
-                    f"minutes. The run ends after {epochs}, and its learning rate falls accordingly."
+                    f"After epoch {done}: {before} epochs would take longer than {time_given}. The run ends after "
+                    f"{epochs}, and its learning rate falls accordingly."
                 )
         module.shortened = self.plan.shortened or ()
         trainer.fit_loop.max_epochs = epochs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 import warnings
 from collections.abc import Sequence
@@ -130,7 +131,8 @@ def make_trainer(settings: RunConfig, folder: Path, epochs: int, watching: Seque
         loggers.append(TensorBoardLogger(folder, name="metrics", version="tensorboard"))
     callbacks: list[Callback] = [StopWhenDiverged(settings.recipe.learning_rate), *watching]
     callbacks.append(_Epochs(folder, settings.checkpoint_seconds))
-    if settings.progress:
+    bar = settings.progress and sys.stdout.isatty()
+    if bar:
         callbacks.append(_Bar())
     return pl.Trainer(
         accelerator=settings.accelerator,
@@ -143,7 +145,7 @@ def make_trainer(settings: RunConfig, folder: Path, epochs: int, watching: Seque
         callbacks=callbacks,
         plugins=[AtomicCheckpoints()],
         enable_checkpointing=False,
-        enable_progress_bar=settings.progress,
+        enable_progress_bar=bar,
         enable_model_summary=False,
         use_distributed_sampler=False,
         num_sanity_val_steps=0,
