@@ -24,7 +24,7 @@ __all__ = ["fitted_to_minutes", "settle_backends", "with_sized_model"]
 FEW_EPOCHS = 30  # a run with fewer says what would have to give
 ENOUGH = ((40, 1_000), (30, 2_000))  # epochs and steps; a larger network that has them is better than more of them
 MOST_STEPS = 3_000  # a run with few images has more epochs than its recipe, up to these steps
-TOO_FEW = (5, 100)  # epochs and steps; with fewer of both a network learns nothing
+TOO_FEW = (2, 50)  # epochs and steps; with fewer of both a network learns nothing
 TIMED_STEPS = 25
 LONGEST_TRIAL = 1.0  # seconds that the steps of one size are timed
 TEST_LOOKS = 11  # how often each test image is looked at after training
@@ -106,8 +106,8 @@ def _epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle:
     for images, labels in endless:
         _step(module, optimiser, images, labels)
         times.append(time.perf_counter() - last)
-        # The first step, which computes filter bases, is not counted; two at least are.
-        if len(times) > TIMED_STEPS or (len(times) > 2 and sum(times[1:]) >= longest):
+        # The first step, which computes filter bases, is not counted; three at least are.
+        if len(times) > TIMED_STEPS or (len(times) > 3 and sum(times[1:]) >= longest):
             break
         last = time.perf_counter()
     typical = sorted(times[1:])[(len(times) - 1) // 2]
