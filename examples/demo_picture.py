@@ -32,17 +32,20 @@ RIGHT, WRONG = "#1a7f37", "#b42318"
 
 @house_style
 def demo_picture(folder: Path, results: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """A row of poses, and below it two rows for each run in ``folder``: its answers, and its accuracy in each pose."""
+    """A row of poses, and below it two rows for each run in ``folder``: its answers, and its accuracy in each pose.
+
+    On the right stands how many of the test digits get the same answer in all poses.
+    """
     networks = {name: TrainedModel.load(folder / name).eval() for name in results}
     data = load_dataset("digits").test
     poses = poses_of_a_known_digit(networks, data)
     figure = Figure(figsize=(10, 3.4))
-    left, step = 0.235, 0.095
+    left, step = 0.235, 0.084
     for column, (pose, text) in enumerate(POSES.items()):
-        axes = figure.add_axes((left + step * column, 0.65, 0.08, 0.235))
+        axes = figure.add_axes((left + step * column, 0.65, 0.072, 0.212))
         show(axes, (poses[column, 0] / 255).numpy(), pose, picture=True)
-        middle = left + step * column + 0.04
-        figure.text(middle, 0.93, text, ha="center", size=8, color=QUIET)
+        middle = left + step * column + 0.036
+        figure.text(middle, 0.91, text, ha="center", size=7, color=QUIET)
         for row, (name, found) in enumerate(results.items()):
             top = 0.5 - 0.29 * row
             with torch.no_grad():
@@ -52,8 +55,12 @@ def demo_picture(folder: Path, results: Mapping[str, Mapping[str, Any]]) -> Figu
             accuracy = f"{found['poses']['accuracy'][pose]:.0%}"
             figure.text(middle, top - 0.13, accuracy, ha="center", va="center", size=11, color=INK)
     figure.text(0.015, 0.77, "one test digit,\nin all eight poses", va="center", size=11, weight="bold")
+    figure.text(0.955, 0.77, "same answer\nin all poses", ha="center", va="center", size=8, weight="bold")
     for row, name in enumerate(results):
         top = 0.5 - 0.29 * row
+        steady = f"{share_of_steady_answers(networks[name], data.images):.0%}"
+        figure.text(0.955, top, steady, ha="center", va="center", size=16, weight="bold", color=INK)
+        figure.text(0.955, top - 0.13, "of test digits", ha="center", va="center", size=9, color=QUIET)
         figure.text(0.015, top, f"{name} network says", va="center", size=11, weight="bold")
         figure.text(0.015, top - 0.13, f"right, of {len(data)} test digits", va="center", size=10, color=QUIET)
     return figure
@@ -64,5 +71,16 @@ def poses_of_a_known_digit(networks: Mapping[str, TrainedModel], data: LabelledI
     with torch.no_grad():
         answers = torch.stack([network(data.images).argmax(1) for network in networks.values()])
     known = (data.labels == DIGIT) & (answers == DIGIT).all(0)
-    scalar = st.FieldType(st.dihedral(4), "A1")
-    return torch.cat([st.transform(data.images[known][:1], pose, scalar) for pose in POSES])
+    return torch.cat([posed(data.images[known][:1], pose) for pose in POSES])
+
+
+def share_of_steady_answers(network: TrainedModel, images: Tensor) -> float:
+    """How many of the images, as a share, the network takes for the same in all poses."""
+    with torch.no_grad():
+        answers = torch.stack([network(posed(images, pose)).argmax(1) for pose in POSES])
+    return float((answers == answers[0]).all(0).float().mean())
+
+
+def posed(images: Tensor, pose: str) -> Tensor:
+    """Grey images, turned and mirrored."""
+    return st.transform(images, pose, st.FieldType(st.dihedral(4), "A1"))

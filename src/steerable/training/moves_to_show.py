@@ -38,7 +38,7 @@ def moves_to_show(group: FiniteGroup | None) -> Moves:
 
 
 def invariance(model: dict[str, Any]) -> FiniteGroup | None:
-    """The group that the scores of a model are invariant under, as its output type says; None where it has no such.
+    """The group that the scores of a model are invariant under, as its output type says; None where there is none.
 
     Args:
         model: its name and options.

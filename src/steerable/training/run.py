@@ -9,7 +9,7 @@ A run folder has
 - ``metrics/``: learning curves, CSV and TensorBoard
 - ``model/``: the trained network, safetensors and its config, class names and image size
 - ``mistakes.json``: the test images that were most surely taken for something else
-- ``results.json``: the final figures
+- ``results.json``: the final figures; ``stopped`` says whether somebody ended the run early, which can then go on
 
 A run with ``evaluate="validation"`` does not look at test images: it has no ``mistakes.json``, and its figures are
 those of the validation images.
@@ -30,7 +30,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from steerable.atomic import naming_full_disk, remove_leftovers
 from steerable.data.images import Progress
 from steerable.errors import listing
-from steerable.training.carrying_out import announcement, carry_out, prepared_run
+from steerable.training.carrying_out import PreparedRun, announcement, carry_out, prepared_run
 from steerable.training.config import RunConfig
 from steerable.training.deadline import Deadline
 from steerable.training.environment import environment
@@ -84,9 +84,11 @@ def train(
             an error, and nothing is touched.
         plan: the plan of another run of the same request, or its file, to repeat that run bit for bit.
         progress: called with (images read, all images) while a folder of images is read.
-        tell: called with a line about data and network, and one about what makes the run fast, before it starts.
+        tell: called with a line about data and network and one about what makes the run fast before the training
+            starts, and later with a line about each thing that was not planned.
         started: when the run's minutes began, by ``time.monotonic``; by default when this is called.
-        phase: called with what the run is busy with, apart from training; see :data:`~steerable.training.phases.Phase`.
+        phase: called with what the run is busy with, apart from training. It returns a context manager that shows this
+            as long as it lasts, and gives a function of (done, total), or None.
 
     Returns:
         What ``results.json`` contains.
@@ -113,22 +115,24 @@ def train(
     timed = followed.shortened is not None and given is None
     deadline = Deadline(followed, folder / "plan.json", data, started, tell) if timed else None
     run = prepared_run(followed, request, folder, data, deadline=deadline, tell=tell)
-    trainer = run.trainer
-    # All that may be refused has been; from here on the folder is a run's.
-    with naming_full_disk(folder):
+    with naming_full_disk(folder):  # all that may be refused has been; from here on the folder is a run's
         folder.mkdir(parents=True, exist_ok=True)
-    with naming_full_disk(folder), locked(folder) if trainer.is_global_zero else nullcontext():
-        if trainer.is_global_zero:
+    with naming_full_disk(folder), locked(folder) if run.trainer.is_global_zero else nullcontext():
+        if run.trainer.is_global_zero:
             remove_leftovers(folder)
             if is_new and followed != recorded:
                 _write_plan(followed, folder, request if earlier is None else None)
-        if (results := earlier_results(folder)) is not None:  # another process has ended this run meanwhile
-            return results
-        if trainer.is_global_zero and tell is not None:
-            tell(announcement(run))
-            tell(announce_speed(vars(followed.settings), followed.backends.values()))
-        with reporting_interruptions(folder), threads_of_torch(followed.threads):
-            return carry_out(run, phase)
+        # Another process may have ended this run meanwhile.
+        return earlier_results(folder) or _carried_out(run, tell, phase)
+
+
+def _carried_out(run: PreparedRun, tell: Callable[[str], None] | None, phase: Phase) -> dict[str, Any]:
+    plan = run.plan
+    if run.trainer.is_global_zero and tell is not None:
+        tell(announcement(run))
+        tell(announce_speed(vars(plan.settings), plan.backends.values()))
+    with reporting_interruptions(run.folder), threads_of_torch(plan.threads):
+        return carry_out(run, phase)
 
 
 def _followed(

@@ -18,7 +18,7 @@ __all__ = ["StopOnRequest"]
 class StopOnRequest(Callback):
     """Ends the training after the step in which Ctrl-C was pressed, as if it were the last one.
 
-    Only where somebody sits at a terminal, and in a run of one process: several would stop at different steps.
+    This needs somebody who sits at a terminal, and a run of one process: several would stop at different steps.
 
     Args:
         tell: called with a line about what happens now.
