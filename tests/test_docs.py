@@ -16,6 +16,8 @@ import typer
 
 from steerable.cli.commands import app
 from steerable.training.config import OWN_IMAGES
+from steerable.training.fitting import ENOUGH
+from steerable.training.recipes import load_recipe
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "tools"))  # modules that mkdocs loads from there as well
@@ -84,7 +86,8 @@ def test_the_page_on_own_images_says_the_defaults() -> None:
     assert f"{OWN_IMAGES['parameters']:,} parameters" in text
     assert f"{OWN_IMAGES['minutes']:g} minutes" in text
     assert f"{100 * OWN_IMAGES['validation']:g} % of the training images" in text
-    assert f"fallen for {OWN_IMAGES['patience']} epochs" in text
+    assert f"fallen for {OWN_IMAGES['patience']} of {load_recipe(OWN_IMAGES['recipe']).epochs} epochs" in text
+    assert f"with at least {ENOUGH[0][0]} epochs is taken" in text
 
 
 def test_the_command_reference_has_arguments_options_and_defaults() -> None:

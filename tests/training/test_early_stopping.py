@@ -24,7 +24,7 @@ from steerable.training.plan import Plan
 from steerable.training.preparing import make_classifier, prepare_data
 from steerable.training.recipes import load_recipe
 from steerable.training.run import train
-from steerable.training.sizing import count_parameters, sized_model, sizes_to_try, with_depth
+from steerable.training.sizing import count_parameters, size_in_words, sized_model, sizes_to_try, with_depth
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
 MODEL = {"name": "plain_resnet", "depth": 8, "width": 4}
@@ -240,3 +240,13 @@ def test_a_run_fitted_to_a_time_is_resumed_as_it_was_fitted(tmp_path: Path) -> N
     assert train(asked, tmp_path / "run") == json.loads(json.dumps(first))
     with pytest.raises(FileExistsError, match=r"holds a run that differs in .*minutes"):
         train(config(minutes=0.3, fit="shrink", parameters=20_000, model={"name": "plain_resnet"}), tmp_path / "run")
+
+
+def test_a_run_says_which_size_it_has_chosen() -> None:
+    sizes = sizes_to_try({"name": "resnet"}, 64)
+    chosen = config(fit="shrink", minutes=5.0, model=sizes[2])
+    assert size_in_words(chosen, 64) == " (stem 4, depth 8, copies 2: the largest that has enough epochs of 7 sizes)"
+    assert "the quickest of 7 sizes" in size_in_words(config(fit="shrink", minutes=5.0, model=sizes[0]), 64)
+    assert "2: the largest of 7 sizes" not in size_in_words(chosen, 64)
+    assert "6: the largest of 7 sizes" in size_in_words(config(fit="shrink", minutes=5.0, model=sizes[-1]), 64)
+    assert size_in_words(config(minutes=5.0), 64) == ""

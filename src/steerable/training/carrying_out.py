@@ -22,6 +22,7 @@ from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData, augmentation, make_classifier
 from steerable.training.progress_lines import ProgressLines
 from steerable.training.results import Measured, write_outcome
+from steerable.training.sizing import size_in_words
 from steerable.training.stopping import StopOnRequest
 from steerable.training.trainer import RunBatches, has_begun, make_trainer, minutes_trained, silence_lightning
 
@@ -118,7 +119,7 @@ def announcement(run: PreparedRun) -> str:
     shown = augmentation(settings, data.train)
     return (
         f"{data.name}: {counts} images of {len(data.train.classes)} classes, {height}×{width} pixels, {data.colours}. "
-        f"{settings.model['name']} with {size:,} parameters, {epochs} epochs{early}."
+        f"{settings.model['name']} with {size:,} parameters{size_in_words(settings, height)}, {epochs} epochs{early}."
         + (f" Images are shown with {shown}." if shown is not None else "")
     )
 

@@ -9,10 +9,10 @@ from torch import nn
 from steerable.errors import did_you_mean
 from steerable.models import widths
 from steerable.models.registry import build_model
-from steerable.training.config import CLASSIFIERS
+from steerable.training.config import CLASSIFIERS, SIZES, RunConfig
 from steerable.types.network_plans import STEMS
 
-__all__ = ["count_parameters", "sized_model", "sizes_to_try", "with_depth", "with_stem"]
+__all__ = ["count_parameters", "size_in_words", "sized_model", "sizes_to_try", "with_depth", "with_stem"]
 
 HALVINGS = 4  # the product of the strides behind the stem, which divides the side that the stem leaves
 
@@ -49,6 +49,25 @@ def sizes_to_try(model: dict[str, Any], side: int) -> list[dict[str, Any]]:
         finer = size["depth"] > smallest["depth"] and side // usual < 24
         found.append(with_stem({**size, **model}, side, usual // 2 if finer else usual))
     return [sized for number, sized in enumerate(found) if sized not in found[:number]]
+
+
+def size_in_words(settings: RunConfig, side: int) -> str:
+    """How large the network of a run is, and why, where the run has chosen it by its time; else nothing.
+
+    Args:
+        settings: those of the run's plan.
+        side: height and width of the images.
+    """
+    if settings.fit != "shrink" or settings.minutes is None:
+        return ""
+    model = settings.model
+    sizes = sizes_to_try({key: value for key, value in model.items() if key not in SIZES}, side)
+    given = ", ".join(f"{name} {model[name]}" for name in SIZES if name in model)
+    place = sizes.index(model) if model in sizes else -1
+    if place == 0:
+        return f" ({given}: the quickest of {len(sizes)} sizes)"
+    last = "the largest" if place == len(sizes) - 1 else "the largest that has enough epochs"
+    return f" ({given}: {last} of {len(sizes)} sizes)" if place > 0 else f" ({given})"
 
 
 def with_stem(model: dict[str, Any], side: int, stem: int | None = None) -> dict[str, Any]:
