@@ -1,0 +1,96 @@
+"""A network's passes recorded as CUDA graphs: the GPU repeats them without Python, which starts kernels one by one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["CudaRecording", "Pool"]
+
+Pool = tuple[int, int]
+"""Torch's handle of the memory that graphs compute in."""
+
+WARM_UP = 3  # passes; in the first ones libraries choose their kernels, which cannot be recorded
+
+
+class CudaRecording:
+    """A forward pass, and where gradients are recorded the backward pass that belongs to it, for inputs of one shape.
+
+    What both return lies in memory that the next pass overwrites, and so do the values that the backward pass needs.
+    All recordings of one pool share that memory: between a forward pass and its backward pass none of them may run.
+
+    Args:
+        run: the network, or the network compiled.
+        x: an input like those to come, on a GPU.
+        parameters: those of the network. The recording reads and differentiates them where they lie now.
+        pool: the memory to share, or None for new memory.
+    """
+
+    def __init__(
+        self, run: Callable[[Tensor], Tensor], x: Tensor, parameters: Sequence[Tensor], pool: Pool | None
+    ) -> None:
+        self._x = x.detach().clone().requires_grad_(x.requires_grad)
+        inputs = [t for t in (self._x, *parameters) if t.requires_grad] if torch.is_grad_enabled() else []
+        with torch.cuda.device(x.device), warnings.catch_warnings():
+            # Warming up happens on a stream of its own, and that is meant.
+            warnings.filterwarnings("ignore", ".*AccumulateGrad node's stream does not match")
+            _warm_up(run, self._x, inputs)
+            self._forward, self._backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+            with _recording_into(self._forward, pool), _autocast_without_cache():
+                y = run(self._x)
+            self._upstream = torch.empty_like(y)
+            found: list[Tensor | None] = []
+            if inputs:
+                with _recording_into(self._backward, self._forward.pool()), _without_autocast():
+                    found += torch.autograd.grad(y, inputs, self._upstream, allow_unused=True)
+        self._y = y.detach()
+        places = iter(found)
+        self._gradients = [next(places, None) if t.requires_grad else None for t in (self._x, *parameters)]
+        self.pool: Pool = self._forward.pool()
+        self.differentiates = bool(inputs)
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:
+        """The network's output."""
+        self._x.copy_(x)
+        self._forward.replay()
+        return self._y
+
+    @torch.no_grad()
+    def backward(self, upstream: Tensor) -> list[Tensor | None]:
+        """The gradients of the last input and of the parameters, from that of the output."""
+        self._upstream.copy_(upstream)
+        self._backward.replay()
+        return self._gradients
+
+
+def _warm_up(run: Callable[[Tensor], Tensor], x: Tensor, inputs: Sequence[Tensor]) -> None:
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UP):
+            with _autocast_without_cache():
+                y = run(x)
+            if inputs:
+                with _without_autocast():
+                    torch.autograd.grad(y, inputs, torch.zeros_like(y), allow_unused=True)
+    torch.cuda.current_stream().wait_stream(stream)
+
+
+def _recording_into(graph: torch.cuda.CUDAGraph, pool: Pool | None) -> torch.cuda.graph:
+    # Other threads, such as one that pins the memory of the next batch, may go on meanwhile.
+    return torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local")
+
+
+def _autocast_without_cache() -> torch.autocast:
+    """The autocast of now; weights that it has cast and kept would be those of the moment of recording."""
+    dtype, enabled = torch.get_autocast_dtype("cuda"), torch.is_autocast_enabled("cuda")
+    return torch.autocast("cuda", dtype, enabled=enabled, cache_enabled=False)
+
+
+def _without_autocast() -> torch.autocast:
+    """Backward passes follow the dtypes of the forward pass."""
+    return torch.autocast("cuda", enabled=False)
