@@ -16,8 +16,6 @@ from torch import Tensor, nn
 class FakeRecording:
     """As ``CudaRecording``; the pool is a dictionary that holds the values of the last forward pass."""
 
-    made: list[FakeRecording] = []  # noqa: RUF012, emptied by the fixture
-
     def __init__(
         self, run: Callable[[Tensor], Tensor], x: Tensor, parameters: Sequence[Tensor], pool: dict[str, Any] | None
     ) -> None:
@@ -29,7 +27,6 @@ class FakeRecording:
         for _ in range(3):  # these move running statistics, as warming up does
             y = self.computed()
         self.y, self.gradients = y.detach().clone(), [torch.empty_like(t) for t in self.inputs]
-        FakeRecording.made.append(self)
 
     def look(self) -> list[object]:
         network = getattr(self.run, "__self__", None)

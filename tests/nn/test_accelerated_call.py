@@ -1,11 +1,14 @@
-"""An accelerated network computes what the network computes, whatever is done to it; CUDA graphs are played by a fake."""
+"""An accelerated network computes what the network computes, whatever is done to it.
+
+Without a GPU a fake takes the place of CUDA graphs; where there is one, every test also runs with the real ones.
+"""
 
 from __future__ import annotations
 
 import copy
 import pickle
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,22 +23,38 @@ from steerable import FieldType
 from steerable import nn as snn
 from steerable.nn import accelerated_call
 from steerable.nn.accelerated_call import AcceleratedCall
+from steerable.nn.cuda_recording import CudaRecording
 
 D4 = GROUPS["D4"]
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
-@pytest.fixture(autouse=True)
-def recordings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeRecording]]:
-    monkeypatch.setattr(accelerated_call, "CudaRecording", FakeRecording)
-    FakeRecording.made.clear()
-    yield FakeRecording.made
-    FakeRecording.made.clear()
+class Here:
+    """Where the tests run."""
+
+    device = "cpu"
+
+
+@pytest.fixture(autouse=True, params=["fake", pytest.param("cuda", marks=needs_gpu)])
+def recordings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[tuple[torch.Size, int]]:
+    """The shape and the first parameter of everything that is recorded."""
+    made: list[tuple[torch.Size, int]] = []
+    kind = CudaRecording if request.param == "cuda" else FakeRecording
+
+    def record(run: object, x: Tensor, parameters: list[Tensor], pool: object) -> object:
+        recording = kind(run, x, parameters, pool)  # type: ignore[arg-type]
+        made.append((x.shape, id(parameters[0])))
+        return recording
+
+    monkeypatch.setattr(Here, "device", "cpu" if kind is FakeRecording else "cuda")
+    monkeypatch.setattr(accelerated_call, "CudaRecording", record)
+    return made
 
 
 def pair() -> tuple[nn.Module, nn.Module]:
     """A network, and the same one accelerated."""
     torch.manual_seed(0)
-    net = small_net(D4).double()
+    net = small_net(D4).double().to(Here.device)
     other = copy.deepcopy(net)
     other.forward = AcceleratedCall(other, compiles=False, records=True)
     return net, other
@@ -43,7 +62,7 @@ def pair() -> tuple[nn.Module, nn.Module]:
 
 def images(batch: int = 4, size: int = 8, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(batch, 3, size, size, dtype=torch.float64, generator=generator)
+    return torch.randn(batch, 3, size, size, dtype=torch.float64, generator=generator).to(Here.device)
 
 
 def same_state(net: nn.Module, other: nn.Module) -> None:
@@ -73,29 +92,31 @@ def trained(net: nn.Module, shapes: tuple[tuple[int, int], ...] = ((4, 8),) * 3)
 
 
 @torch.no_grad()
-def same_evaluation(net: nn.Module, other: nn.Module, *, batch: int = 4) -> None:
-    for seed in range(4):  # seen often enough to be recorded
-        x = images(batch, seed=seed)
-        torch.testing.assert_close(other.eval()(x), net.eval()(x))
+def same_evaluation(net: nn.Module, other: nn.Module, batches: Sequence[int] = (4,), times: int = 4) -> None:
+    """Four times is often enough for a shape to be recorded."""
+    for seed in range(times):
+        for batch in batches:
+            x = images(batch, seed=seed)
+            torch.testing.assert_close(other.eval()(x), net.eval()(x))
 
 
 # ---------------------------------------------------------------- training and evaluation
 
 
-def test_steps_over_batches_of_several_shapes(recordings: list[FakeRecording]) -> None:
+def test_steps_over_batches_of_several_shapes(recordings: list[tuple[torch.Size, int]]) -> None:
     """Weights and running statistics; a shape is recorded when it comes first, others when they come a third time."""
     shapes = ((4, 8), (4, 8), (3, 8), (4, 8), (3, 8), (3, 8), (3, 8), (4, 6), (4, 8))
     net, other = (trained(network, shapes) for network in pair())
     same_state(net, other)
-    assert [tuple(r.x.shape) for r in recordings] == [(4, 3, 8, 8), (3, 3, 8, 8)]
+    assert [shape for shape, _ in recordings] == [(4, 3, 8, 8), (3, 3, 8, 8)]
 
 
-def test_evaluation_follows_training_and_training_evaluation(recordings: list[FakeRecording]) -> None:
+def test_evaluation_follows_training_and_training_evaluation(recordings: list[tuple[torch.Size, int]]) -> None:
     net, other = pair()
     for _ in range(3):
         trained(net), trained(other)
         same_evaluation(net, other)
-        same_evaluation(net, other, batch=5)
+        same_evaluation(net, other, [5])
     same_state(net, other)
     assert len(recordings) == 3  # steps, evaluation of the same batches and of others; each once
 
@@ -128,15 +149,18 @@ def test_gradients_accumulate(set_to_none: bool) -> None:
     same_gradients(net, other)
 
 
-def test_two_calls_before_one_backward_pass(recordings: list[FakeRecording]) -> None:
+def test_two_calls_before_one_backward_pass(recordings: list[tuple[torch.Size, int]]) -> None:
     """Siamese networks, or losses that are added up: the second call runs as it is, and says so once."""
     net, other = pair()
     trained(net), trained(other)
-    for _ in range(2):
-        (net(images(seed=1)) * net(images(seed=2))).sum().backward()
-    with pytest.warns(UserWarning, match="called again before the backward pass of an earlier call") as caught:
+
+    def siamese(network: nn.Module) -> None:
         for _ in range(2):
-            (other(images(seed=1)) * other(images(seed=2))).sum().backward()
+            (network(images(seed=1)) * network(images(seed=2))).sum().backward()
+
+    siamese(net)
+    with pytest.warns(UserWarning, match="called again before the backward pass of an earlier call") as caught:
+        siamese(other)
     assert len(caught) == 1
     same_gradients(net, other)
     assert len(recordings) == 1
@@ -201,7 +225,7 @@ def test_unused_and_other_arguments_reach_the_network() -> None:
 def replace_head(net: nn.Module) -> None:
     torch.manual_seed(1)
     last = net[-1]
-    net._modules["8"] = snn.Linear(last.in_type, FieldType(D4, "3*A1")).double()
+    net._modules["8"] = snn.Linear(last.in_type, FieldType(D4, "3*A1")).double().to(Here.device)
 
 
 def swap_memory(net: nn.Module) -> None:
@@ -213,7 +237,7 @@ CHANGES: dict[str, Callable[[nn.Module], object]] = {
     "load_state_dict": lambda net: net.load_state_dict({k: v + 1 for k, v in net.state_dict().items()}),
     "assigned": lambda net: net.load_state_dict({k: v + 1 for k, v in net.state_dict().items()}, assign=True),
     "frozen": lambda net: next(net.parameters()).requires_grad_(False),
-    "there and back": lambda net: net.float().double(),
+    "there and back": lambda net: net.cpu().float().double().to(Here.device),
     "a layer in its place": replace_head,
     "other memory": swap_memory,
     "a norm in evaluation": lambda net: net[2].eval(),
@@ -265,13 +289,13 @@ def test_autocast_on_and_off() -> None:
     net, other = (network.float() for network in pair())
     x = images().float()
     for enabled in (False, True, False, True):
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+        with torch.no_grad(), torch.autocast(Here.device, torch.bfloat16, enabled=enabled):
             found, expected = other.eval()(x), net.eval()(x)
         assert found.dtype == expected.dtype
         torch.testing.assert_close(found, expected)
 
 
-def test_copies_record_for_themselves(recordings: list[FakeRecording]) -> None:
+def test_copies_record_for_themselves(recordings: list[tuple[torch.Size, int]]) -> None:
     net, other = (trained(network) for network in pair())
     twin, loaded = copy.deepcopy(other), pickle.loads(pickle.dumps(other))
     for found in (twin, loaded):
@@ -281,7 +305,7 @@ def test_copies_record_for_themselves(recordings: list[FakeRecording]) -> None:
         trained(found)
     same_state(twin, loaded)
     same_evaluation(net, other)  # unchanged by the training of its copies
-    assert len({id(r.parameters[0]) for r in recordings}) == 3
+    assert len({parameter for _, parameter in recordings}) == 3
 
 
 def test_averaged_weights_and_their_statistics() -> None:
@@ -298,7 +322,7 @@ def test_averaged_weights_and_their_statistics() -> None:
     same_evaluation(*averages)
 
 
-def test_parameters_that_are_lent(recordings: list[FakeRecording]) -> None:
+def test_parameters_that_are_lent(recordings: list[tuple[torch.Size, int]]) -> None:
     net, other = (trained(network) for network in pair())
     lent = {name: value + 0.1 for name, value in net.named_parameters()}
     for _ in range(4):
@@ -342,14 +366,13 @@ def test_distributed_data_parallel(tmp_path: Path) -> None:
         torch.distributed.destroy_process_group()
 
 
-def test_hooks_inside_are_heard(recordings: list[FakeRecording]) -> None:
+def test_hooks_inside_are_heard(recordings: list[tuple[torch.Size, int]]) -> None:
     _, other = pair()
     trained(other)
     heard: list[torch.Size] = []
     hook = other[0].register_forward_hook(lambda module, inputs, y: heard.append(y.shape))
     with pytest.warns(UserWarning, match="have hooks, so it runs as it is") as caught:
-        for _ in range(3):
-            other(images())
+        trained(other)
     assert (len(heard), len(caught)) == (3, 1)
     hook.remove()
     trained(other)
@@ -368,20 +391,20 @@ def test_hooks_of_the_network_itself_are_heard() -> None:
 # ---------------------------------------------------------------- what cannot be recorded
 
 
-def test_many_shapes_are_right_and_said_once(monkeypatch: pytest.MonkeyPatch, recordings: list[FakeRecording]) -> None:
+def test_many_shapes_are_right_and_said_once(
+    monkeypatch: pytest.MonkeyPatch, recordings: list[tuple[torch.Size, int]]
+) -> None:
     monkeypatch.setattr(accelerated_call, "MOST_READY", 3)
     net, other = pair()
-    with torch.no_grad(), pytest.warns(UserWarning, match="inputs of many shapes have come") as caught:
-        for batch in (1, 2, 3, 4, 5, 6) * 5:
-            torch.testing.assert_close(other.eval()(images(batch)), net.eval()(images(batch)))
+    with pytest.warns(UserWarning, match="inputs of many shapes have come") as caught:
+        same_evaluation(net, other, batches=(1, 2, 3, 4, 5, 6))
     assert (len(recordings), len(caught)) == (3, 1)
 
 
-def test_shapes_that_come_once_are_not_recorded(recordings: list[FakeRecording]) -> None:
+def test_shapes_that_come_once_are_not_recorded(recordings: list[tuple[torch.Size, int]]) -> None:
     net, other = pair()
-    with torch.no_grad(), pytest.warns(UserWarning, match="inputs of many shapes have come"):
-        for batch in range(1, 80):
-            torch.testing.assert_close(other.eval()(images(batch, 4)), net.eval()(images(batch, 4)))
+    with pytest.warns(UserWarning, match="inputs of many shapes have come"):
+        same_evaluation(net, other, batches=range(1, 80), times=2)
     assert len(recordings) == 1
 
 
@@ -404,7 +427,7 @@ def test_what_fails_is_left_out_and_said_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_norms_over_several_processes_are_not_recorded(
-    monkeypatch: pytest.MonkeyPatch, recordings: list[FakeRecording]
+    monkeypatch: pytest.MonkeyPatch, recordings: list[tuple[torch.Size, int]]
 ) -> None:
     _, other = pair()
     snn.convert_sync_batchnorm(other)
@@ -419,7 +442,7 @@ def test_norms_over_several_processes_are_not_recorded(
 
 @pytest.mark.parametrize("records", [False, True])
 def test_one_shape_is_compiled(
-    records: bool, monkeypatch: pytest.MonkeyPatch, recordings: list[FakeRecording]
+    records: bool, monkeypatch: pytest.MonkeyPatch, recordings: list[tuple[torch.Size, int]]
 ) -> None:
     """A second one would be a minute of waiting, for one batch of an epoch."""
     compiled: list[int] = []
@@ -441,7 +464,7 @@ def test_one_shape_is_compiled(
 
 
 def test_without_a_compiler_it_is_recorded_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, recordings: list[FakeRecording]
+    monkeypatch: pytest.MonkeyPatch, recordings: list[tuple[torch.Size, int]]
 ) -> None:
     def refuse(run: object, dynamic: bool) -> Callable[[Tensor], Tensor]:
         def fail(x: Tensor) -> Tensor:

@@ -30,10 +30,11 @@ class AcceleratedCall:
     """Computes what a network's ``forward`` computes, of whatever input, in whatever mode.
 
     The first shape that comes is compiled and recorded at once. Others are recorded when they have come three times,
-    because recording a pass takes half a second. Everything that a recording cannot know runs as it is: tensors
-    that are followed by a compiler, an export or ``torch.func``, activation checkpointing, layers with hooks, a training
-    mode without gradients, and a second call before the backward pass of the first. Parts of the network that have been moved or replaced are
-    noticed, and recorded anew. Copies of the network, and networks that are loaded from a file, record for themselves.
+    because recording a pass takes half a second. Everything that a recording cannot know runs as it is: tensors that
+    are followed by a compiler, an export or ``torch.func``, activation checkpointing, layers with hooks, a training
+    mode without gradients, and a second call before the backward pass of the first. Parts of the network that have been
+    moved or replaced are noticed, and recorded anew. Copies of the network, and networks that are loaded from a file,
+    record for themselves.
 
     Numbers that a layer keeps as attributes, such as the momentum of a norm, are those of the moment of recording.
 
@@ -135,8 +136,8 @@ class AcceleratedCall:
             return False
         if len(self._ready) >= MOST_READY or len(self._seen) >= MOST_SHAPES:
             self.say(
-                "inputs of many shapes have come to the accelerated network; those that are not recorded yet run as they "
-                "are, which is slower. Bring inputs to a few shapes, by padding for instance."
+                "inputs of many shapes have come to the accelerated network; those that are not recorded yet run as "
+                "they are, which is slower. Bring inputs to a few shapes, by padding for instance."
             )
             return False
         self._seen[key] += 1
