@@ -1,7 +1,7 @@
 """Equivariant layers: plain tensors through plain modules, with types that are checked when a network is built."""
 
 from steerable.nn import init
-from steerable.nn.accelerate import accelerate
+from steerable.nn.acceleration import accelerate
 from steerable.nn.activations import (
     ELU,
     GELU,
