@@ -46,6 +46,7 @@ class AcceleratedCall:
 
     Attributes:
         shapes: those that are compiled and recorded at once; the first one that comes where none is given.
+        convolutions: how they are carried out, in words.
         notes: what was said about inputs that run slowly, each once.
     """
 
@@ -54,6 +55,7 @@ class AcceleratedCall:
     ) -> None:
         self.network, self.plain = network, network.forward
         self.compiles, self.records, self.memory_format = compiles, records, memory_format
+        self.convolutions = ""
         self.notes: list[str] = []
         self.shapes: list[torch.Size] = []
         self._forget()
@@ -190,11 +192,11 @@ class AcceleratedCall:
     @property
     def __code__(self) -> CodeType:
         """Where ``torch.export`` finds its name and file."""
-        return self.plain.__code__  # type: ignore[attr-defined,no-any-return]
+        return self.plain.__code__
 
     def __getstate__(self) -> dict[str, Any]:
         """Of a copy or a file: what is ready belongs to this network on this machine."""
-        kept = ("network", "plain", "compiles", "records", "memory_format", "notes", "shapes")
+        kept = ("network", "plain", "compiles", "records", "memory_format", "convolutions", "notes", "shapes")
         return {name: self.__dict__[name] for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -205,6 +207,7 @@ class AcceleratedCall:
     def __repr__(self) -> str:
         formats = {torch.channels_last: "channels_last", torch.contiguous_format: "contiguous"}
         parts = [formats[self.memory_format]] if self.memory_format in formats else []
+        parts += [self.convolutions] if self.convolutions else []
         recorded = sum(isinstance(run, Replay) for run in self._ready.values())
         parts += ["compiled"] if self.compiles else []
         parts += [f"recorded as CUDA graphs ({recorded} so far)"] if self.records else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -14,6 +15,7 @@ from steerable.nn.accelerated_call import AcceleratedCall
 from steerable.nn.agreement import Agreement
 from steerable.nn.backends import tf32_allowed
 from steerable.nn.channels import HALF_PRECISION
+from steerable.nn.convolution_layer import ConvolutionLayer
 from steerable.nn.module import EquivariantModule
 from steerable.nn.network_backends import choose_backends
 from steerable.nn.network_places import untouched
@@ -66,6 +68,8 @@ def accelerate(
     >>> net = snn.accelerate(net, torch.randn(4, 3, 8, 8))
     >>> net(torch.randn(2, 3, 6, 6)).shape
     torch.Size([2, 16, 6, 6])
+    >>> net.forward.convolutions
+    '1 convolution dense'
     """
     _check_network(network)
     _check_example(network, example)
@@ -98,6 +102,8 @@ def _installed(network: nn.Module, example: Tensor, training: bool, compiles: bo
     )
     with torch.set_grad_enabled(training):
         choose_backends(network, call.laid_out(example), cuda_graphs=call.records)
+    ways = Counter(module.backend for module in network.modules() if isinstance(module, ConvolutionLayer))
+    call.convolutions = ", ".join(f"{count} convolution{'s' * (count > 1)} {way}" for way, count in ways.items())
     network.forward = call
     return call
 

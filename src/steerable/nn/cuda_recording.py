@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 __all__ = ["CudaRecording", "Pool"]
 
-Pool = tuple[int, int]
-"""Torch's handle of the memory that graphs compute in."""
+Pool = Any
+"""Torch's handle of the memory that graphs compute in; it has no public type."""
 
 WARM_UP = 3  # passes; in the first ones libraries choose their kernels, which cannot be recorded
 

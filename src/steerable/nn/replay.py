@@ -92,7 +92,7 @@ class _Replayed(torch.autograd.Function):
         return replay.recording.forward(x).clone()
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         replay: Replay = ctx.replay
         replay.turns.end(ctx.turn)
