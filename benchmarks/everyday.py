@@ -5,7 +5,7 @@
 
 Each row is measured in several ways: in ordinary code (eager), by ``torch.compile`` with its defaults, and by
 ``snn.accelerate``, to which the plain network's counterpart is ``torch.compile(mode="reduce-overhead")`` on a GPU and
-ordinary code on a CPU. Both networks take turns in one process; ten steps in a row on a GPU, as in training. Besides,
+ordinary code in channels_last on a CPU. Both networks take turns in one process; ten steps in a row on a GPU, as in training. Besides,
 Python's own time per layer in ordinary code, and on a GPU the peak memory of a step.
 
 A file that ``--json`` names is added to: what it has from this machine is not measured again. With ``--minutes`` the
@@ -85,7 +85,7 @@ def contestants(row: Row, way: str, x: Tensor, half: bool) -> dict[str, Contesta
     for name, build in (("plain", row.build_plain), ("steerable", row.build)):
         torch.manual_seed(0)
         net = build().to(x.device)
-        if x.is_cuda:
+        if x.is_contiguous(memory_format=torch.channels_last):
             net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         call: Callable[[Tensor], Tensor] = net
         if way == "compiled":
@@ -104,7 +104,8 @@ def measured(row: Row, way: str, device: torch.device, half: bool, quick: bool) 
     torch.compiler.reset()
     gc.collect()
     x, y = row.images(device)
-    x = x.contiguous(memory_format=torch.channels_last) if x.is_cuda else x
+    if x.is_cuda or way == "accelerated":
+        x = x.contiguous(memory_format=torch.channels_last)
     start = time.perf_counter()
     both = contestants(row, way, x, half)
     found: dict[str, Any] = {"built_s": time.perf_counter() - start}

@@ -23,7 +23,7 @@ class NetworkPlaces:
         self.modules = list(network.modules())
         self.parameters = list(network.parameters())
         self._members = [d for m in self.modules for d in (m._modules, m._parameters, m._buffers) if d]
-        self._held = list(chain.from_iterable(d.values() for d in self._members))  # so that no id is used again
+        self._held = list(chain.from_iterable(map(dict.values, self._members)))  # so that no id is used again
         self._hooks = [
             hooks
             for module in self.modules[1:]  # those of the network itself run around its passes
@@ -33,8 +33,8 @@ class NetworkPlaces:
 
     def _look(self) -> tuple[list[int], list[int], list[bool]]:
         return (
-            list(map(id, chain.from_iterable(d.values() for d in self._members))),
-            [p.data_ptr() for p in self.parameters],
+            list(map(id, chain.from_iterable(map(dict.values, self._members)))),
+            list(map(Tensor.data_ptr, self.parameters)),
             [p.requires_grad for p in self.parameters],
         )
 
@@ -51,7 +51,7 @@ class NetworkPlaces:
     @property
     def modes(self) -> tuple[bool, ...]:
         """Which modules are in training mode."""
-        return tuple(m.training for m in self.modules)
+        return tuple([m.training for m in self.modules])
 
     @property
     def borrowed(self) -> bool:
