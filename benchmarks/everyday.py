@@ -5,8 +5,8 @@
 
 Each row is measured in several ways: in ordinary code (eager), by ``torch.compile`` with its defaults, and by
 ``snn.accelerate``, to which the plain network's counterpart is ``torch.compile(mode="reduce-overhead")`` on a GPU and
-ordinary code in channels_last on a CPU. Both networks take turns in one process; ten steps in a row on a GPU, as in training. Besides,
-Python's own time per layer in ordinary code, and on a GPU the peak memory of a step.
+ordinary code in channels_last on a CPU. Both networks take turns in one process, on a GPU with ten steps in a row, as
+in training. Besides, there is Python's own time per layer in ordinary code, and on a GPU the peak memory of a step.
 
 A file that ``--json`` names is added to: what it has from this machine is not measured again. With ``--minutes`` the
 script ends when the next measurement may not fit; call it again to go on.
