@@ -104,7 +104,20 @@ def test_for_another_example_it_is_prepared_as_well(on_a_gpu: None) -> None:
 def test_networks_with_dropout_are_accelerated_though_they_cannot_be_compared(on_a_gpu: None) -> None:
     fields = FieldType(D4, "2*regular")
     net = snn.Sequential(snn.Conv2d(FieldType(D4, "3*A1"), fields, 3), snn.Dropout(fields, 0.5))
-    assert not snn.accelerate(net, X).forward.notes
+    call = snn.accelerate(net, X).forward
+    assert not call.notes
+    assert len(call._ready) == 2
+
+
+class TwoOutputs(nn.Module):
+    """Scores and features."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = network()
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.features(x), x
 
 
 class Wrong(FakeRecording):
@@ -166,6 +179,7 @@ def test_a_compiler_that_is_wrong_is_left_out(on_a_gpu: None, monkeypatch: pytes
             TypeError,
             "got a OptimizedModule around one. It compiles the network by itself",
         ),
+        (TwoOutputs, X, TypeError, "for networks that return one tensor, and TwoOutputs returns a tuple. Accelerate"),
         (network, [X], TypeError, "`example` must be a tensor, a batch as in use; got list"),
         (network, X.to("meta"), ValueError, "`example` is on meta and the network on cpu. Move both"),
         (network, X.long(), ValueError, "has numbers of torch.int64, and a network computes with floating-point"),

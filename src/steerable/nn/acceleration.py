@@ -58,7 +58,8 @@ def accelerate(
             is a little slower.
 
     Raises:
-        TypeError: when the module has no layers of this library, or is a wrapper around such a network.
+        TypeError: when the module has no layers of this library, is a wrapper around such a network, or does not return
+            a tensor.
         ValueError: when the example does not fit the network.
 
     >>> from steerable import FieldType, dihedral
@@ -140,8 +141,8 @@ def _in_mode(network: nn.Module, training: bool) -> Iterator[None]:
 
 
 def _memory_format(network: nn.Module, example: Tensor, training: bool) -> torch.memory_format | None:
-    """The faster one: tensor cores multiply in channels_last; on a CPU it is measured."""
-    if example.ndim != 4:
+    """The faster one: tensor cores multiply in channels_last; on a CPU it is measured. None: as it is."""
+    if example.ndim != 4 or example.device.type not in ("cpu", "cuda"):
         return None
     if example.is_cuda:
         cast = torch.is_autocast_enabled("cuda") or example.dtype in HALF_PRECISION

@@ -52,11 +52,9 @@ class Agreement:
 
     def objection(self, network: nn.Module, run: Callable[[Tensor], Tensor], x: Tensor) -> str | None:
         """Say what differs where the network is run in another way; None where nothing does."""
-        if self.limit is None:
-            return None
         with untouched(network, x.device):
-            found = self.deviation(*_passes(run, x, network))
-        if found <= self.limit:
+            results = _passes(run, x, network)
+        if self.limit is None or (found := self.deviation(*results)) <= self.limit:
             return None
         return f"its result would differ from the network's own by {found:.1%}, where {self.limit:.1%} are rounding"
 
@@ -71,6 +69,11 @@ def _passes(run: Callable[[Tensor], Tensor], x: Tensor, network: nn.Module) -> t
     """The output, and the gradients of all parameters in a row, in float64."""
     parameters = [p for p in network.parameters() if p.requires_grad]
     y = run(x)
+    if not isinstance(y, Tensor):
+        raise TypeError(
+            f"`accelerate` is for networks that return one tensor, and {type(network).__name__} returns a "
+            f"{type(y).__name__}. Accelerate the part of it that returns a tensor."
+        )
     gradients: list[Tensor] = []
     if y.requires_grad and parameters:
         weights = torch.linspace(-1, 1, y.numel(), device=y.device).view(y.shape).to(y.dtype)
