@@ -203,6 +203,14 @@ def earlier(path: Path | None, expected: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def likely_seconds(results: dict[str, Any], row: Row, way: str) -> float:
+    """How long a measurement may take: as long as others of this network, or compiled ones of any."""
+    same_row = [found["seconds"] for found in results["rows"][row.title].values()]
+    compiled = [found["seconds"] for ways in results["rows"].values() for name, found in ways.items() if name == way]
+    on_gpu = "NVIDIA" in results["hardware"]
+    return max([*same_row, *(compiled if on_gpu else []), 90 if on_gpu and way != "eager" else 0])
+
+
 def speeds(ways: dict[str, Any], way: str) -> list[str]:
     """The speed of the steerable network in training and evaluation, the plain one being 1."""
     if way not in ways:
@@ -244,7 +252,7 @@ def main() -> None:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     half = device.type == "cuda" and not arguments.tf32
     results = earlier(arguments.json, header(device, arguments))
-    console, started, longest = Console(width=130), time.perf_counter(), 0.0
+    console, started = Console(width=130), time.perf_counter()
 
     def save() -> None:
         if arguments.json:
@@ -262,13 +270,13 @@ def main() -> None:
             if way in results["rows"].setdefault(row.title, {}):
                 continue
             begun = time.perf_counter()
-            if begun - started + longest > 60 * arguments.minutes:
+            if begun - started + likely_seconds(results, row, way) > 60 * arguments.minutes:
                 console.print(f"left for the next call: {row.title}, {way}, and what follows")
                 show(results, console)
                 return
-            results["rows"][row.title][way] = measured(row, way, device, half, arguments.quick)
+            found = measured(row, way, device, half, arguments.quick)
+            results["rows"][row.title][way] = {**found, "seconds": time.perf_counter() - begun}
             save()
-            longest = max(longest, time.perf_counter() - begun)
             console.print(f"{row.title}, {way}: {', '.join(speeds(results['rows'][row.title], way))}")
     show(results, console)
 

@@ -6,22 +6,25 @@ since, a replay of the real thing would silently give wrong numbers; this one ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from steerable.nn.network_places import NetworkPlaces
 
 
 class FakeRecording:
     """As ``CudaRecording``; the pool is a dictionary that holds the values of the last forward pass."""
 
     def __init__(
-        self, run: Callable[[Tensor], Tensor], x: Tensor, parameters: Sequence[Tensor], pool: dict[str, Any] | None
+        self, run: Callable[[Tensor], Tensor], x: Tensor, places: NetworkPlaces, pool: dict[str, Any] | None
     ) -> None:
-        self.run, self.parameters, self.pool = run, list(parameters), {} if pool is None else pool
+        self.run, self.places, self.parameters = run, places, places.parameters
+        self.pool = {} if pool is None else pool
         self.x = x.detach().clone().requires_grad_(x.requires_grad)
-        self.inputs = [t for t in (self.x, *parameters) if t.requires_grad] if torch.is_grad_enabled() else []
+        self.inputs = [t for t in (self.x, *self.parameters) if t.requires_grad] if torch.is_grad_enabled() else []
         self.differentiates = bool(self.inputs)
         self.conditions, self.autocast = self.look(), torch.is_autocast_enabled("cpu")
         for _ in range(3):  # these move running statistics, as warming up does
@@ -29,9 +32,7 @@ class FakeRecording:
         self.y, self.gradients = y.detach().clone(), [torch.empty_like(t) for t in self.inputs]
 
     def look(self) -> list[object]:
-        network = getattr(self.run, "__self__", None)
-        modes = [m.training for m in network.modules()] if isinstance(network, nn.Module) else []
-        return [*modes, *((p.data_ptr(), p.requires_grad) for p in self.parameters)]
+        return [*self.places.modes, *((p.data_ptr(), p.requires_grad) for p in self.parameters)]
 
     def computed(self) -> Tensor:
         with torch.set_grad_enabled(self.differentiates):

@@ -110,6 +110,30 @@ def test_another_device_and_back() -> None:
     assert torch.isfinite(step(network.train(), images(4), False))
 
 
+class Waits(nn.Module):
+    """Its scores are looked at by Python, which cannot be recorded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = models.resnet(8, 1, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.network(x)
+        return scores if float(scores.detach().sum()) > -1e9 else -scores
+
+
+def test_what_cannot_be_recorded_leaves_the_gpu_in_order() -> None:
+    torch.manual_seed(0)
+    network = Waits().cuda()
+    with pytest.warns(UserWarning, match="cannot be recorded"):
+        snn.accelerate(network, images(4), compile=False)
+    assert torch.isfinite(step(network.train(), images(4), False))
+    assert torch.isfinite(torch.randn(5, device="cuda")).all()
+    other = snn.accelerate(models.resnet(8, 1, 5).cuda(), images(4), compile=False)
+    assert not other.forward.notes
+    assert torch.isfinite(step(other.train(), images(4), False))
+
+
 @compilation
 def test_recordings_share_memory(compiled: bool) -> None:
     """Those of another shape compute in the memory of the first, as far as they fit."""

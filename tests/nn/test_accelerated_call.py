@@ -24,6 +24,7 @@ from steerable import nn as snn
 from steerable.nn import accelerated_call
 from steerable.nn.accelerated_call import AcceleratedCall
 from steerable.nn.cuda_recording import CudaRecording
+from steerable.nn.network_places import NetworkPlaces
 
 D4 = GROUPS["D4"]
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -41,9 +42,9 @@ def recordings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     made: list[tuple[torch.Size, int]] = []
     kind = CudaRecording if request.param == "cuda" else FakeRecording
 
-    def record(run: object, x: Tensor, parameters: list[Tensor], pool: object) -> object:
-        recording = kind(run, x, parameters, pool)  # type: ignore[arg-type]
-        made.append((x.shape, id(parameters[0])))
+    def record(run: object, x: Tensor, places: NetworkPlaces, pool: object) -> object:
+        recording = kind(run, x, places, pool)  # type: ignore[arg-type]
+        made.append((x.shape, id(places.parameters[0])))
         return recording
 
     monkeypatch.setattr(Here, "device", "cpu" if kind is FakeRecording else "cuda")
@@ -168,6 +169,22 @@ def test_two_calls_before_one_backward_pass(recordings: list[tuple[torch.Size, i
         warnings.simplefilter("error")
         other(images()).sum()  # its graph is dropped with it, so that the next call is replayed
         other(images()).sum().backward()
+
+
+def test_losses_of_earlier_steps_may_be_kept(recordings: list[tuple[torch.Size, int]]) -> None:
+    """Their graphs hold the parameters while another shape is recorded, and so does what autocast keeps."""
+    net, other = (network.float() for network in pair())
+    losses: list[Tensor] = []
+    for network in (net, other):
+        for batch in (4, 3, 3, 3, 3, 4):
+            with torch.autocast(Here.device, torch.bfloat16):
+                loss = network(images(batch).float()).float().square().sum()
+                loss.backward()
+            losses.append(loss)
+    for (name, p), q in zip(net.named_parameters(), other.parameters(), strict=True):
+        scale = p.grad.norm() + 1e-3 * max(r.grad.norm() for r in net.parameters())
+        assert (p.grad - q.grad).norm() <= 0.1 * scale, name
+    assert len(recordings) == 2
 
 
 def test_evaluation_between_a_forward_and_its_backward_pass() -> None:
@@ -386,6 +403,23 @@ def test_hooks_of_the_network_itself_are_heard() -> None:
     other.register_forward_hook(lambda module, inputs, y: heard.append(y.shape))
     trained(other)
     assert len(heard) == 3
+
+
+def test_a_network_with_stand_ins_is_the_same_one() -> None:
+    """Their gradients are its own, its parameters take no part, and come back."""
+    net, _ = pair()
+    tied = nn.ModuleList([net, net[0]])
+    tied.shared = net[0].weight
+    own = dict(tied.named_parameters(remove_duplicate=False))
+    expected = torch.autograd.grad(net(images()).square().sum(), list(net.parameters()))
+    with NetworkPlaces(tied).stand_ins() as stand_ins:
+        found = torch.autograd.grad(net(images()).square().sum(), list(net.parameters()))
+        assert tied.shared is net[0].weight
+        assert [p.data_ptr() for p in stand_ins] == [p.data_ptr() for p in tied.parameters()]
+        assert not {id(p) for p in own.values()} & {id(p) for p in tied.parameters()}
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b)
+    assert all(p is own[name] for name, p in tied.named_parameters(remove_duplicate=False))
 
 
 # ---------------------------------------------------------------- what cannot be recorded

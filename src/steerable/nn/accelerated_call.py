@@ -178,7 +178,8 @@ class AcceleratedCall:
         gradients = torch.is_grad_enabled()
         # Memory that is made in inference mode could not be written to outside of it.
         with torch.inference_mode(False), torch.set_grad_enabled(gradients):
-            recording = CudaRecording(run, x, places.parameters, self._pool)
+            pool, self._pool = self._pool, None  # a recording that fails spoils its memory
+            recording = CudaRecording(run, x, places, pool)
         self._pool = recording.pool
         return Replay(recording, places.parameters, self._turns)
 

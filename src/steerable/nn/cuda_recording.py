@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from steerable.nn.network_places import NetworkPlaces
 
 __all__ = ["CudaRecording", "Pool"]
 
@@ -26,32 +29,36 @@ class CudaRecording:
     Args:
         run: the network, or the network compiled.
         x: an input like those to come, on a GPU.
-        parameters: those of the network. The recording reads and differentiates them where they lie now.
+        places: those of the network. The recording reads and differentiates its parameters where they lie now.
         pool: the memory to share, or None for new memory.
     """
 
-    def __init__(
-        self, run: Callable[[Tensor], Tensor], x: Tensor, parameters: Sequence[Tensor], pool: Pool | None
-    ) -> None:
+    def __init__(self, run: Callable[[Tensor], Tensor], x: Tensor, places: NetworkPlaces, pool: Pool | None) -> None:
+        self.pool = torch.cuda.graph_pool_handle() if pool is None else pool
         self._x = x.detach().clone().requires_grad_(x.requires_grad)
-        inputs = [t for t in (self._x, *parameters) if t.requires_grad] if torch.is_grad_enabled() else []
-        with torch.cuda.device(x.device), warnings.catch_warnings():
-            # Warming up happens on a stream of its own, and that is meant.
-            warnings.filterwarnings("ignore", ".*AccumulateGrad node's stream does not match")
+        self._forward, self._backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        # A parameter that is part of a graph from another stream would draw that stream into the recording. A loss of
+        # an earlier step is such a graph, and so is what autocast keeps.
+        with torch.cuda.device(x.device), places.stand_ins() as parameters:
+            leaves = (self._x, *parameters)
+            inputs = [t for t in leaves if t.requires_grad] if torch.is_grad_enabled() else []
             _warm_up(run, self._x, inputs)
-            self._forward, self._backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-            with _recording_into(self._forward, pool), _autocast_without_cache():
-                y = run(self._x)
-            self._upstream = torch.empty_like(y)
-            found: list[Tensor | None] = []
-            if inputs:
-                with _recording_into(self._backward, self._forward.pool()), _without_autocast():
-                    found += torch.autograd.grad(y, inputs, self._upstream, allow_unused=True)
+            with _left_in_order(x.device, self.pool):
+                with self._recording(self._forward), _autocast_without_cache():
+                    y = run(self._x)
+                self._upstream = torch.empty_like(y)
+                found: list[Tensor | None] = []
+                if inputs:
+                    with self._recording(self._backward), _without_autocast():
+                        found += torch.autograd.grad(y, inputs, self._upstream, allow_unused=True)
         self._y = y.detach()
-        places = iter(found)
-        self._gradients = [next(places, None) if t.requires_grad else None for t in (self._x, *parameters)]
-        self.pool: Pool = self._forward.pool()
+        places_of_gradients = iter(found)
+        self._gradients = [next(places_of_gradients, None) if t.requires_grad else None for t in leaves]
         self.differentiates = bool(inputs)
+
+    def _recording(self, graph: torch.cuda.CUDAGraph) -> torch.cuda.graph:
+        # Other threads, such as one that pins the memory of the next batch, may go on meanwhile.
+        return torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local")
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
@@ -81,9 +88,25 @@ def _warm_up(run: Callable[[Tensor], Tensor], x: Tensor, inputs: Sequence[Tensor
     torch.cuda.current_stream().wait_stream(stream)
 
 
-def _recording_into(graph: torch.cuda.CUDAGraph, pool: Pool | None) -> torch.cuda.graph:
-    # Other threads, such as one that pins the memory of the next batch, may go on meanwhile.
-    return torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local")
+@contextmanager
+def _left_in_order(device: torch.device, pool: Pool) -> Iterator[None]:
+    """What torch leaves behind where a recording fails is put right: the stream, the memory and the random numbers."""
+    stream, collects = torch.cuda.current_stream(), gc.isenabled()
+    gc.collect()
+    gc.disable()  # a graph that is thrown away while another one is recorded spoils that one
+    try:
+        yield
+    except BaseException:
+        torch.cuda.set_stream(stream)
+        generator = torch.cuda.default_generators[device.index]
+        with suppress(RuntimeError):
+            torch._C._cuda_endAllocateToPool(device.index, pool)
+        with suppress(RuntimeError):  # the state of now believes that it is being recorded
+            generator.graphsafe_set_state(generator.clone_state())
+        raise
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _autocast_without_cache() -> torch.autocast:

@@ -53,6 +53,20 @@ class NetworkPlaces:
         """Which modules are in training mode."""
         return tuple([m.training for m in self.modules])
 
+    @contextmanager
+    def stand_ins(self) -> Iterator[list[nn.Parameter]]:
+        """Parameters in the same memory that take the place of the network's own, and are part of no graph yet."""
+        own = {id(p): nn.Parameter(p.detach(), p.requires_grad) for p in self.parameters}
+        holders = [m._parameters for m in self.modules]
+        before = [dict(holder) for holder in holders]
+        for holder in holders:
+            holder.update({name: own[id(p)] for name, p in holder.items() if p is not None})
+        try:
+            yield list(own.values())
+        finally:
+            for holder, parameters in zip(holders, before, strict=True):
+                holder.update(parameters)
+
     @property
     def borrowed(self) -> bool:
         """Whether ``functional_call`` or the like has put other tensors in the place of parameters."""
