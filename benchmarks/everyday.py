@@ -5,7 +5,8 @@
 
 Each row is measured in several ways: in ordinary code (eager), by ``torch.compile`` with its defaults, and by
 ``snn.accelerate``, to which the plain network's counterpart is ``torch.compile(mode="reduce-overhead")`` on a GPU and
-ordinary code in channels_last on a CPU. Both networks take turns in one process, on a GPU with ten steps in a row, as
+ordinary code in channels_last on a CPU. "recorded" is ``snn.accelerate(compile=False)``, beside the plain network as
+CUDA graphs that are not compiled either. Both networks take turns in one process, on a GPU with ten steps in a row, as
 in training. Besides, there is Python's own time per layer in ordinary code, and on a GPU the peak memory of a step.
 
 A file that ``--json`` names is added to: what it has from this machine is not measured again. With ``--minutes`` the
@@ -35,8 +36,9 @@ from torch import Tensor, nn
 
 from steerable import FieldType, __version__, dihedral, models
 from steerable import nn as snn
+from steerable.nn.accelerated_call import AcceleratedCall
 
-WAYS = ("eager", "accelerated", "compiled")
+WAYS = ("eager", "recorded", "accelerated", "compiled")
 TASKS = {"train": "train_step", "eval": "evaluate"}
 SECONDS = 8  # of measuring a task of one row, roughly
 
@@ -90,9 +92,11 @@ def contestants(row: Row, way: str, x: Tensor, half: bool) -> dict[str, Contesta
         call: Callable[[Tensor], Tensor] = net
         if way == "compiled":
             call = torch.compile(net)
-        elif way == "accelerated" and name == "steerable":
+        elif way in ("recorded", "accelerated") and name == "steerable":
             with torch.autocast(x.device.type, torch.bfloat16, enabled=half):
-                call = snn.accelerate(net, x)
+                call = snn.accelerate(net, x, compile=False if way == "recorded" else None)
+        elif way == "recorded":
+            call = AcceleratedCall(net, compiles=False, records=True)
         elif way == "accelerated" and x.is_cuda:
             call = torch.compile(net, mode="reduce-overhead")
         found[name] = Contestant(net, call, half=half)
@@ -120,7 +124,7 @@ def measured(row: Row, way: str, device: torch.device, half: bool, quick: bool) 
         found[task] = {name: summary(values) for name, values in times.items()}
     if way == "eager":
         found["memory"] = {name: peak_memory(contestant, x, y) for name, contestant in both.items()}
-    if way == "accelerated":
+    if way in ("recorded", "accelerated"):
         found["words"] = repr(both["steerable"].net.forward)
     return found
 
@@ -206,9 +210,10 @@ def earlier(path: Path | None, expected: dict[str, Any]) -> dict[str, Any]:
 def likely_seconds(results: dict[str, Any], row: Row, way: str) -> float:
     """How long a measurement may take: as long as others of this network, or compiled ones of any."""
     same_row = [found["seconds"] for found in results["rows"][row.title].values()]
+    if "NVIDIA" not in results["hardware"] or way in ("eager", "recorded"):
+        return max(same_row, default=0.0)
     compiled = [found["seconds"] for ways in results["rows"].values() for name, found in ways.items() if name == way]
-    on_gpu = "NVIDIA" in results["hardware"]
-    return max([*same_row, *(compiled if on_gpu else []), 90 if on_gpu and way != "eager" else 0])
+    return max([*compiled, 90.0])
 
 
 def speeds(ways: dict[str, Any], way: str) -> list[str]:
@@ -262,8 +267,8 @@ def main() -> None:
     if "layers" not in results:
         results["layers"] = layer_times(device, half)
         save()
-    compiles = device.type == "cuda" and not arguments.quick
-    ways = arguments.ways or (WAYS if compiles else WAYS[:2])
+    quick_ways = WAYS[:2] if device.type == "cuda" else ("eager", "accelerated")
+    ways = arguments.ways or (WAYS if device.type == "cuda" and not arguments.quick else quick_ways)
     chosen = [row for row in rows(device) if any(part in row.title for part in arguments.rows)]
     for way in WAYS:
         for row in chosen if way in ways else []:

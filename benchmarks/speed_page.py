@@ -41,7 +41,12 @@ def networks_table(*cases: dict[str, Any]) -> list[str]:
 
 def everyday_table(results: dict[str, Any]) -> list[str]:
     """One row per network: the speed in each way, in training and evaluation, and the memory of a training step."""
-    ways = {"eager": "ordinary code", "compiled": "`torch.compile`", "accelerated": "`snn.accelerate`"}
+    ways = {
+        "eager": "ordinary code",
+        "compiled": "`torch.compile`",
+        "recorded": "`accelerate(compile=False)`",
+        "accelerated": "`accelerate`",
+    }
     ways = {way: title for way, title in ways.items() if any(way in row for row in results["rows"].values())}
     has_memory = any((row.get("eager", {}).get("memory") or {}).get("plain") for row in results["rows"].values())
     heads = ["network", *(f"{title}: train, eval" for title in ways.values()), *(["memory"] if has_memory else [])]
