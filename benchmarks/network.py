@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from steerable import __version__, models
 from steerable import nn as snn
-from steerable.nn.accelerated_call import AcceleratedCall
+from steerable.nn.recorded_network import RecordedNetwork
 
 Call = Callable[[Tensor], Tensor]
 
@@ -73,7 +73,7 @@ def contestant(net: nn.Module, device: torch.device, arguments: argparse.Namespa
     if device.type == "cuda":
         net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     call = torch.compile(net, mode=arguments.mode) if arguments.compile else net
-    recorded = AcceleratedCall(net, compiles=arguments.compile, records=True) if arguments.record else None
+    recorded = RecordedNetwork(net, call) if arguments.record else None
     return Contestant(net, call, half=in_half(device, arguments), in_training=recorded)
 
 

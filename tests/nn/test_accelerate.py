@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 from cases import GROUPS, small_net
-from fake_recording import FakeRecording
+from fake_graphs import FakeGraphs
 from torch import Tensor, nn
 
 from steerable import FieldType, models
 from steerable import nn as snn
-from steerable.nn import accelerated_call, acceleration
+from steerable.nn import accelerated_call, acceleration, replay
 
 D4 = GROUPS["D4"]
 X = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -30,7 +30,7 @@ def network() -> snn.Sequential:
 def on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if there were one."""
     monkeypatch.setattr(acceleration, "_can_record", lambda example: True)
-    monkeypatch.setattr(accelerated_call, "CudaRecording", FakeRecording)
+    monkeypatch.setattr(replay, "record", FakeGraphs)
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -120,7 +120,7 @@ class TwoOutputs(nn.Module):
         return self.features(x), x
 
 
-class Wrong(FakeRecording):
+class Wrong(FakeGraphs):
     """Stale gradients."""
 
     def backward(self, upstream: Tensor) -> list[Tensor | None]:
@@ -128,7 +128,7 @@ class Wrong(FakeRecording):
 
 
 def test_a_result_that_differs_is_not_used(on_a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accelerated_call, "CudaRecording", Wrong)
+    monkeypatch.setattr(replay, "record", Wrong)
     words = r"its result would differ from the network's own by [\d.,]+%.*, so the network is run as it is\."
     with pytest.warns(UserWarning, match=words) as caught:
         net = snn.accelerate(network(), X)

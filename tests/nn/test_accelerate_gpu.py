@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from steerable import models
 from steerable import nn as snn
-from steerable.nn.accelerated_call import AcceleratedCall
 
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
@@ -132,18 +131,3 @@ def test_what_cannot_be_recorded_leaves_the_gpu_in_order() -> None:
     other = snn.accelerate(models.resnet(8, 1, 5).cuda(), images(4), compile=False)
     assert not other.forward.notes
     assert torch.isfinite(step(other.train(), images(4), False))
-
-
-@compilation
-def test_recordings_share_memory(compiled: bool) -> None:
-    """Those of another shape compute in the memory of the first, as far as they fit."""
-    torch.compiler.reset()
-    network = models.resnet(8, 4, 5).cuda()
-    call = AcceleratedCall(network, compiles=compiled, records=True)
-    reserved = []
-    for batch in (64, 64, 64, 48, 48, 48, 48):
-        call(images(batch, 32)).sum().backward()
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-        reserved.append(torch.cuda.memory_reserved())
-    assert reserved[-1] < 1.3 * reserved[2]

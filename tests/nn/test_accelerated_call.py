@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 import torch
 from cases import GROUPS, small_net
-from fake_recording import FakeRecording
+from fake_graphs import FakeGraphs
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, update_bn
 from torch.utils.checkpoint import checkpoint
 
 from steerable import FieldType
 from steerable import nn as snn
-from steerable.nn import accelerated_call
+from steerable.nn import accelerated_call, replay
 from steerable.nn.accelerated_call import AcceleratedCall
-from steerable.nn.cuda_recording import CudaRecording
 from steerable.nn.network_places import NetworkPlaces
+from steerable.nn.recorded_network import record
 
 D4 = GROUPS["D4"]
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -38,17 +38,17 @@ class Here:
 
 @pytest.fixture(autouse=True, params=["fake", pytest.param("cuda", marks=needs_gpu)])
 def recordings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[tuple[torch.Size, int]]:
-    """The shape and the first parameter of everything that is recorded."""
+    """The shape of everything that is recorded, and the network."""
     made: list[tuple[torch.Size, int]] = []
-    kind = CudaRecording if request.param == "cuda" else FakeRecording
+    kind = record if request.param == "cuda" else FakeGraphs
 
-    def record(run: object, x: Tensor, places: NetworkPlaces, pool: object) -> object:
-        recording = kind(run, x, places, pool)  # type: ignore[arg-type]
-        made.append((x.shape, id(places.parameters[0])))
-        return recording
+    def counted(network: nn.Module, run: Callable[[Tensor], Tensor], x: Tensor) -> Callable[[Tensor], Tensor]:
+        found = kind(network, run, x)
+        made.append((x.shape, id(network)))
+        return found
 
-    monkeypatch.setattr(Here, "device", "cpu" if kind is FakeRecording else "cuda")
-    monkeypatch.setattr(accelerated_call, "CudaRecording", record)
+    monkeypatch.setattr(Here, "device", "cpu" if kind is FakeGraphs else "cuda")
+    monkeypatch.setattr(replay, "record", counted)
     return made
 
 
@@ -322,7 +322,7 @@ def test_copies_record_for_themselves(recordings: list[tuple[torch.Size, int]]) 
         trained(found)
     same_state(twin, loaded)
     same_evaluation(net, other)  # unchanged by the training of its copies
-    assert len({parameter for _, parameter in recordings}) == 3
+    assert len({network for _, network in recordings}) == 3
 
 
 def test_averaged_weights_and_their_statistics() -> None:
@@ -446,7 +446,7 @@ def test_what_fails_is_left_out_and_said_once(monkeypatch: pytest.MonkeyPatch) -
     def refuse(*arguments: object) -> None:
         raise RuntimeError("CUDA error: out of luck\nand more")
 
-    monkeypatch.setattr(accelerated_call, "CudaRecording", refuse)
+    monkeypatch.setattr(replay, "record", refuse)
     net, other = pair()
     words = (
         r"inputs of shape \(4, 3, 8, 8\) cannot be recorded \(RuntimeError: CUDA error: out of luck\), so they are run "

@@ -1,16 +1,19 @@
-"""The training module: averaged weights and backends."""
+"""The training module: averaged weights, backends, and a network that is compiled for one shape."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
+from torch import nn
 
 from steerable import nn as snn
 from steerable.data import Normalisation
 from steerable.models import build_model
 from steerable.training.classifier import Classifier
+from steerable.training.compiled_network import CompiledNetwork
 from steerable.training.config import RunConfig
 from steerable.training.recipes import Recipe
 
@@ -50,3 +53,23 @@ def test_the_averaged_network_runs_with_the_same_backends() -> None:
     module.use_backends(recorded)
     assert module.averaged is not None
     assert snn.recorded_backends(module.model) == snn.recorded_backends(module.averaged) == recorded
+
+
+def test_the_last_smaller_batch_of_an_epoch_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Conv2d(1, 2, 3)
+    compiled: list[int] = []
+
+    def compile_and_count(network: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+        def run(x: torch.Tensor) -> torch.Tensor:
+            compiled.append(len(x))
+            y: torch.Tensor = network(x)
+            return y
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", compile_and_count)
+    network = CompiledNetwork(model)
+    for size in (4, 4, 3, 4):
+        x = torch.randn(size, 1, 5, 5)
+        torch.testing.assert_close(network(x), model(x))
+    assert compiled == [4, 4, 4]

@@ -12,17 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from steerable.nn.channels import is_exported, is_transformed
-from steerable.nn.cuda_recording import CudaRecording, Pool
 from steerable.nn.network_places import NetworkPlaces, untouched
 from steerable.nn.processes import several_processes
-from steerable.nn.replay import Replay, Turns
+from steerable.nn.replay import Replay
 
 __all__ = ["AcceleratedCall"]
 
 Run = Callable[..., Tensor]
 
 SEEN_BEFORE = 2  # calls with an input of another shape that run as they are: a shape that comes once is not recorded
-MOST_READY = 12  # kinds of input that are recorded, each of them twice where the network is trained and evaluated
+MOST_READY = 6  # recordings, of which each keeps the memory of its passes; training and evaluation count as two
 MOST_SHAPES = 64
 
 
@@ -30,7 +29,7 @@ class AcceleratedCall:
     """Computes what a network's ``forward`` computes, of whatever input, in whatever mode.
 
     The first shape that comes is compiled and recorded at once. Others are recorded when they have come three times,
-    because recording a pass takes half a second. Everything that a recording cannot know runs as it is: tensors that
+    because recording takes much longer than a pass. Everything that a recording cannot know runs as it is: tensors that
     are followed by a compiler, an export or ``torch.func``, activation checkpointing, layers with hooks, a training
     mode without gradients, and a second call before the backward pass of the first. Parts of the network that have been
     moved or replaced are noticed, and recorded anew. Copies of the network, and networks that are loaded from a file,
@@ -66,8 +65,6 @@ class AcceleratedCall:
         self._ready: dict[object, Run] = {}
         self._seen: Counter[object] = Counter()
         self._compiled: Run | None = None
-        self._turns = Turns()
-        self._pool: Pool | None = None
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         if len(inputs) != 1 or options or not _is_ordinary(inputs[0]):
@@ -76,7 +73,7 @@ class AcceleratedCall:
         if not (self.compiles or self.records):
             return self.plain(x)
         run = self.ready(x)
-        if isinstance(run, Replay) and self._turns.taken:
+        if isinstance(run, Replay) and run.taken:
             self.say(
                 "the accelerated network is called again before the backward pass of an earlier call, so it runs as it "
                 "is, which is slower. Call `backward` first, or call the network under `torch.no_grad()`."
@@ -178,10 +175,7 @@ class AcceleratedCall:
         gradients = torch.is_grad_enabled()
         # Memory that is made in inference mode could not be written to outside of it.
         with torch.inference_mode(False), torch.set_grad_enabled(gradients):
-            pool, self._pool = self._pool, None  # a recording that fails spoils its memory
-            recording = CudaRecording(run, x, places, pool)
-        self._pool = recording.pool
-        return Replay(recording, places.parameters, self._turns)
+            return Replay(self.network, run, x, places)
 
     # ---------------------------------------------------------------- copies, and words
 

@@ -54,8 +54,7 @@ def accelerate(
             same ``torch.autocast`` as the network will be called under.
         training: whether the network will be trained; if not, passes with gradients are prepared when they come.
         compile: whether the network goes through ``torch.compile``, by default on a GPU where Triton is installed.
-            That takes up to a minute for each of training and evaluation. Without it a network is ready in seconds and
-            is a little slower.
+            Training and evaluation are compiled one after the other, which takes far longer than to record them alone.
 
     Raises:
         TypeError: when the module has no layers of this library, is a wrapper around such a network, or does not return

@@ -1,32 +1,25 @@
 """Recorded passes as an ordinary differentiable call: what it returns is the caller's own, and nothing is mixed up.
 
 A recording computes in fixed memory. Its output and gradients are copied, so that they may be kept and added up. The
-values between a forward pass and its backward pass cannot be copied; ``Turns`` says whether they are still needed.
+values between a forward pass and its backward pass cannot be copied: ``Replay.taken`` says whether they are needed.
 """
 
 from __future__ import annotations
 
+import gc
 import weakref
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-__all__ = ["Recording", "Replay", "Turns"]
+from steerable.nn.network_places import NetworkPlaces
+from steerable.nn.recorded_network import record
 
-
-class Recording(Protocol):
-    """What is recorded; :class:`~steerable.nn.cuda_recording.CudaRecording` is one."""
-
-    differentiates: bool
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The output, in memory that the next pass overwrites."""
-
-    def backward(self, upstream: Tensor) -> list[Tensor | None]:
-        """The gradients of the input and the parameters of the last forward pass, likewise."""
+__all__ = ["Replay"]
 
 
 class _Turn:
@@ -36,11 +29,32 @@ class _Turn:
         self.waits = True  # for its backward pass
 
 
-class Turns:
-    """Who uses the memory that recordings share."""
+class Replay:
+    """Repeats the passes of a network on other inputs of the same shape, differentiably once.
 
-    def __init__(self) -> None:
+    Args:
+        network: on a GPU; it is recorded in the modes, gradients and autocast of now.
+        run: how it is run, for instance compiled.
+        x: an input like those to come.
+        places: where the network lies; it must stay there.
+    """
+
+    def __init__(self, network: nn.Module, run: Callable[[Tensor], Tensor], x: Tensor, places: NetworkPlaces) -> None:
+        self._differentiates, self._for_input = torch.is_grad_enabled(), x.requires_grad
+        self._parameters = tuple(places.parameters)
+        # A parameter that is part of a graph from another stream would draw that stream into the recording. A loss of
+        # an earlier step is such a graph, and so is what autocast keeps.
+        with places.stand_ins() as stand_ins, _left_in_order(x.device):
+            self._run = record(network, run, x)
+        self._stand_ins = stand_ins
+        self._leaf = self._y = x
         self._latest: weakref.ref[_Turn] | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if not self._differentiates:
+            return self.forward(x).clone()
+        y: Tensor = _Replayed.apply(self, x, *self._parameters)
+        return y
 
     @property
     def taken(self) -> bool:
@@ -49,6 +63,7 @@ class Turns:
         return latest is not None and latest.waits
 
     def begin(self) -> _Turn:
+        """A turn for the forward pass that follows."""
         turn = _Turn()
         self._latest = weakref.ref(turn)
         return turn
@@ -63,40 +78,54 @@ class Turns:
             )
         turn.waits = False
 
+    def forward(self, x: Tensor) -> Tensor:
+        """The output, in memory that the next pass overwrites."""
+        with torch.set_grad_enabled(self._differentiates):
+            self._leaf = x.detach().requires_grad_(self._for_input)
+            self._y = self._run(self._leaf)
+        return self._y.detach()
 
-class Replay:
-    """Repeats recorded passes on other inputs of the same shape, differentiably once.
-
-    Args:
-        recording: the passes.
-        parameters: those that it differentiates, in its order.
-        turns: of all recordings that share memory with this one. Do not call while it is taken.
-    """
-
-    def __init__(self, recording: Recording, parameters: Sequence[Tensor], turns: Turns) -> None:
-        self.recording, self.turns = recording, turns
-        self._parameters = tuple(parameters)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        if not self.recording.differentiates:
-            self.turns.begin()
-            return self.recording.forward(x).clone()
-        y: Tensor = _Replayed.apply(self, x, *self._parameters)
-        return y
+    def backward(self, upstream: Tensor) -> list[Tensor | None]:
+        """The gradients of the input and the parameters of the last forward pass, likewise."""
+        leaves = (self._leaf, *self._stand_ins)
+        inputs = [leaf for leaf in leaves if leaf.requires_grad]
+        found = iter(torch.autograd.grad(self._y, inputs, upstream, retain_graph=True))
+        return [next(found) if leaf.requires_grad else None for leaf in leaves]
 
 
 class _Replayed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, replay: Replay, x: Tensor, *parameters: Tensor) -> Tensor:
-        ctx.replay, ctx.turn = replay, replay.turns.begin()
-        return replay.recording.forward(x).clone()
+        ctx.replay, ctx.turn = replay, replay.begin()
+        return replay.forward(x).clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         replay: Replay = ctx.replay
-        replay.turns.end(ctx.turn)
-        gradients = replay.recording.backward(upstream)
+        replay.end(ctx.turn)
+        gradients = replay.backward(upstream)
         # All at once: they are many and small.
         copies = iter(torch._foreach_mul([g for g in gradients if g is not None], 1.0))
         return None, *(None if g is None else next(copies) for g in gradients)
+
+
+@contextmanager
+def _left_in_order(device: torch.device) -> Iterator[None]:
+    """What torch leaves behind where a recording fails is put right: the stream, and the device's random numbers."""
+    on_gpu, collects = device.type == "cuda", gc.isenabled()
+    stream = torch.cuda.current_stream(device) if on_gpu else None
+    gc.collect()
+    gc.disable()  # a graph that is thrown away while another one is recorded spoils that one
+    try:
+        yield
+    except BaseException:
+        if stream is not None:
+            torch.cuda.set_stream(stream)
+            generator = torch.cuda.default_generators[device.index]
+            with suppress(RuntimeError):  # the state of now believes that it is being recorded
+                generator.graphsafe_set_state(generator.clone_state())
+        raise
+    finally:
+        if collects:
+            gc.enable()

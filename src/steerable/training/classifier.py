@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import lightning.pytorch as pl
@@ -15,7 +16,8 @@ from torchmetrics.classification import MulticlassAccuracy
 
 from steerable import nn as snn
 from steerable.data.normalisation import Normalisation
-from steerable.nn.accelerated_call import AcceleratedCall
+from steerable.nn.recorded_network import RecordedNetwork
+from steerable.training.compiled_network import CompiledNetwork
 from steerable.training.config import RunConfig
 from steerable.training.optimiser import make_optimiser, set_learning_rate
 
@@ -46,15 +48,16 @@ class Classifier(pl.LightningModule):
         self.memory_format = torch.channels_last if settings.channels_last else torch.contiguous_format
         self.model.to(memory_format=self.memory_format)  # type: ignore[call-overload]
         self.averaged = copy.deepcopy(model).requires_grad_(False) if self.recipe.ema_decay else None
-        compiles, records = bool(settings.compile), bool(settings.cuda_graphs)
-        # As the networks are run: outside the module tree, so that a checkpoint's keys stay the model's.
-        self.network = AcceleratedCall(model, compiles=compiles, records=records)
-        averaged = None if self.averaged is None else AcceleratedCall(self.averaged, compiles=False, records=records)
-        self.evaluated = averaged or self.network
         self.accuracy = nn.ModuleDict(
             {stage: MulticlassAccuracy(num_classes, average="micro") for stage in ("val", "test")}
         )
         self._averaging: list[tuple[list[Tensor], list[Tensor]]] = []
+
+    @cached_property
+    def network(self) -> Callable[[Tensor], Tensor]:
+        """The model as it is run in training; outside the module tree, so that a checkpoint's keys stay the model's."""
+        run = CompiledNetwork(self.model) if self.settings.compile else self.model
+        return RecordedNetwork(self.model, run) if self.settings.cuda_graphs else run
 
     @property
     def best_model(self) -> nn.Module:
@@ -69,7 +72,7 @@ class Classifier(pl.LightningModule):
 
     def forward(self, images: Tensor) -> Tensor:
         """Class scores of uint8 images, from the averaged weights where there are any."""
-        scores: Tensor = self.evaluated(self.prepare(images))
+        scores: Tensor = self.best_model(self.prepare(images))
         return scores
 
     def prepare(self, images: Tensor) -> Tensor:
@@ -93,7 +96,8 @@ class Classifier(pl.LightningModule):
         return loss
 
     def on_train_start(self) -> None:
-        """Pair the averaged weights with their own, now that both are where they stay."""
+        """Pair the averaged weights with their own, now that both are where they stay; record anew what has moved."""
+        self.__dict__.pop("network", None)
         if self.averaged is None:
             return
         pairs = list(zip(self.averaged.state_dict().values(), self.model.state_dict().values(), strict=True))
