@@ -209,11 +209,11 @@ def earlier(path: Path | None, expected: dict[str, Any]) -> dict[str, Any]:
 
 def likely_seconds(results: dict[str, Any], row: Row, way: str) -> float:
     """How long a measurement may take: as long as others of this network, or compiled ones of any."""
-    same_row = [found["seconds"] for found in results["rows"][row.title].values()]
+    same_row: list[float] = [found["seconds"] for found in results["rows"][row.title].values()]
     if "NVIDIA" not in results["hardware"] or way in ("eager", "recorded"):
         return max(same_row, default=0.0)
-    compiled = [found["seconds"] for ways in results["rows"].values() for name, found in ways.items() if name == way]
-    return max([*compiled, 90.0])
+    compiled: list[float] = [ways[way]["seconds"] for ways in results["rows"].values() if way in ways]
+    return max(compiled, default=90.0)
 
 
 def speeds(ways: dict[str, Any], way: str) -> list[str]:

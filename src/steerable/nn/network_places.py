@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,9 @@ class NetworkPlaces:
     def __init__(self, network: nn.Module) -> None:
         self.modules = list(network.modules())
         self.parameters = list(network.parameters())
-        self._members = [d for m in self.modules for d in (m._modules, m._parameters, m._buffers) if d]
+        self._members: list[dict[str, Any]] = [
+            d for m in self.modules for d in (m._modules, m._parameters, m._buffers) if d
+        ]
         self._held = list(chain.from_iterable(map(dict.values, self._members)))  # so that no id is used again
         self._hooks = [
             hooks
