@@ -79,12 +79,14 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/python benchmarks/foundation.py --json $(OUT)/benchmarks/foundation.json
+	@$(BIN)/python benchmarks/everyday.py --device cpu --json $(OUT)/benchmarks/everyday.json
 	@$(BIN)/python benchmarks/convolution.py --json $(OUT)/benchmarks/convolution.json
 	@$(BIN)/python benchmarks/network.py --device cpu --batch 16 --json $(OUT)/benchmarks/network.json
 	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; \
 	then $(MAKE) --no-print-directory bench-gpu; else echo 'No GPU here: make bench-gpu is left out.'; fi
 
 bench-gpu: $(STAMP)
+	@$(BIN)/python benchmarks/everyday.py --json $(OUT)/benchmarks/everyday-gpu.json
 	@$(BIN)/python benchmarks/convolution.py --device cuda --dtype bfloat16 --batch 128 --json $(OUT)/benchmarks/convolution-bf16.json
 	@$(BIN)/python benchmarks/convolution.py --device cuda --tf32 --batch 128 --json $(OUT)/benchmarks/convolution-tf32.json
 	@$(BIN)/python benchmarks/fourier_gpu.py --json $(OUT)/benchmarks/fourier.json

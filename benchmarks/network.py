@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from convolution import processor
@@ -31,22 +31,28 @@ from torch import Tensor, nn
 
 from steerable import __version__, models
 from steerable import nn as snn
-from steerable.training.cuda_graphs import RecordedNetwork
+from steerable.nn.recorded_network import RecordedNetwork
+
+Call = Callable[[Tensor], Tensor]
 
 CASE = ("depth", "copies", "batch", "size", "compile", "mode", "record", "backend")
 
 
 class Contestant:
-    """A network with what it takes to run a step of it."""
+    """A network with what it takes to run a step of it.
 
-    def __init__(self, net: nn.Module, device: torch.device, arguments: argparse.Namespace) -> None:
-        self.device, self.half = device, in_half(device, arguments)
-        self.net = net.to(device)
-        if device.type == "cuda":
-            self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.optimiser = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
-        self.call = cast(nn.Module, torch.compile(self.net, mode=arguments.mode)) if arguments.compile else self.net
-        self.in_training = RecordedNetwork(self.net, self.call) if arguments.record else self.call
+    Args:
+        net: the network, on its device.
+        call: how it is run, for instance compiled.
+        half: whether it runs in bfloat16.
+        in_training: how it is run in training, by default by ``call``.
+    """
+
+    def __init__(self, net: nn.Module, call: Call, *, half: bool, in_training: Call | None = None) -> None:
+        self.net, self.call, self.half = net, call, half
+        self.in_training = in_training or call
+        self.device = next(net.parameters()).device
+        self.optimiser = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
 
     def train_step(self, x: Tensor, y: Tensor) -> None:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
@@ -59,6 +65,16 @@ class Contestant:
     def evaluate(self, x: Tensor, y: Tensor) -> None:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
             self.call(x)
+
+
+def contestant(net: nn.Module, device: torch.device, arguments: argparse.Namespace) -> Contestant:
+    """The network on its device, compiled and recorded as the arguments say."""
+    net = net.to(device)
+    if device.type == "cuda":
+        net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    call = torch.compile(net, mode=arguments.mode) if arguments.compile else net
+    recorded = RecordedNetwork(net, call) if arguments.record else None
+    return Contestant(net, call, half=in_half(device, arguments), in_training=recorded)
 
 
 def in_half(device: torch.device, arguments: argparse.Namespace) -> bool:
@@ -137,8 +153,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     if chosen_s is not None:
         console.print(f"backends chosen in {chosen_s:.1f} s")
     contestants = {
-        "plain": Contestant(plain, device, arguments),
-        "steerable": Contestant(steerable, device, arguments),
+        "plain": contestant(plain, device, arguments),
+        "steerable": contestant(steerable, device, arguments),
     }
     result: dict[str, Any] = {
         "case": {k: getattr(arguments, k) for k in CASE},
@@ -151,11 +167,11 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "backends": {name: str(layer.runner) for name, layer in convolutions.items()},
         "networks": {},
     }
-    for name, contestant in contestants.items():
-        result["networks"][name] = first_steps(contestant, x, y)
+    for name, found in contestants.items():
+        result["networks"][name] = first_steps(found, x, y)
         console.print(f"{name}: first steps {result['networks'][name]['first_steps_s']:.1f} s")
     add_timings(result["networks"], contestants, "train_step", x, y, arguments.rounds)
-    fixed = Contestant(snn.to_plain(steerable.eval()), device, arguments)
+    fixed = contestant(snn.to_plain(steerable.eval()), device, arguments)
     contestants["steerable, to_plain"] = fixed
     result["networks"]["steerable, to_plain"] = {"parameters": sum(p.numel() for p in fixed.net.parameters())}
     add_timings(result["networks"], contestants, "evaluate", x, y, arguments.rounds)

@@ -39,6 +39,41 @@ def networks_table(*cases: dict[str, Any]) -> list[str]:
     return lines
 
 
+def everyday_table(results: dict[str, Any]) -> list[str]:
+    """One row per network: the speed in each way, in training and evaluation, and the memory of a training step."""
+    ways = {
+        "eager": "ordinary code",
+        "compiled": "`torch.compile`",
+        "recorded": "`accelerate(compile=False)`",
+        "accelerated": "`accelerate`",
+    }
+    ways = {way: title for way, title in ways.items() if any(way in row for row in results["rows"].values())}
+    has_memory = any((row.get("eager", {}).get("memory") or {}).get("plain") for row in results["rows"].values())
+    heads = ["network", *(f"{title}: train, eval" for title in ways.values()), *(["memory"] if has_memory else [])]
+    lines = [_row(heads), "|---|" + "---:|" * (len(heads) - 1)]
+    for title, row in results["rows"].items():
+        cells = [_speeds(row[way]) if way in row else "–" for way in ways]
+        if has_memory:
+            memory = row["eager"]["memory"] if "eager" in row else {}
+            cells.append(f"{memory['steerable'] / memory['plain']:.2f}" if memory else "–")
+        lines.append(_row([title, *cells]))
+    return [*lines, "", f"Speed, plain = 1; {results['precision']}; {_machine(results)}."]
+
+
+def _speeds(way: dict[str, Any]) -> str:
+    times = (way[task] for task in ("train", "eval"))
+    return ", ".join(f"{task['plain']['median_ms'] / task['steerable']['median_ms']:.2f}" for task in times)
+
+
+def layers_table(results: dict[str, Any]) -> list[str]:
+    """One row per layer: what Python costs in ordinary code, torch's layer and ours."""
+    lines = [_row(["layer", "training step", "evaluation"]), "|---|---:|---:|"]
+    for layer, tasks in results["layers"].items():
+        pairs = (tasks[task] for task in ("train", "eval"))
+        lines.append(_row([f"`{layer}`", *(f"{pair['torch']:.0f} → {pair['steerable']:.0f}" for pair in pairs)]))
+    return [*lines, "", f"Microseconds, torch's layer → ours; {_machine(results)}."]
+
+
 def widths_table(results: dict[str, Any]) -> list[str]:
     """One row per number of regular fields, one column per filter and image size: speed of ``auto``, plain = 1."""
     speeds: dict[str, dict[str, str]] = {}
@@ -83,6 +118,8 @@ def kernels_table(results: dict[str, Any]) -> list[str]:
 
 
 TABLES: dict[str, Callable[..., list[str]]] = {
+    "everyday": everyday_table,
+    "layers": layers_table,
     "networks": networks_table,
     "widths": widths_table,
     "convolutions": convolutions_table,

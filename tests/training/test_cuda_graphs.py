@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from steerable.models import build_model
+from steerable.nn.recorded_network import RecordedNetwork
 from steerable.training.config import RunConfig
-from steerable.training.cuda_graphs import RecordedNetwork
 from steerable.training.recipes import Recipe
 from steerable.training.run import train
 

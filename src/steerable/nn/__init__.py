@@ -1,6 +1,7 @@
 """Equivariant layers: plain tensors through plain modules, with types that are checked when a network is built."""
 
 from steerable.nn import init
+from steerable.nn.acceleration import accelerate
 from steerable.nn.activations import (
     ELU,
     GELU,
@@ -93,6 +94,7 @@ __all__ = [
     "Tanh",
     "ToIrreps",
     "Upsample",
+    "accelerate",
     "choose_backends",
     "convert_sync_batchnorm",
     "init",

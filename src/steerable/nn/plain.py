@@ -8,6 +8,8 @@ from typing import TypeVar
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
+from steerable.nn.accelerated_call import AcceleratedCall
+
 __all__ = ["WithPlainCounterpart", "plain_batch_norm", "to_plain"]
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -35,6 +37,9 @@ def to_plain(module: nn.Module) -> nn.Module:
     Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1))
     """
     module = copy.deepcopy(module).eval()
+    for part in module.modules():
+        if isinstance(part.__dict__.get("forward"), AcceleratedCall):
+            del part.__dict__["forward"]  # it would run the layers that are replaced
     return _replaced(module).eval()
 
 

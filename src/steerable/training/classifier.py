@@ -16,9 +16,9 @@ from torchmetrics.classification import MulticlassAccuracy
 
 from steerable import nn as snn
 from steerable.data.normalisation import Normalisation
+from steerable.nn.recorded_network import RecordedNetwork
 from steerable.training.compiled_network import CompiledNetwork
 from steerable.training.config import RunConfig
-from steerable.training.cuda_graphs import RecordedNetwork
 from steerable.training.optimiser import make_optimiser, set_learning_rate
 from steerable.training.recipes import Shortenings
 

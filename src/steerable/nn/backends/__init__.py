@@ -5,7 +5,8 @@ The rest of the library imports from here only.
 
 from steerable.nn.backends.known import AUTO
 from steerable.nn.backends.passes import DENSE, Choice, Passes
+from steerable.nn.backends.precision import tf32_allowed
 from steerable.nn.backends.problem import ConvolutionProblem, Window
 from steerable.nn.backends.runner import ConvolutionRunner
 
-__all__ = ["AUTO", "DENSE", "Choice", "ConvolutionProblem", "ConvolutionRunner", "Passes", "Window"]
+__all__ = ["AUTO", "DENSE", "Choice", "ConvolutionProblem", "ConvolutionRunner", "Passes", "Window", "tf32_allowed"]

@@ -12,7 +12,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-__all__ = ["RecordedNetwork"]
+__all__ = ["RecordedNetwork", "record"]
 
 Network = Callable[[Tensor], Tensor]
 
@@ -33,27 +33,33 @@ class RecordedNetwork:
 
     def __call__(self, x: Tensor) -> Tensor:
         if x.shape not in self._recorded:
-            self._recorded[x.shape] = self._record(x)
+            self._recorded[x.shape] = record(self._network, self._run, x)
         return self._recorded[x.shape](x)
 
-    def _record(self, x: Tensor) -> Network:
-        """Passes that only warm up move running statistics and random numbers; these are put back."""
-        buffers = list(self._network.buffers())
-        before = [buffer.clone() for buffer in buffers]
-        random_state = torch.cuda.get_rng_state(x.device)
-        enabled, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
-        # Weights that autocast has cast and kept would be those of the moment of recording.
-        with (
-            warnings.catch_warnings(),
-            torch.autocast("cuda", dtype, enabled=enabled, cache_enabled=False),
-        ):
-            # Warming up happens on a stream of its own, and that is meant.
-            warnings.filterwarnings("ignore", ".*AccumulateGrad node's stream does not match")
-            recorded = torch.cuda.make_graphed_callables(_Whole(self._network, self._run), (x.detach().clone(),))
+
+def record(network: nn.Module, run: Network, x: Tensor) -> Network:
+    """The passes of a network for inputs like x, on a GPU and in the modes, gradients and autocast of now.
+
+    Passes that only warm up move running statistics and random numbers; these are put back.
+    """
+    buffers = list(network.buffers())
+    before = [buffer.clone() for buffer in buffers]
+    random_state = torch.cuda.get_rng_state(x.device)
+    enabled, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
+    example = x.detach().clone().requires_grad_(x.requires_grad)
+    # Weights that autocast has cast and kept would be those of the moment of recording.
+    with (
+        warnings.catch_warnings(),
+        torch.autocast("cuda", dtype, enabled=enabled, cache_enabled=False),
+    ):
+        # Warming up happens on a stream of its own, and that is meant.
+        warnings.filterwarnings("ignore", ".*AccumulateGrad node's stream does not match")
+        recorded = torch.cuda.make_graphed_callables(_Whole(network, run), (example,))
+    with torch.no_grad():
         for buffer, value in zip(buffers, before, strict=True):
             buffer.copy_(value)
-        torch.cuda.set_rng_state(random_state, x.device)
-        return cast(Network, recorded)
+    torch.cuda.set_rng_state(random_state, x.device)
+    return cast(Network, recorded)
 
 
 class _Whole(nn.Module):
