@@ -8,7 +8,7 @@ from torch import Tensor
 
 import steerable as st
 from steerable import nn as snn
-from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm
+from steerable.nn.fused_norm import PassesOnCpu, can_fuse, fused_norm, moments_norm
 
 D4 = st.dihedral(4)
 TYPES = ["2*(regular + qm)", "2*(A1 + A2 + 2*E)", "3*A2 + E", "4*A1"]
@@ -23,10 +23,18 @@ def layer(text: str, affine: bool = True) -> snn.BatchNorm2d:
 
 
 def both_ways(norm: snn.BatchNorm2d, x: Tensor) -> list[tuple[Tensor, ...]]:
+    """The output, the statistics that are tracked and the gradients, from the fused passes and from tensor code."""
     outputs = []
-    for function in (fused_norm, moments_norm):
+    for fused in (True, False):
         leaf = x.detach().requires_grad_()
-        y, centre, variance = function(leaf, norm.weight, norm.bias, norm._affine)
+        if fused:
+            tracked: list[tuple[Tensor, Tensor]] = []
+            passes = PassesOnCpu(norm._numbers, norm.eps, lambda *both, seen=tracked: seen.append(both))
+            y = fused_norm(leaf, norm.weight, norm.bias, passes, norm._affine)
+            ((centre, variance),) = tracked
+        else:
+            y, centre, biased = moments_norm(leaf, norm.weight, norm.bias, norm._affine)
+            variance = norm._unbiased(biased, x.numel() // x.shape[1])
         upstream = torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view(y.shape)
         grads = torch.autograd.grad((y * upstream).sum(), [leaf, *norm.parameters()])
         outputs.append((y, centre, variance, *grads))
@@ -57,6 +65,17 @@ def test_a_scale_of_zero_has_a_gradient() -> None:
     torch.nn.init.zeros_(norm.weight)
     for fused, plain in zip(*both_ways(norm, torch.randn(2, 16, 3, 3, dtype=torch.float64)), strict=True):
         assert (fused - plain).abs().max() <= 1e-12
+
+
+@pytest.mark.parametrize("memory_format", FORMATS, ids=["contiguous", "channels_last"])
+@pytest.mark.parametrize("mean", [0.0, 4.0, 30.0, 3000.0])
+def test_a_mean_far_from_zero_costs_few_digits(mean: float, memory_format: torch.memory_format) -> None:
+    """In float32 the difference of a mean square and a squared mean would leave nothing of a variance of 1."""
+    norm = layer("2*regular + 2*A1").float()
+    x = (mean + torch.randn(8, 18, 16, 16)).contiguous(memory_format=memory_format)
+    _, _, single, *_ = both_ways(norm, x)[0]
+    _, _, double, *_ = both_ways(norm.double(), x.double())[1]
+    assert (single / double - 1).abs().max() < 1e-4
 
 
 def test_constant_channels_stay_finite() -> None:

@@ -1,18 +1,24 @@
-"""Batch norm in few passes over the pixels: one to take the moments, one to apply them; the same number back.
+"""Batch norm of capsules in few passes over the pixels: two there and two back.
 
-The layer is x ↦ a·x + b with one a and b per channel, and a and b are functions of the channels' means and variances
-alone. So its gradient is ``a·g + (2/N)·v̇·(x - mean) + ṁ/N`` with ṁ and v̇ the gradients of those small functions, which
-autograd finds from Σ g and Σ g·x of each channel.
+With μ and σ² the centre and variance of each capsule, y = γ (x - μ)/σ + β w. From the gradient g of y, and with N
+values per channel,
+
+    ∂x = γ/σ · (g - P(Σ g)/N - (x - μ)/σ² · A(Σ g·(x - μ))/N)
+
+where sums are those of channels, P is the projection onto invariant vectors and A the average over each capsule. It is
+torch's batch norm, but for P and A. The gradients of γ and β are sums over capsules of what torch's would be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from steerable.nn.capsule_numbers import CapsuleNumbers
 from steerable.nn.channels import (
     in_channels_last,
     is_exported,
@@ -24,16 +30,10 @@ from steerable.nn.channels import (
     widened,
 )
 
-__all__ = ["Affine", "AffineGradients", "can_fuse", "fused_norm", "moments_norm", "scaled_and_shifted"]
+__all__ = ["Affine", "NormPasses", "PassesOnCpu", "can_fuse", "fused_norm", "moments_norm", "scaled_and_shifted"]
 
 Affine = Callable[[Tensor, Tensor, "Tensor | None", "Tensor | None"], tuple[Tensor, Tensor, Tensor, Tensor]]
 """(mean, variance, weight, bias) → (scale, shift, centre, capsule variance), each one row per channel or capsule."""
-
-AffineGradients = Callable[
-    [tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor], "Tensor | None", "Tensor | None"],
-    "tuple[Tensor | None, ...]",
-]
-"""(gradients of scale and shift, (mean, centre, capsule variance), weight, bias) → gradients of Affine's arguments."""
 
 
 def can_fuse(x: Tensor, has_triton: bool) -> bool:
@@ -80,76 +80,43 @@ def scaled_and_shifted(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     return y.permute(0, 3, 1, 2) if last else y
 
 
-def fused_norm(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    affine: Affine,
-    with_gradients: tuple[Affine, AffineGradients] | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """``moments_norm`` of x (batch, channels, height, width), where :func:`can_fuse` allows it.
+class NormPasses(Protocol):
+    """The forward and the backward pass of one layer's batch norm on one kind of device."""
 
-    ``with_gradients`` computes the same as ``affine``, and its gradients; without it autograd finds them.
+    def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+        """(y, rows): the rows have one number per channel each, and are what ``backward`` needs to know."""
+
+    def backward(self, grad: Tensor, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradients of x, weight and bias."""
+
+
+def fused_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, passes: NormPasses, affine: Affine) -> Tensor:
+    """y of x (batch, channels, height, width), where :func:`can_fuse` allows it.
+
+    ``affine`` is the same in tensor code, from which further derivatives come.
     """
-    with torch.cuda.device_of(x):  # kernels run on the current device
-        y, centre, total = _FusedNorm.apply(x, weight, bias, affine, with_gradients)
-    return y, centre, total
+    y: Tensor = _FusedNorm.apply(x, weight, bias, passes, affine)
+    return y
 
 
 class _FusedNorm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        affine: Affine,
-        with_gradients: tuple[Affine, AffineGradients] | None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        dense = _dense(x)
-        mean, variance = _moments(dense)
-        if with_gradients is not None:
-            scale, shift, centre, total = with_gradients[0](mean, variance, weight, bias)
-            ctx.moments, ctx.scale = (mean, centre, total), scale
-        else:
-            leaves = [None if t is None else t.detach().requires_grad_() for t in (mean, variance, weight, bias)]
-            with torch.enable_grad():
-                scale, shift, centre, total = affine(*leaves)  # type: ignore[arg-type]
-            ctx.graph = (leaves, scale, shift)
-            scale, shift, centre, total = (t.detach() for t in (scale, shift, centre, total))
-            ctx.moments, ctx.scale = (mean, centre, total), scale
-        y = _scale_shift(dense, scale, shift)
-        ctx.save_for_backward(x, weight, bias)
-        ctx.affine, ctx.with_gradients = affine, with_gradients
-        ctx.mark_non_differentiable(centre, total)
-        return y, centre, total
+        ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, passes: NormPasses, affine: Affine
+    ) -> Tensor:
+        y, rows = passes.forward(_dense(x), weight, bias)
+        ctx.save_for_backward(x, weight, bias, rows)
+        ctx.passes, ctx.affine = passes, affine
+        return y
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias = ctx.saved_tensors
-        grad = grads[0]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, rows = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative may follow
             return (*_differentiable_gradients(ctx, grad, x, weight, bias), None, None)
         x = _dense(x)
-        grad = _dense(grad.to(x.dtype), like=x)
-        mean = ctx.moments[0]
-        total, centred = _sums(grad, x, mean)
-        small = (centred + total * mean, total)  # of scale and shift
-        if ctx.with_gradients is not None:
-            to_mean, to_variance, to_weight, to_bias = ctx.with_gradients[1](small, ctx.moments, weight, bias)
-        else:
-            to_mean, to_variance, to_weight, to_bias = _gradients_by_graph(ctx.graph, small)
-        count = x.numel() // x.shape[1]
-        slope = to_variance * (2 / count)
-        out = _input_gradient(grad, x, ctx.scale, slope, to_mean / count - slope * mean)
-        return out, to_weight, to_bias, None, None
-
-
-def _gradients_by_graph(graph: Any, grads: tuple[Tensor, Tensor]) -> Any:
-    """The gradients of mean, variance, weight and bias; None for what is absent."""
-    leaves, scale, shift = graph
-    found = iter(torch.autograd.grad((scale, shift), [t for t in leaves if t is not None], grads, retain_graph=True))
-    return tuple(None if leaf is None else next(found) for leaf in leaves)
+        to_x, to_weight, to_bias = ctx.passes.backward(_dense(grad, like=x), x, rows)
+        return to_x, None if weight is None else to_weight, None if bias is None else to_bias, None, None
 
 
 def _differentiable_gradients(
@@ -162,9 +129,6 @@ def _differentiable_gradients(
     return tuple(next(found) if asked else None for asked in needed)
 
 
-# ---------------------------------------------------------------- passes over the pixels
-
-
 def _dense(x: Tensor, like: Tensor | None = None) -> Tensor:
     """The same values, dense in memory: in the memory format of ``like``, or in x's own if it has one."""
     last = torch.channels_last
@@ -173,40 +137,74 @@ def _dense(x: Tensor, like: Tensor | None = None) -> Tensor:
     return x.contiguous(memory_format=last if like.is_contiguous(memory_format=last) else torch.contiguous_format)
 
 
-def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of each channel, in float32 at least."""
-    if x.is_cuda:
-        # torch gives 1/σ, and 0 where σ² + ε = 0, as in a field that no filter reaches: no ε at all would make that ∞.
-        mean, inverse_deviation = torch.batch_norm_stats(x, 1e-30)
-        return mean, inverse_deviation.reciprocal().square()
+class PassesOnCpu:
+    """Batch norm by torch's own kernels, between which the numbers of capsules are worked out in numpy.
+
+    Args:
+        numbers: the capsules of the layer.
+        eps: ε of the norm.
+        track: what is told the new centre of channels and the unbiased variance of capsules; None where nothing is.
+    """
+
+    def __init__(self, numbers: CapsuleNumbers, eps: float, track: Callable[[Tensor, Tensor], None] | None) -> None:
+        self._numbers, self._eps, self._track = numbers, eps, track
+
+    def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+        numbers = self._numbers
+        with np.errstate(all="ignore"):  # torch does not warn of fields that are not finite
+            centre, variance = numbers.statistics(*_moments(x))
+            rows = np.empty((4, x.shape[1]), dtype=centre.dtype)
+            rows[0], rows[1] = centre, numbers.on_channels(variance)
+            rows[2] = 1 if weight is None else numbers.on_channels(weight.detach().numpy())
+            rows[3] = 0 if bias is None else numbers.shift(bias.detach().numpy())
+            unbiased = numbers.unbiased(variance, x.numel() // x.shape[1])
+        known = torch.from_numpy(rows).to(x.dtype)
+        if self._track is not None:
+            self._track(known[0], torch.from_numpy(unbiased))
+        return self._scaled(x, known, known[2], known[3]), known
+
+    def backward(self, grad: Tensor, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        numbers, count = self._numbers, x.numel() // x.shape[1]
+        # For μ and σ that are constants torch's gradients of scale and shift are Σ g·(x - μ)/σ and Σ g.
+        _, sums, totals = _norm_backward(
+            grad, x, None, rows[0], rows[1], None, None, False, self._eps, [False, True, True]
+        )
+        with np.errstate(all="ignore"):
+            to_weight, along = numbers.sums(sums.numpy()), numbers.along(totals.numpy())
+            _, variance, weight, _ = rows.numpy()
+            factors = np.empty((3, x.shape[1]), dtype=variance.dtype)
+            factors[0] = weight / np.sqrt(variance + self._eps)
+            factors[1] = factors[0] * numbers.on_channels(to_weight / (-count * numbers.dims))
+            factors[2] = factors[0] * numbers.invariant(along / -count)
+        scale, on_x, constant = torch.from_numpy(factors)
+        out = self._scaled(x, rows, on_x, constant).addcmul_(grad, scale[:, None, None])
+        return out, torch.from_numpy(to_weight), torch.from_numpy(along[numbers.biased]).to(x.dtype)
+
+    def _scaled(self, x: Tensor, rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """weight · (x - μ)/σ + bias."""
+        return torch.native_batch_norm(x, weight, bias, rows[0], rows[1], False, 0.0, self._eps)[0]
+
+
+_MEAN_SQUARES_PER_VARIANCE = 25
+
+_norm_backward = torch.ops.aten.native_batch_norm_backward.default
+
+
+def _moments(x: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of each channel.
+
+    Torch's statistics are not vectorised where channels are planes. Σ x² is, as Σ g·(x - 0) of the backward pass, and
+    serves where the difference of the mean square and the squared mean loses no digits to speak of.
+    """
+    if x.is_contiguous():
+        nothing = x.new_zeros(x.shape[1])
+        flags = [False, True, True]
+        _, squares, totals = _norm_backward(x, x, None, None, None, nothing, nothing + 1, True, 0.0, flags)
+        count = x.numel() // x.shape[1]
+        mean = totals.numpy() / count
+        square = squares.numpy() / count
+        variance = square - mean * mean
+        if not (square > _MEAN_SQUARES_PER_VARIANCE * variance).any():
+            return mean, variance
     mean, variance = torch.batch_norm_update_stats(x, None, None, 0.0)
-    return mean, variance
-
-
-def _scale_shift(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    if x.is_cuda:
-        from steerable.nn.triton import norm
-
-        return norm.scale_shift(x, scale, shift)
-    return torch.addcmul(shift[:, None, None], x, scale[:, None, None])
-
-
-def _sums(grad: Tensor, x: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ grad and Σ grad·(x - mean) of each channel."""
-    ones = torch.ones_like(mean)
-    if x.is_cuda:
-        total, centred, _, _ = torch.batch_norm_backward_reduce(grad, x, mean, ones, None, True, False, False)
-        return total, centred
-    _, centred, total = torch.ops.aten.native_batch_norm_backward(
-        grad, x, None, None, None, mean, ones, True, 0.0, [False, True, True]
-    )
-    return total, centred
-
-
-def _input_gradient(grad: Tensor, x: Tensor, scale: Tensor, slope: Tensor, constant: Tensor) -> Tensor:
-    if x.is_cuda:
-        from steerable.nn.triton import norm
-
-        return norm.input_gradient(grad, x, scale, slope, constant)
-    out = torch.addcmul(constant[:, None, None], x, slope[:, None, None])
-    return out.addcmul_(grad, scale[:, None, None])
+    return mean.numpy(), variance.numpy()

@@ -81,7 +81,10 @@ class StatisticsNorm(CapsuleNorm):
             return self.without_values(x)
         y, centre, variance, count = self.normalise_by_batch(x)
         if self.training and self.running_mean is not None:
-            self._track(centre.detach(), variance.detach(), count)
+            with torch.no_grad():
+                # Over several processes only the device knows the count, and it may be too small for a variance.
+                enough = (count > 1).squeeze(0) if isinstance(count, Tensor) else True
+                self.track(centre.mean(0), self._unbiased(variance.mean(0), count), enough)
         return y
 
     def _normalise_by_running_statistics(self, x: Tensor) -> Tensor:
@@ -155,27 +158,25 @@ class StatisticsNorm(CapsuleNorm):
             at, start = at + dim * dim, start + copies * dim
         return torch.cat(parts, dim=1)
 
-    @torch.no_grad()
-    def _track(self, centre: Tensor, variance: Tensor, count: Tensor | int) -> None:
+    def _unbiased(self, variance: Tensor, count: Tensor | int) -> Tensor:
+        """Variances of capsules whose mean was taken from the same values; one that is zero by symmetry was not."""
+        values = self.capsule_dims.to(variance.dtype) * count  # in float16 this would overflow
+        return variance * (values / (values - self.capsule_means.to(variance.dtype)).clamp(min=1))
+
+    def track(self, mean: Tensor, variance: Tensor, enough: Tensor | bool = True) -> None:
+        """Move the running averages towards a mean of channels and an unbiased variance of capsules, if ``enough``."""
         if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
             return
-        # Over several processes only the device knows the count, and it may be too small for a variance.
-        enough = (count > 1).squeeze(0) if isinstance(count, Tensor) else True
         self.num_batches_tracked.add_(enough)
-        values = self.capsule_dims.to(variance.dtype) * count  # in float16 this would overflow
-        # A mean that is zero by symmetry costs no degree of freedom.
-        unbiased = values / (values - self.capsule_means.to(variance.dtype)).clamp(min=1)
-        new_mean = centre.mean(0).to(self.running_mean.dtype)
-        new_variance = (variance.mean(0) * unbiased).to(self.running_var.dtype)
         weight: Tensor | float
         if self.momentum is None:  # cumulative average
-            weight = self.num_batches_tracked.clamp(min=1).to(new_mean.dtype).reciprocal()
+            weight = self.num_batches_tracked.clamp(min=1).to(self.running_mean.dtype).reciprocal()
         else:
             weight = self.momentum
         if isinstance(enough, Tensor):
-            weight = enough.to(new_mean.dtype) * weight
-        self.running_mean.lerp_(new_mean, weight)
-        self.running_var.lerp_(new_variance, weight)
+            weight = enough.to(self.running_mean.dtype) * weight
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), weight)
+        self.running_var.lerp_(variance.to(self.running_var.dtype), weight)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, momentum={self.momentum}, track_running_stats={self.track_running_stats}"
