@@ -29,7 +29,7 @@ def both_ways(norm: snn.BatchNorm2d, x: Tensor) -> list[tuple[Tensor, ...]]:
         leaf = x.detach().requires_grad_()
         if fused:
             tracked: list[tuple[Tensor, Tensor]] = []
-            passes = PassesOnCpu(norm._numbers, norm.eps, lambda *both, seen=tracked: seen.append(both))
+            passes = PassesOnCpu(norm._numbers, norm.eps, track=lambda *both, seen=tracked: seen.append(both))
             y = fused_norm(leaf, norm.weight, norm.bias, passes, norm._affine)
             ((centre, variance),) = tracked
         else:

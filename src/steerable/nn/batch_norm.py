@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,9 +14,6 @@ from steerable.nn.statistics_norms import StatisticsNorm
 from steerable.nn.torch_tools import KnownToTorch
 from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
-
-if TYPE_CHECKING:
-    from steerable.nn.triton.norm import PassesOnGpu
 
 __all__ = ["BatchNorm2d"]
 
@@ -75,15 +70,19 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         if self.training or self.running_mean is None:
             self.values_per_channel(x, over_batch=True)
             return fused_norm(x, self.weight, self.bias, self._passes(x), self._affine)
-        if x.is_cuda and not torch.is_grad_enabled():
-            return self._kernels().by_running_statistics(x, self.weight, self.bias)
-        return super().normalise(x)
+        if torch.is_grad_enabled():
+            return super().normalise(x)
+        return self._passes(x).by_running_statistics(x, self.weight, self.bias)
 
     def _passes(self, x: Tensor) -> NormPasses:
-        if x.is_cuda:
-            return self._kernels()
-        tracked = self.training and self.running_mean is not None
-        return PassesOnCpu(self._numbers, self.eps, self.track if tracked else None)
+        tracks = self.training and self.running_mean is not None
+        if not x.is_cuda:
+            running = self.running_mean, self.running_var
+            return PassesOnCpu(self._numbers, self.eps, running, self.track if tracks else None)
+        from steerable.nn.triton.norm import PassesOnGpu
+
+        statistics = (self.running_mean, self.running_var, self.num_batches_tracked)
+        return PassesOnGpu(self._tables, self.one, statistics, self.momentum, tracks=tracks)
 
     def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
         if self.synchronises:
@@ -116,12 +115,6 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
 
         scale, shift, centre, total = capsule_affine(mean, variance, weight, bias, self._tables, project=project)
         return scale, shift, centre, total
-
-    def _kernels(self) -> PassesOnGpu:
-        from steerable.nn.triton.norm import PassesOnGpu
-
-        running = (self.running_mean, self.running_var, self.num_batches_tracked)
-        return PassesOnGpu(self._tables, self.one, running, self.momentum, tracks=self.training)
 
     @property
     def _has_kernel(self) -> bool:

@@ -15,7 +15,7 @@ from steerable.types.field_types import FieldType
 
 __all__ = ["CapsuleNumbers"]
 
-Numbers = NDArray[np.floating]
+Numbers = NDArray[np.float64]
 
 
 class CapsuleNumbers:
@@ -28,43 +28,39 @@ class CapsuleNumbers:
     Attributes:
         dims: (capsules,), the number of channels.
         biased: (capsules,), whether there is an invariant direction.
+        inverse_square: (capsules,), 1 / ⟨w, w⟩, or 0.
     """
 
-    def __init__(self, field_type: FieldType, reference: NDArray[np.float64]) -> None:
+    def __init__(self, field_type: FieldType, reference: Numbers) -> None:
         self._first = np.array([channels.start for channels in field_type.slices])
         self._capsule = capsule_of_channel(field_type)
-        self._reference = reference
+        self._reference = None if (reference == 1).all() else reference
         self.dims = np.array([float(capsule.dim) for capsule in field_type.capsules])
         squares = self.sums(reference * reference)
         self.biased = squares > 0
-        self._inverse_square = np.divide(1, squares, where=self.biased, out=np.zeros_like(squares))
+        self.inverse_square = np.divide(1, squares, where=self.biased, out=np.zeros_like(squares))
 
-    def sums(self, values: Numbers) -> Numbers:
+    def sums(self, values: NDArray[np.floating]) -> Numbers:
         """(channels,) → (capsules,): the sum over each capsule's channels."""
-        return np.add.reduceat(values, self._first)
+        return np.add.reduceat(values, self._first, dtype=np.float64)
 
-    def on_channels(self, numbers: Numbers) -> Numbers:
-        """(capsules,) → (channels,): each capsule's number on all of its channels."""
-        return numbers[self._capsule]
-
-    def along(self, values: Numbers) -> Numbers:
+    def along(self, values: NDArray[np.floating]) -> Numbers:
         """(channels,) → (capsules,): ⟨w, values⟩."""
-        return self.sums(values * self._reference)
+        return self.sums(values if self._reference is None else values * self._reference)
 
-    def invariant(self, along: Numbers) -> Numbers:
-        """(capsules,) → (channels,): the invariant part of a vector from its products ⟨w, ·⟩."""
-        return self.on_channels(along * self._inverse_square) * self._reference
+    def statistics(self, mean: NDArray[np.floating], square: NDArray[np.floating]) -> tuple[Numbers, Numbers]:
+        """⟨w, mean⟩ / ⟨w, w⟩ and the variance of each capsule from the means and mean squares of channels."""
+        along = self.along(mean)
+        centre = along * self.inverse_square
+        return centre, np.maximum((self.sums(square) - along * centre) / self.dims, 0)
 
-    def statistics(self, mean: Numbers, variance: Numbers) -> tuple[Numbers, Numbers]:
-        """Centre (channels,) and variance (capsules,) of capsules from the moments of channels."""
-        centre = self.invariant(self.along(mean))
-        return centre, self.sums(variance + np.square(mean - centre)) / self.dims
-
-    def shift(self, bias: Numbers) -> Numbers:
-        """(channels,): the invariant vector β w, from one number for each capsule that has a direction."""
-        numbers = np.zeros(len(self.dims))
-        numbers[self.biased] = bias
-        return self.on_channels(numbers) * self._reference
+    def on_channels(self, rows: NDArray[np.floating], invariant: tuple[int, ...]) -> NDArray[np.floating]:
+        """(rows, capsules) → (rows, channels): each capsule's number on its channels, in some rows times w."""
+        spread = np.take(rows, self._capsule, axis=1)  # contiguous, which an index is not
+        if self._reference is not None:
+            for row in invariant:
+                spread[row] *= self._reference
+        return spread
 
     def unbiased(self, variance: Numbers, count: int) -> Numbers:
         """Variances of capsules whose mean was taken from the same ``count`` values per channel.

@@ -165,18 +165,19 @@ class StatisticsNorm(CapsuleNorm):
 
     def track(self, mean: Tensor, variance: Tensor, enough: Tensor | bool = True) -> None:
         """Move the running averages towards a mean of channels and an unbiased variance of capsules, if ``enough``."""
-        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+        running_mean, running_var, batches = self.running_mean, self.running_var, self.num_batches_tracked
+        if running_mean is None or running_var is None or batches is None:
             return
-        self.num_batches_tracked.add_(enough)
+        batches.add_(enough)
         weight: Tensor | float
         if self.momentum is None:  # cumulative average
-            weight = self.num_batches_tracked.clamp(min=1).to(self.running_mean.dtype).reciprocal()
+            weight = batches.clamp(min=1).to(running_mean.dtype).reciprocal()
         else:
             weight = self.momentum
         if isinstance(enough, Tensor):
-            weight = enough.to(self.running_mean.dtype) * weight
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), weight)
-        self.running_var.lerp_(variance.to(self.running_var.dtype), weight)
+            weight = enough.to(running_mean.dtype) * weight
+        running_mean.lerp_(mean.to(running_mean.dtype), weight)
+        running_var.lerp_(variance.to(running_var.dtype), weight)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, momentum={self.momentum}, track_running_stats={self.track_running_stats}"

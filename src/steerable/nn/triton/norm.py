@@ -410,7 +410,7 @@ class PassesOnGpu:
     ) -> None:
         self._tables, self._one, self._running = tables, one, running
         self._momentum = -1.0 if momentum is None else momentum
-        self._tracks = tracks and running[0] is not None
+        self._tracks = tracks
         self._biases = 0
 
     def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor]:
