@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
-from steerable.nn.triton import on_device_of
+from steerable.nn.triton.launching import Launcher
 
 __all__ = ["NormTables", "PassesOnGpu", "RunningStatistics", "capsule_affine"]
 
@@ -136,7 +136,7 @@ def _affine(
     scale, shift, centre = (torch.empty_like(mean) for _ in range(3))
     capsules = weight.shape[0]
     total = mean.new_empty(capsules)
-    kernel[(triton.cdiv(capsules, _CAPSULES_PER_PROGRAM),)](
+    kernel[_grid(capsules)](
         mean,
         variance,
         weight,
@@ -177,7 +177,7 @@ def _affine_gradients(
     grad_mean, grad_variance = torch.empty_like(mean), torch.empty_like(mean)
     grad_weight, grad_bias = torch.empty_like(weight), torch.empty_like(bias)
     capsules = weight.shape[0]
-    kernel[(triton.cdiv(capsules, _CAPSULES_PER_PROGRAM),)](
+    kernel[_grid(capsules)](
         grad_scale.contiguous(),
         grad_shift.contiguous(),
         mean,
@@ -390,6 +390,13 @@ def _sums_kernel(
         tl.store(grad_bias + index, along, mask=inside & (index >= 0))
 
 
+_start_rows, _start_sums = Launcher(_rows_kernel), Launcher(_sums_kernel)
+
+
+def _grid(capsules: int) -> tuple[int, int, int]:
+    return triton.cdiv(capsules, _CAPSULES_PER_PROGRAM), 1, 1
+
+
 RunningStatistics = tuple["Tensor | None", "Tensor | None", "Tensor | None"]
 """The running mean of channels, the running variance of capsules and the number of batches, or three times None."""
 
@@ -433,23 +440,9 @@ class PassesOnGpu:
         total, centred, _, _ = torch.batch_norm_backward_reduce(grad, x, centre, inverse, None, True, False, False)
         averages = rows.new_empty(2, channels)
         grad_weight, grad_bias = rows.new_empty(capsules), rows.new_empty(self._biases)
-        grid = (triton.cdiv(capsules, _CAPSULES_PER_PROGRAM),)
-        with on_device_of(x):
-            _sums_kernel[grid](
-                total,
-                centred,
-                rows,
-                *tables,
-                averages,
-                grad_weight,
-                grad_bias,
-                capsules,
-                channels,
-                count,
-                SHIFTED=self._biases > 0,
-                WIDTH=width,
-                BLOCK=_CAPSULES_PER_PROGRAM,
-            )
+        written = (averages, grad_weight, grad_bias)
+        constants = (self._biases > 0, width, _CAPSULES_PER_PROGRAM)
+        _start_sums(_grid(capsules), total, centred, rows, *tables, *written, capsules, channels, count, *constants)
         # The averages are divided by the count already.
         to_x = torch.batch_norm_backward_elemt(grad, x, centre, inverse, weight, *averages.unbind(), self._one)
         return to_x, grad_weight, grad_bias
@@ -462,32 +455,15 @@ class PassesOnGpu:
         reference, capsules = tables[2], tables[3].shape[0]
         nothing = reference
         mean, deviation = (nothing, nothing) if moments is None else moments
-        running_mean, running_variance, batches = (nothing if t is None else t for t in self._running)
+        running = (nothing if t is None else t for t in self._running)
         dtype = torch.promote_types(reference.dtype, torch.float32) if moments is None else mean.dtype
         rows = torch.empty(4, reference.shape[0], dtype=dtype, device=reference.device)
-        with on_device_of(rows):
-            _rows_kernel[(triton.cdiv(capsules, _CAPSULES_PER_PROGRAM),)](
-                mean,
-                deviation,
-                nothing if weight is None else weight,
-                nothing if bias is None else bias,
-                *tables,
-                running_mean,
-                running_variance,
-                batches,
-                rows,
-                capsules,
-                reference.shape[0],
-                count,
-                BY_BATCH=moments is not None,
-                TRACK=self._tracks and moments is not None,
-                SCALED=weight is not None,
-                SHIFTED=bias is not None,
-                MOMENTUM=self._momentum,
-                EPS=eps,
-                WIDTH=width,
-                BLOCK=_CAPSULES_PER_PROGRAM,
-            )
+        parameters = (nothing if weight is None else weight, nothing if bias is None else bias)
+        numbers = (capsules, reference.shape[0], count)
+        by_batch = moments is not None
+        flags = (by_batch, by_batch and self._tracks, weight is not None, bias is not None)
+        constants = (*flags, self._momentum, eps, width, _CAPSULES_PER_PROGRAM)
+        _start_rows(_grid(capsules), mean, deviation, *parameters, *tables, *running, rows, *numbers, *constants)
         return rows
 
     def _scaled(self, x: Tensor, rows: Tensor) -> Tensor:
