@@ -70,7 +70,7 @@ def test_a_bank_by_the_kernel_is_that_of_the_products(group: str, in_text: str, 
     in_type, out_type = st.FieldType(g, in_text), st.FieldType(g, out_text)
     conv = snn.Conv2d(in_type, out_type, size, bias=False, filters=filters).double()
     twin = copy.deepcopy(conv).cuda()
-    assert twin._tables is not None
+    assert twin.bank_index is not None
     bank, expected = twin.expand()[0], conv.expand()[0]
     assert bank.is_contiguous(memory_format=torch.channels_last)
     assert (bank.cpu() - expected).abs().max() < 1e-15

@@ -8,7 +8,8 @@ from torch import Tensor
 
 import steerable as st
 from steerable import nn as snn
-from steerable.nn.fused_norm import PassesOnCpu, can_fuse, fused_norm, moments_norm
+from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm
+from steerable.nn.norm_on_cpu import PassesOnCpu
 
 D4 = st.dihedral(4)
 TYPES = ["2*(regular + qm)", "2*(A1 + A2 + 2*E)", "3*A2 + E", "4*A1"]
@@ -34,7 +35,8 @@ def both_ways(norm: snn.BatchNorm2d, x: Tensor) -> list[tuple[Tensor, ...]]:
             ((centre, variance),) = tracked
         else:
             y, centre, biased = moments_norm(leaf, norm.weight, norm.bias, norm._affine)
-            variance = norm._unbiased(biased, x.numel() // x.shape[1])
+            values = norm.capsule_dims * (x.numel() // x.shape[1])
+            variance = biased * values / (values - norm.capsule_means)
         upstream = torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view(y.shape)
         grads = torch.autograd.grad((y * upstream).sum(), [leaf, *norm.parameters()])
         outputs.append((y, centre, variance, *grads))

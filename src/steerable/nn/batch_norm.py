@@ -8,7 +8,9 @@ from torch import Tensor
 
 from steerable.nn.capsule_numbers import CapsuleNumbers
 from steerable.nn.channels import is_exported, widened
-from steerable.nn.fused_norm import NormPasses, PassesOnCpu, can_fuse, fused_norm, moments_norm, scaled_and_shifted
+from steerable.nn.fused_norm import NormPasses, can_fuse, fused_norm, moments_norm, scaled_and_shifted
+from steerable.nn.norm_on_cpu import PassesOnCpu
+from steerable.nn.norm_on_gpu import PassesOnGpu
 from steerable.nn.processes import moments_over_processes, several_processes
 from steerable.nn.statistics_norms import StatisticsNorm
 from steerable.nn.torch_tools import KnownToTorch
@@ -40,7 +42,6 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
 
     first_channel: Tensor
     bias_index: Tensor
-    one: Tensor
 
     def __init__(
         self,
@@ -60,7 +61,6 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         self.register_index("first_channel", np.concatenate([[0], np.cumsum(dims)]))
         has_entry = directed > 0 if self.bias is not None else np.zeros(len(dims), dtype=bool)
         self.register_index("bias_index", np.where(has_entry, np.cumsum(directed) - 1, -1))
-        self.register_index("one", np.array([1]), torch.int32)
         self._numbers = CapsuleNumbers(field_type, self._constants["reference"])
         self._kernel_width = 1 << (max(dims) - 1).bit_length()
 
@@ -68,21 +68,22 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         if self.synchronises or not self.one_direction or not can_fuse(x, self._has_kernel):
             return super().normalise(x)
         if self.training or self.running_mean is None:
-            self.values_per_channel(x, over_batch=True)
-            return fused_norm(x, self.weight, self.bias, self._passes(x), self._affine)
-        if torch.is_grad_enabled():
+            count = self.values_per_channel(x, over_batch=True)
+            return fused_norm(x, self.weight, self.bias, self._passes(x, count), self._affine)
+        if x.is_cuda or torch.is_grad_enabled():
             return super().normalise(x)
-        return self._passes(x).by_running_statistics(x, self.weight, self.bias)
+        passes, running = PassesOnCpu(self._numbers, self.eps), (self.running_mean, self.running_var)
+        return passes.by_running_statistics(x, *running, self.weight, self.bias)
 
-    def _passes(self, x: Tensor) -> NormPasses:
+    def _passes(self, x: Tensor, count: int) -> NormPasses:
         tracks = self.training and self.running_mean is not None
         if not x.is_cuda:
-            running = self.running_mean, self.running_var
-            return PassesOnCpu(self._numbers, self.eps, running, self.track if tracks else None)
-        from steerable.nn.triton.norm import PassesOnGpu
+            return PassesOnCpu(self._numbers, self.eps, self.track if tracks else None)
 
-        statistics = (self.running_mean, self.running_var, self.num_batches_tracked)
-        return PassesOnGpu(self._tables, self.one, statistics, self.momentum, tracks=tracks)
+        def track(centre: Tensor, variance: Tensor) -> None:
+            self._track_batch(centre.unsqueeze(0), variance.unsqueeze(0), count)
+
+        return PassesOnGpu(self._kernel_tables, track if tracks else None)
 
     def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
         if self.synchronises:
@@ -113,7 +114,7 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         from steerable.nn.triton.norm import capsule_affine
 
-        scale, shift, centre, total = capsule_affine(mean, variance, weight, bias, self._tables, project=project)
+        scale, shift, centre, total = capsule_affine(mean, variance, weight, bias, self._kernel_tables, project=project)
         return scale, shift, centre, total
 
     @property
@@ -121,7 +122,7 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         return HAS_TRITON and self.one_direction and self.reference.is_cuda
 
     @property
-    def _tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor, int, float]:
+    def _kernel_tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor, int, float]:
         tables = (self.first_channel, self.bias_index, self.reference, self.inverse_square)
         return *tables, self._kernel_width, self.eps
 

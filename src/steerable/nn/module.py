@@ -79,10 +79,10 @@ class EquivariantModule(WithPlainCounterpart):
         self._constants[name] = np.ascontiguousarray(values, dtype=np.float64)
         self.register_buffer(name, torch.tensor(values, dtype=torch.get_default_dtype()), persistent=False)
 
-    def register_index(self, name: str, values: NDArray[np.intp], dtype: torch.dtype = torch.int64) -> None:
+    def register_index(self, name: str, values: NDArray[np.intp]) -> None:
         """A constant of whole numbers, likewise outside the state dict, and restored after ``to_empty()``."""
         self._constants[name] = np.ascontiguousarray(values, dtype=np.int64)
-        self.register_buffer(name, torch.tensor(values, dtype=dtype), persistent=False)
+        self.register_buffer(name, torch.tensor(values, dtype=torch.int64), persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)

@@ -81,10 +81,7 @@ class StatisticsNorm(CapsuleNorm):
             return self.without_values(x)
         y, centre, variance, count = self.normalise_by_batch(x)
         if self.training and self.running_mean is not None:
-            with torch.no_grad():
-                # Over several processes only the device knows the count, and it may be too small for a variance.
-                enough = (count > 1).squeeze(0) if isinstance(count, Tensor) else True
-                self.track(centre.mean(0), self._unbiased(variance.mean(0), count), enough)
+            self._track_batch(centre.detach(), variance.detach(), count)
         return y
 
     def _normalise_by_running_statistics(self, x: Tensor) -> Tensor:
@@ -158,10 +155,15 @@ class StatisticsNorm(CapsuleNorm):
             at, start = at + dim * dim, start + copies * dim
         return torch.cat(parts, dim=1)
 
-    def _unbiased(self, variance: Tensor, count: Tensor | int) -> Tensor:
-        """Variances of capsules whose mean was taken from the same values; one that is zero by symmetry was not."""
+    @torch.no_grad()
+    def _track_batch(self, centre: Tensor, variance: Tensor, count: Tensor | int) -> None:
+        """Track statistics of a batch: centre (rows, channels), variance (rows, capsules), values per channel."""
+        # Over several processes only the device knows the count, and it may be too small for a variance.
+        enough = (count > 1).squeeze(0) if isinstance(count, Tensor) else True
         values = self.capsule_dims.to(variance.dtype) * count  # in float16 this would overflow
-        return variance * (values / (values - self.capsule_means.to(variance.dtype)).clamp(min=1))
+        # A mean that is zero by symmetry costs no degree of freedom.
+        unbiased = values / (values - self.capsule_means.to(variance.dtype)).clamp(min=1)
+        self.track(centre.mean(0), variance.mean(0) * unbiased, enough)
 
     def track(self, mean: Tensor, variance: Tensor, enough: Tensor | bool = True) -> None:
         """Move the running averages towards a mean of channels and an unbiased variance of capsules, if ``enough``."""

@@ -16,11 +16,13 @@ from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
 from steerable.nn.bank_tables import PARAMETERS_PER_PROGRAM, BankTables
-from steerable.nn.triton.launching import Launcher
 
-__all__ = ["PackedTables", "expand", "expand_in_graph", "project"]
+__all__ = ["PackedTables", "expand", "pack", "project"]
 
 _CHANNELS_PER_PROGRAM = 256
+
+PackedTables = tuple[Tensor, Tensor, list[int]]
+"""All integer tables in one tensor, all factors in another, and the sizes by which they are taken apart."""
 
 
 @triton.jit
@@ -87,89 +89,96 @@ def _project_kernel(
     tl.store(weight + first_parameter + out_copy * per_copy + p, total, mask=inside)
 
 
-_start_expand, _start_project = Launcher(_expand_kernel), Launcher(_project_kernel)
-
 _INTEGERS = ("start", "step_out", "step_in", "unit_out", "copy_out", "unit_in", "copy_in")
 _INTEGERS_OF_PROJECT = ("place", "blocks", "program_block")
 
 
-class PackedTables:
-    """The tables of a layer on a device, for :func:`expand` and :func:`project`.
-
-    Args:
-        tables: what they are made from.
-        shape: that of the bank, (out, in, *kernel).
-        like: the parameters, whose device and dtype the tables have.
-
-    Attributes:
-        index, factor: all integer tables in one tensor, and all factors in another.
-        sizes: the sizes by which they are taken apart.
-        parts: the integer tables one by one.
-        shape, stride: those of the bank, in which the channels that go in lie side by side.
-    """
-
-    def __init__(self, tables: BankTables, shape: tuple[int, ...], like: Tensor) -> None:
-        integers = [getattr(tables, name) for name in (*_INTEGERS, *_INTEGERS_OF_PROJECT)]
-        factor = np.concatenate([tables.value.ravel(), tables.factor.ravel()])
-        self.index = torch.tensor(np.concatenate([table.ravel() for table in integers]), device=like.device)
-        self.factor = torch.tensor(factor, dtype=like.dtype, device=like.device)
-        self.sizes = [*(table.size for table in integers), *tables.start.shape, tables.place.shape[1]]
-        self.parts = self.index.split(self.sizes[:10])
-        outputs, inputs, *kernel = shape
-        self.shape = shape
-        self.stride = torch.empty(outputs, *kernel, inputs, device="meta").movedim(-1, 1).stride()
+def pack(tables: BankTables, device: torch.device, dtype: torch.dtype) -> PackedTables:
+    """The tables on a device, for :func:`expand` and :func:`project`."""
+    integers = [getattr(tables, name) for name in (*_INTEGERS, *_INTEGERS_OF_PROJECT)]
+    index = np.concatenate([table.ravel() for table in integers])
+    factor = np.concatenate([tables.value.ravel(), tables.factor.ravel()])
+    sizes = [*(table.size for table in integers), *tables.start.shape, tables.place.shape[1]]
+    return torch.tensor(index, device=device), torch.tensor(factor, dtype=dtype, device=device), sizes
 
 
 def expand(weight: Tensor, tables: PackedTables, dtype: torch.dtype) -> Tensor:
-    """The bank in eager code, (out, in, *kernel) in channels_last, in ``dtype``; differentiable any number of times."""
-    bank: Tensor = _Expand.apply(weight, tables, dtype)
-    return bank
+    """The bank, (out channels, taps, in channels), in ``dtype``; differentiable any number of times."""
+    index, factor, sizes = tables
+    if torch.compiler.is_compiling():
+        return _expand(weight, index, factor, sizes, dtype)
+    with torch.cuda.device_of(weight):  # kernels run on the current device
+        return _Expand.apply(weight, tables, dtype)
 
 
 def project(bank: Tensor, tables: PackedTables, parameters: int, dtype: torch.dtype) -> Tensor:
-    """The adjoint of :func:`expand`, (parameters,), in ``dtype``, in eager code."""
-    weight: Tensor = _Project.apply(bank, tables, parameters, dtype)
-    return weight
+    """The adjoint of :func:`expand`, (parameters,), in ``dtype``."""
+    index, factor, sizes = tables
+    if torch.compiler.is_compiling():
+        return _project(bank, index, factor, sizes, parameters, dtype)
+    with torch.cuda.device_of(bank):
+        return _Project.apply(bank, tables, parameters, dtype)
 
 
 # ---------------------------------------------------------------- operators, as compiled graphs hold them
 
 
-def _expand_arguments(weight: Tensor, bank: Tensor, parts: Any, factor: Tensor, sizes: list[int]) -> tuple[Any, ...]:
-    start, *others = parts[:7]
+def _write_bank(
+    kernel: Any, weight: Tensor, index: Tensor, factor: Tensor, sizes: list[int], dtype: torch.dtype
+) -> Tensor:
+    start, step_out, step_in, unit_out, copy_out, unit_in, copy_in, *_ = index.split(sizes[:10])
     _, taps, units_in = sizes[10:13]
-    return weight.contiguous(), bank, start, factor, *others, taps, sizes[5], units_in, _CHANNELS_PER_PROGRAM
+    out_channels, in_channels = sizes[3], sizes[5]
+    bank = torch.empty(out_channels, taps, in_channels, dtype=dtype, device=weight.device)
+    grid = (out_channels, triton.cdiv(in_channels, _CHANNELS_PER_PROGRAM))
+    kernel[grid](
+        weight.contiguous(),
+        bank,
+        start,
+        factor,
+        step_out,
+        step_in,
+        unit_out,
+        copy_out,
+        unit_in,
+        copy_in,
+        taps,
+        in_channels,
+        units_in,
+        BLOCK=_CHANNELS_PER_PROGRAM,
+    )
+    return bank
 
 
-def _expand_grid(sizes: list[int]) -> tuple[int, int, int]:
-    return sizes[3], triton.cdiv(sizes[5], _CHANNELS_PER_PROGRAM), 1
-
-
-def _project_arguments(bank: Tensor, weight: Tensor, parts: Any, factor: Tensor, sizes: list[int]) -> tuple[Any, ...]:
-    place, blocks, program_block = parts[7:]
-    accumulate = tl.float64 if weight.dtype == torch.float64 else tl.float32
-    constants = (sizes[13], PARAMETERS_PER_PROGRAM, accumulate)
-    return bank, weight, place, factor[sizes[0] :], blocks, program_block, *constants
+def _reduce_bank(
+    kernel: Any, bank: Tensor, index: Tensor, factor: Tensor, sizes: list[int], parameters: int, dtype: torch.dtype
+) -> Tensor:
+    *_, place, blocks, program_block = index.split(sizes[:10])
+    weight = torch.empty(parameters, dtype=dtype, device=bank.device)
+    kernel[(sizes[9],)](
+        bank.contiguous(),
+        weight,
+        place,
+        factor[sizes[0] :],
+        blocks,
+        program_block,
+        WIDTH=sizes[13],
+        BLOCK=PARAMETERS_PER_PROGRAM,
+        ACCUMULATE=tl.float64 if dtype == torch.float64 else tl.float32,
+    )
+    return weight
 
 
 @triton_op("steerable::expand_bank", mutates_args=())
-def expand_in_graph(weight: Tensor, index: Tensor, factor: Tensor, sizes: list[int], dtype: torch.dtype) -> Tensor:
-    """The bank in compiled graphs, (out, taps, in)."""
-    bank = torch.empty(sizes[3], sizes[11], sizes[5], dtype=dtype, device=weight.device)
-    parts = index.split(sizes[:10])
-    wrap_triton(_expand_kernel)[_expand_grid(sizes)](*_expand_arguments(weight, bank, parts, factor, sizes))
-    return bank
+def _expand(weight: Tensor, index: Tensor, factor: Tensor, sizes: list[int], dtype: torch.dtype) -> Tensor:
+    return _write_bank(wrap_triton(_expand_kernel), weight, index, factor, sizes, dtype)
 
 
 @triton_op("steerable::project_bank", mutates_args=())
 def _project(
     bank: Tensor, index: Tensor, factor: Tensor, sizes: list[int], parameters: int, dtype: torch.dtype
 ) -> Tensor:
-    weight = torch.empty(parameters, dtype=dtype, device=bank.device)
-    parts = index.split(sizes[:10])
-    arguments = _project_arguments(bank.contiguous(), weight, parts, factor, sizes)
-    wrap_triton(_project_kernel)[(sizes[9], 1, 1)](*arguments)
-    return weight
+    return _reduce_bank(wrap_triton(_project_kernel), bank, index, factor, sizes, parameters, dtype)
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -182,10 +191,10 @@ def _expand_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, 
 
 
 def _project_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None, None]:
-    return expand_in_graph(grad, *ctx.saved_tensors, ctx.sizes, ctx.dtype), None, None, None, None, None
+    return _expand(grad, *ctx.saved_tensors, ctx.sizes, ctx.dtype), None, None, None, None, None
 
 
-expand_in_graph.register_autograd(_expand_backward, setup_context=_remember)
+_expand.register_autograd(_expand_backward, setup_context=_remember)
 _project.register_autograd(_project_backward, setup_context=_remember)
 
 
@@ -196,10 +205,7 @@ class _Expand(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, tables: PackedTables, dtype: torch.dtype) -> Tensor:
         ctx.tables, ctx.parameters, ctx.dtype = tables, weight.numel(), weight.dtype
-        bank = torch.empty_strided(tables.shape, tables.stride, dtype=dtype, device=weight.device)
-        sizes = tables.sizes
-        _start_expand(_expand_grid(sizes), *_expand_arguments(weight, bank, tables.parts, tables.factor, sizes))
-        return bank
+        return _write_bank(_expand_kernel, weight, *tables, dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
@@ -210,10 +216,7 @@ class _Project(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, bank: Tensor, tables: PackedTables, parameters: int, dtype: torch.dtype) -> Tensor:
         ctx.tables, ctx.dtype = tables, bank.dtype
-        weight = torch.empty(parameters, dtype=dtype, device=bank.device)
-        dense, sizes = bank.movedim(1, -1).contiguous(), tables.sizes
-        _start_project((sizes[9], 1, 1), *_project_arguments(dense, weight, tables.parts, tables.factor, sizes))
-        return weight
+        return _reduce_bank(_project_kernel, bank, *tables, parameters, dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
