@@ -88,6 +88,24 @@ def test_constant_channels_stay_finite() -> None:
         assert (a - b).abs().max() <= 1e-6  # 1/√ε magnifies what rounding leaves of a zero
 
 
+@pytest.mark.parametrize("text", TYPES)
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("memory_format", FORMATS, ids=["contiguous", "channels_last"])
+def test_evaluation_is_the_same_with_and_without_gradients(
+    text: str, affine: bool, memory_format: torch.memory_format
+) -> None:
+    norm = snn.BatchNorm2d(st.FieldType(D4, text), affine=affine).double()
+    for p in norm.parameters():
+        torch.nn.init.normal_(p)
+    x = (3 + torch.randn(3, norm.in_type.channels, 4, 5, dtype=torch.float64)).contiguous(memory_format=memory_format)
+    norm(x)
+    norm.eval()
+    with torch.no_grad():
+        without = norm(x)
+    assert (without - norm(x)).abs().max() <= 1e-12
+    assert without.is_contiguous(memory_format=memory_format)
+
+
 def test_only_eager_images_are_fused() -> None:
     x = torch.randn(2, 8, 3, 3)
     assert can_fuse(x, has_triton=False)

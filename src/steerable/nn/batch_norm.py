@@ -70,10 +70,10 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         if self.training or self.running_mean is None:
             count = self.values_per_channel(x, over_batch=True)
             return fused_norm(x, self.weight, self.bias, self._passes(x, count), self._affine)
-        if x.is_cuda or torch.is_grad_enabled():
+        if x.is_cuda or torch.is_grad_enabled() or self.running_var is None:
             return super().normalise(x)
-        passes, running = PassesOnCpu(self._numbers, self.eps), (self.running_mean, self.running_var)
-        return passes.by_running_statistics(x, *running, self.weight, self.bias)
+        passes = PassesOnCpu(self._numbers, self.eps)
+        return passes.by_running_statistics(x, self.running_mean, self.running_var, self.weight, self.bias)
 
     def _passes(self, x: Tensor, count: int) -> NormPasses:
         tracks = self.training and self.running_mean is not None

@@ -68,4 +68,5 @@ class CapsuleNumbers:
         A mean that is zero by symmetry costs no degree of freedom.
         """
         values = self.dims * count
-        return variance * (values / np.maximum(values - self.biased, 1))
+        unbiased: Numbers = variance * (values / np.maximum(values - self.biased, 1))
+        return unbiased

@@ -15,7 +15,7 @@ from steerable.nn.fused_norm import Saved
 
 __all__ = ["PassesOnCpu"]
 
-_Numbers = NDArray[np.floating] | float
+_Numbers = NDArray[np.floating]
 
 
 class PassesOnCpu:
@@ -66,7 +66,12 @@ class PassesOnCpu:
         return out, torch.from_numpy(to_weight), torch.from_numpy(along[numbers.biased])
 
     def _rows(
-        self, dtype: torch.dtype, centre: _Numbers, variance: _Numbers, weight: Tensor | None, bias: Tensor | None
+        self,
+        dtype: torch.dtype,
+        centre: _Numbers | float,
+        variance: _Numbers,
+        weight: Tensor | None,
+        bias: Tensor | None,
     ) -> Tensor:
         """(5, channels): centre, variance, scale, shift, and the factor of x."""
         rows = np.zeros((5, len(variance)), dtype=np.float32 if dtype == torch.float32 else np.float64)
