@@ -140,3 +140,16 @@ def test_a_run_takes_the_backends_that_layers_take() -> None:
 def test_help_and_version() -> None:
     assert "train" in steerable("--help").stdout
     assert steerable("--version").stdout.strip() == "0.1.0rc1"
+
+
+@pytest.mark.parametrize("own", [None, "active"])
+def test_threads_that_wait_leave_their_core_to_others(own: str | None) -> None:
+    """The setting is there before torch is loaded; a user's own wins."""
+    code = (
+        "import os, sys; from steerable import cli; from steerable.cli import commands; "
+        "commands.run = lambda: print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules); cli.main()"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    environment |= {} if own is None else {"OMP_WAIT_POLICY": own}
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert shown.stdout.split() == [own or "passive", "False"]

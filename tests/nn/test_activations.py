@@ -78,6 +78,24 @@ def test_crelu_is_both_halves_capsule_by_capsule() -> None:
     torch.testing.assert_close(layer(x), torch.cat([h for pair in halves for h in pair], dim=1))
 
 
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=str)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_crelu_is_the_concatenated_relu_to_all_derivatives(memory_format: torch.memory_format, compiled: bool) -> None:
+    """Its one step takes, negates and rectifies; a concatenated ReLU takes two."""
+    x = torch.randn(3, SIGNED.channels, 4, 5, dtype=torch.float64).contiguous(memory_format=memory_format)
+    found = []
+    for layer in (snn.CReLU(SIGNED), snn.Concatenated(SIGNED, nn.ReLU())):
+        leaf = x.clone(memory_format=torch.preserve_format).requires_grad_()
+        y = torch.compile(layer.double(), backend="aot_eager", fullgraph=True)(leaf) if compiled else layer(leaf)
+        assert y.is_contiguous(memory_format=memory_format)
+        (first,) = torch.autograd.grad((y * y.detach().cos()).sum() + y.pow(3).sum(), leaf, create_graph=not compiled)
+        found.append([y, first])
+        if not compiled:
+            found[-1] += torch.autograd.grad(first.square().sum(), leaf)
+    for a, b in zip(*found, strict=True):
+        assert torch.equal(a, b)
+
+
 def test_crelu_brings_equal_capsules_together() -> None:
     """A1 gives 2·A1 and A2 gives r; r itself gives 2·r: three copies of r in the end, adjacent."""
     field_type = FieldType(D4, "A2 + A1 + r")

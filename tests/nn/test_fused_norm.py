@@ -9,6 +9,7 @@ from torch import Tensor
 import steerable as st
 from steerable import nn as snn
 from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm
+from steerable.nn.norm_on_cpu import PassesOnCpu
 
 D4 = st.dihedral(4)
 TYPES = ["2*(regular + qm)", "2*(A1 + A2 + 2*E)", "3*A2 + E", "4*A1"]
@@ -23,10 +24,19 @@ def layer(text: str, affine: bool = True) -> snn.BatchNorm2d:
 
 
 def both_ways(norm: snn.BatchNorm2d, x: Tensor) -> list[tuple[Tensor, ...]]:
+    """The output, the statistics that are tracked and the gradients, from the fused passes and from tensor code."""
     outputs = []
-    for function in (fused_norm, moments_norm):
+    for fused in (True, False):
         leaf = x.detach().requires_grad_()
-        y, centre, variance = function(leaf, norm.weight, norm.bias, norm._affine)
+        if fused:
+            tracked: list[tuple[Tensor, Tensor]] = []
+            passes = PassesOnCpu(norm._numbers, norm.eps, track=lambda *both, seen=tracked: seen.append(both))
+            y = fused_norm(leaf, norm.weight, norm.bias, passes, norm._affine)
+            ((centre, variance),) = tracked
+        else:
+            y, centre, biased = moments_norm(leaf, norm.weight, norm.bias, norm._affine)
+            values = norm.capsule_dims * (x.numel() // x.shape[1])
+            variance = biased * values / (values - norm.capsule_means)
         upstream = torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view(y.shape)
         grads = torch.autograd.grad((y * upstream).sum(), [leaf, *norm.parameters()])
         outputs.append((y, centre, variance, *grads))
@@ -59,12 +69,41 @@ def test_a_scale_of_zero_has_a_gradient() -> None:
         assert (fused - plain).abs().max() <= 1e-12
 
 
+@pytest.mark.parametrize("memory_format", FORMATS, ids=["contiguous", "channels_last"])
+@pytest.mark.parametrize("mean", [0.0, 4.0, 30.0, 3000.0])
+def test_a_mean_far_from_zero_costs_few_digits(mean: float, memory_format: torch.memory_format) -> None:
+    """In float32 the difference of a mean square and a squared mean would leave nothing of a variance of 1."""
+    norm = layer("2*regular + 2*A1").float()
+    x = (mean + torch.randn(8, 18, 16, 16)).contiguous(memory_format=memory_format)
+    _, _, single, *_ = both_ways(norm, x)[0]
+    _, _, double, *_ = both_ways(norm.double(), x.double())[1]
+    assert (single / double - 1).abs().max() < 1e-4
+
+
 def test_constant_channels_stay_finite() -> None:
     norm = layer("regular")
     fused, plain = both_ways(norm, torch.full((2, 8, 3, 3), 5.0, dtype=torch.float64))
     for a, b in zip(fused, plain, strict=True):
         assert torch.isfinite(a).all()
         assert (a - b).abs().max() <= 1e-6  # 1/√ε magnifies what rounding leaves of a zero
+
+
+@pytest.mark.parametrize("text", TYPES)
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("memory_format", FORMATS, ids=["contiguous", "channels_last"])
+def test_evaluation_is_the_same_with_and_without_gradients(
+    text: str, affine: bool, memory_format: torch.memory_format
+) -> None:
+    norm = snn.BatchNorm2d(st.FieldType(D4, text), affine=affine).double()
+    for p in norm.parameters():
+        torch.nn.init.normal_(p)
+    x = (3 + torch.randn(3, norm.in_type.channels, 4, 5, dtype=torch.float64)).contiguous(memory_format=memory_format)
+    norm(x)
+    norm.eval()
+    with torch.no_grad():
+        without = norm(x)
+    assert (without - norm(x)).abs().max() <= 1e-12
+    assert without.is_contiguous(memory_format=memory_format)
 
 
 def test_only_eager_images_are_fused() -> None:

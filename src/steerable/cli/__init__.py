@@ -5,6 +5,7 @@ is run, and where one of them is missing says which extra to install. Heavy impo
 commands that need them, so that help and tables appear at once.
 """
 
+import os
 import sys
 
 from steerable.extras import EXTRAS, missing
@@ -14,6 +15,9 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command; a user's mistake is one line and exit code 2, a missing package one line and exit code 1."""
+    # Torch's threads meet several times in each operation. By default one that waits keeps its core busy, which beside
+    # other programs is the core that the thread it waits for needs. The library reads this once, when torch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         from steerable.cli.commands import run
 

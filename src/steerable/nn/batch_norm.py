@@ -6,8 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from steerable.nn.capsule_numbers import CapsuleNumbers
 from steerable.nn.channels import is_exported, widened
-from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm, scaled_and_shifted
+from steerable.nn.fused_norm import NormPasses, can_fuse, fused_norm, moments_norm, scaled_and_shifted
+from steerable.nn.norm_on_cpu import PassesOnCpu
+from steerable.nn.norm_on_gpu import PassesOnGpu
 from steerable.nn.processes import moments_over_processes, several_processes
 from steerable.nn.statistics_norms import StatisticsNorm
 from steerable.nn.torch_tools import KnownToTorch
@@ -15,9 +18,6 @@ from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
 
 __all__ = ["BatchNorm2d"]
-
-_Two = tuple[Tensor, Tensor]
-_Three = tuple[Tensor, Tensor, Tensor]
 
 
 class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scale for each capsule
@@ -42,7 +42,6 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
 
     first_channel: Tensor
     bias_index: Tensor
-    biased_capsules: Tensor
 
     def __init__(
         self,
@@ -62,20 +61,36 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         self.register_index("first_channel", np.concatenate([[0], np.cumsum(dims)]))
         has_entry = directed > 0 if self.bias is not None else np.zeros(len(dims), dtype=bool)
         self.register_index("bias_index", np.where(has_entry, np.cumsum(directed) - 1, -1))
-        self.register_index("biased_capsules", np.flatnonzero(has_entry))
+        self._numbers = CapsuleNumbers(field_type, self._constants["reference"])
         self._kernel_width = 1 << (max(dims) - 1).bit_length()
+
+    def normalise(self, x: Tensor) -> Tensor:
+        if self.synchronises or not self.one_direction or not can_fuse(x, self._has_kernel):
+            return super().normalise(x)
+        if self.training or self.running_mean is None:
+            count = self.values_per_channel(x, over_batch=True)
+            return fused_norm(x, self.weight, self.bias, self._passes(x, count), self._affine)
+        if x.is_cuda or torch.is_grad_enabled() or self.running_var is None:
+            return super().normalise(x)
+        passes = PassesOnCpu(self._numbers, self.eps)
+        return passes.by_running_statistics(x, self.running_mean, self.running_var, self.weight, self.bias)
+
+    def _passes(self, x: Tensor, count: int) -> NormPasses:
+        tracks = self.training and self.running_mean is not None
+        if not x.is_cuda:
+            return PassesOnCpu(self._numbers, self.eps, self.track if tracks else None)
+
+        def track(centre: Tensor, variance: Tensor) -> None:
+            self._track_batch(centre.unsqueeze(0), variance.unsqueeze(0), count)
+
+        return PassesOnGpu(self._kernel_tables, track if tracks else None)
 
     def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
         if self.synchronises:
             return super().normalise_by_batch(x)
         count = self.values_per_channel(x, over_batch=True)
-        if can_fuse(x, self._has_kernel):
-            by_hand = (self._affine, self._gradients) if self.one_direction else None
-            gradients = (self._affine_by_kernel, self._gradients_by_kernel) if self._has_kernel else by_hand
-            y, centre, variance = fused_norm(x, self.weight, self.bias, self._affine, gradients)
-        else:
-            affine = self._affine_by_kernel if self._has_kernel and _compiled() else self._affine
-            y, centre, variance = moments_norm(x, self.weight, self.bias, affine)
+        affine = self._affine_by_kernel if self._has_kernel and _compiled() else self._affine
+        y, centre, variance = moments_norm(x, self.weight, self.bias, affine)
         return y, centre.unsqueeze(0), variance.unsqueeze(0), count
 
     def _normalise_by_running_statistics(self, x: Tensor) -> Tensor:
@@ -94,26 +109,6 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         scale, shift = self.scale_and_shift(centre, total, weight, bias)
         return scale.squeeze(0), shift.squeeze(0), centre.squeeze(0), total.squeeze(0)
 
-    def _gradients(
-        self, grads: _Two, moments: _Three, weight: Tensor | None, bias: Tensor | None
-    ) -> tuple[Tensor | None, ...]:
-        """Those of ``_affine``, written out: of mean, variance, weight and bias from those of scale and shift.
-
-        With a = γ/σ and b = β - μa for each capsule, all sums run over its channels.
-        """
-        (to_scale, to_shift), (mean, centre, variance) = grads, moments
-        reference = self.reference.to(mean.dtype)
-        sums = self.segments.sum_statistics(torch.stack([to_scale - to_shift * centre, to_shift * reference]))
-        to_slope, along = sums[0], sums[1]
-        inverse = torch.rsqrt(variance + self.eps)
-        slope = inverse if weight is None else inverse * weight
-        to_variance = to_slope * slope * inverse.square() / (-2 * self.capsule_dims.to(mean.dtype))
-        to_centre = along * slope * self.inverse_square.to(mean.dtype)
-        spread = self.segments.spread(torch.stack([to_centre, to_variance]))
-        to_mean = 2 * spread[1] * (mean - centre) - spread[0] * reference
-        to_bias = None if bias is None else along.index_select(0, self.biased_capsules)
-        return to_mean, spread[1], None if weight is None else to_slope * inverse, to_bias
-
     def _affine_by_kernel(
         self, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, project: bool = True
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -121,16 +116,6 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
 
         scale, shift, centre, total = capsule_affine(mean, variance, weight, bias, self._kernel_tables, project=project)
         return scale, shift, centre, total
-
-    def _gradients_by_kernel(
-        self, grads: _Two, moments: _Three, weight: Tensor | None, bias: Tensor | None
-    ) -> tuple[Tensor | None, ...]:
-        from steerable.nn.triton.norm import capsule_affine_gradients
-
-        gradients: tuple[Tensor | None, ...] = capsule_affine_gradients(
-            grads, moments, weight, bias, self._kernel_tables
-        )
-        return gradients
 
     @property
     def _has_kernel(self) -> bool:

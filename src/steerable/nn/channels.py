@@ -86,16 +86,21 @@ def _take(x: Tensor, index: Tensor, last: bool) -> Tensor:
 
 
 def take(values: Tensor, dim: int, index: Tensor) -> Tensor:
-    """``values.index_select(dim, index)``; a single value is repeated.
+    """``values.index_select(dim, index)``; a single value is repeated, and a CPU gathers along the last axis.
 
-    Inductor cannot compile the gradient of its selection for CPUs: an addition of many numbers at one place (seen with
-    torch 2.11 and 2.13).
+    Inductor cannot compile the gradient of a single value's selection for CPUs: an addition of many numbers at one
+    place (seen with torch 2.11 and 2.13). In eager code torch makes one strided copy per index where the axis is the
+    last one, which takes up to forty times as long as to gather the same values.
     """
-    if hides_shapes(values) or values.shape[dim] != 1:
+    if hides_shapes(values):
         return values.index_select(dim, index)
-    shape = list(values.shape)
-    shape[dim] = len(index)
-    return values.expand(shape).clone()  # as a selection: memory of its own
+    if values.shape[dim] == 1:
+        shape = list(values.shape)
+        shape[dim] = len(index)
+        return values.expand(shape).clone()  # as a selection: memory of its own
+    if values.is_cpu and 0 < dim == values.ndim - 1 and not (torch.compiler.is_compiling() or is_exported()):
+        return values.gather(dim, index.expand(*values.shape[:-1], -1))
+    return values.index_select(dim, index)
 
 
 def in_channels_last(x: Tensor) -> bool:
@@ -108,14 +113,18 @@ def memory_format(x: Tensor) -> torch.memory_format:
     return torch.channels_last if in_channels_last(x) else torch.contiguous_format
 
 
-def take_with_negatives(x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
+def take_with_negatives(
+    x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, minus: Tensor, *, rectified: bool = False
+) -> Tensor:
     """sign · x[:, source], where each channel of x is taken twice: as it is, at ``plus``, and negated, at ``minus``.
 
-    Its gradient is g[:, plus] - g[:, minus]: two reads, where that of a plain selection is a scattered addition.
+    Its gradient is g[:, plus] - g[:, minus]: two reads, where that of a plain selection is a scattered addition. With
+    ``rectified``, negative values become 0 on the way.
     """
     if is_traced(x) or is_transformed() or is_exported():
-        return scale_channels(take_channels(x, source), sign)
-    y: Tensor = _TakeWithNegatives.apply(x, source, sign, plus, minus, in_channels_last(x))
+        taken = scale_channels(take_channels(x, source), sign)
+        return torch.relu(taken) if rectified else taken
+    y: Tensor = _TakeWithNegatives.apply(x, source, sign, plus, minus, in_channels_last(x), rectified)
     return y
 
 
@@ -123,23 +132,32 @@ class _TakeWithNegatives(torch.autograd.Function):
     """Without ``setup_context``, for which torch would look up the signature of ``forward`` at every call."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, minus: Tensor, last: bool) -> Tensor:
-        ctx.save_for_backward(plus, minus)
+    def forward(
+        ctx: Any, x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, minus: Tensor, last: bool, rectified: bool
+    ) -> Tensor:
+        # The layout is that of x: a compiler does not know the gradient's when it follows the backward pass. It lays
+        # out by axes what it keeps, so that everything is done while channels are the last axis.
+        dim = 3 if last else 1
+        taken = take(x.permute(0, 2, 3, 1) if last else x, dim, source)
+        taken.mul_(sign if dim == x.ndim - 1 else sign[:, None, None])
+        if rectified:
+            taken.relu_()
+        y = taken.permute(0, 3, 1, 2) if last else taken
+        ctx.save_for_backward(plus, minus, y if rectified else None)
         ctx.last = last
-        if last:  # the product too while channels are the last axis: a compiler lays out by axes what it keeps
-            return (x.permute(0, 2, 3, 1).index_select(3, source) * sign).permute(0, 3, 1, 2)
-        return scale_channels(x.index_select(1, source), sign)
+        return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        plus, minus = ctx.saved_tensors
-        # The layout is that of x: a compiler does not know the gradient's when it follows this.
+        plus, minus, y = ctx.saved_tensors
+        if y is not None:
+            grad = torch.ops.aten.threshold_backward(grad, y, 0)
         if ctx.last:
             grad = grad.permute(0, 2, 3, 1)
-            of_x = (grad.index_select(3, plus) - grad.index_select(3, minus)).permute(0, 3, 1, 2)
+            of_x = (take(grad, 3, plus) - take(grad, 3, minus)).permute(0, 3, 1, 2)
         else:
-            of_x = grad.index_select(1, plus) - grad.index_select(1, minus)
-        return of_x, None, None, None, None, None
+            of_x = take(grad, 1, plus) - take(grad, 1, minus)
+        return of_x, None, None, None, None, None, None
 
 
 def scale_channels(x: Tensor, factors: Tensor) -> Tensor:

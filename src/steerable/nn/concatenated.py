@@ -55,8 +55,12 @@ class Concatenated(EquivariantModule):
         self.register_index("minus", np.where(first, places[:, 1], places[:, 0]))
 
     def forward(self, x: Tensor) -> Tensor:
+        return self.function(self._with_negatives(x))
+
+    def _with_negatives(self, x: Tensor, *, rectified: bool = False) -> Tensor:
         self.check_input(x, ranks=(2, 4))
-        return self.function(take_with_negatives(x, self.source, self.sign.to(x.dtype), self.plus, self.minus))
+        tables = (self.source, self.sign.to(x.dtype), self.plus, self.minus)
+        return take_with_negatives(x, *tables, rectified=rectified)
 
 
 class CReLU(Concatenated):
@@ -67,3 +71,6 @@ class CReLU(Concatenated):
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, nn.ReLU(), scale_free=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._with_negatives(x, rectified=True)

@@ -115,6 +115,9 @@ class FilterBankModule(EquivariantModule):
 
     def expand_from(self, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """The same as functions of other parameters of the same shape."""
+        if self.looks_up and weight.is_cpu:  # without a product, to which alone autocast would matter
+            bank = take(weight, 0, self.lookup_index) * self.lookup_factor
+            return bank.view(self.plan.bank_shape), self.expand_bias(bias)
         dtype = weight.dtype
         if self._table_sizes and weight.is_cuda and torch.is_autocast_enabled("cuda"):
             dtype = torch.get_autocast_dtype("cuda")

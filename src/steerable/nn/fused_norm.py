@@ -1,14 +1,18 @@
-"""Batch norm in few passes over the pixels: one to take the moments, one to apply them; the same number back.
+"""Batch norm of capsules in few passes over the pixels: two there and two back.
 
-The layer is x ↦ a·x + b with one a and b per channel, and a and b are functions of the channels' means and variances
-alone. So its gradient is ``a·g + (2/N)·v̇·(x - mean) + ṁ/N`` with ṁ and v̇ the gradients of those small functions, which
-autograd finds from Σ g and Σ g·x of each channel.
+With μ and σ² the centre and variance of each capsule, y = γ (x - μ)/σ + β w. From the gradient g of y, and with N
+values per channel,
+
+    ∂x = γ/σ · (g - P(Σ g)/N - (x - μ)/σ² · A(Σ g·(x - μ))/N)
+
+where sums are those of channels, P is the projection onto invariant vectors and A the average over each capsule. It is
+torch's batch norm, but for P and A. The gradients of γ and β are sums over capsules of what torch's would be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -24,16 +28,13 @@ from steerable.nn.channels import (
     widened,
 )
 
-__all__ = ["Affine", "AffineGradients", "can_fuse", "fused_norm", "moments_norm", "scaled_and_shifted"]
+__all__ = ["Affine", "NormPasses", "Saved", "can_fuse", "fused_norm", "moments_norm", "scaled_and_shifted"]
 
 Affine = Callable[[Tensor, Tensor, "Tensor | None", "Tensor | None"], tuple[Tensor, Tensor, Tensor, Tensor]]
 """(mean, variance, weight, bias) → (scale, shift, centre, capsule variance), each one row per channel or capsule."""
 
-AffineGradients = Callable[
-    [tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor], "Tensor | None", "Tensor | None"],
-    "tuple[Tensor | None, ...]",
-]
-"""(gradients of scale and shift, (mean, centre, capsule variance), weight, bias) → gradients of Affine's arguments."""
+Saved = tuple[Tensor, ...]
+"""The small numbers of a forward pass that the backward pass needs."""
 
 
 def can_fuse(x: Tensor, has_triton: bool) -> bool:
@@ -80,76 +81,46 @@ def scaled_and_shifted(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     return y.permute(0, 3, 1, 2) if last else y
 
 
-def fused_norm(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    affine: Affine,
-    with_gradients: tuple[Affine, AffineGradients] | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """``moments_norm`` of x (batch, channels, height, width), where :func:`can_fuse` allows it.
+class NormPasses(Protocol):
+    """The forward and the backward pass of one layer's batch norm on one kind of device."""
 
-    ``with_gradients`` computes the same as ``affine``, and its gradients; without it autograd finds them.
+    def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Saved]:
+        """y, and what ``backward`` has to know."""
+
+    def backward(
+        self, grad: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, saved: Saved
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The gradients of x, weight and bias."""
+
+
+def fused_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, passes: NormPasses, affine: Affine) -> Tensor:
+    """y of x (batch, channels, height, width), where :func:`can_fuse` allows it.
+
+    ``affine`` is the same in tensor code, from which further derivatives come.
     """
-    with torch.cuda.device_of(x):  # kernels run on the current device
-        y, centre, total = _FusedNorm.apply(x, weight, bias, affine, with_gradients)
-    return y, centre, total
+    y: Tensor = _FusedNorm.apply(x, weight, bias, passes, affine)
+    return y
 
 
 class _FusedNorm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        affine: Affine,
-        with_gradients: tuple[Affine, AffineGradients] | None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        dense = _dense(x)
-        mean, variance = _moments(dense)
-        if with_gradients is not None:
-            scale, shift, centre, total = with_gradients[0](mean, variance, weight, bias)
-            ctx.moments, ctx.scale = (mean, centre, total), scale
-        else:
-            leaves = [None if t is None else t.detach().requires_grad_() for t in (mean, variance, weight, bias)]
-            with torch.enable_grad():
-                scale, shift, centre, total = affine(*leaves)  # type: ignore[arg-type]
-            ctx.graph = (leaves, scale, shift)
-            scale, shift, centre, total = (t.detach() for t in (scale, shift, centre, total))
-            ctx.moments, ctx.scale = (mean, centre, total), scale
-        y = _scale_shift(dense, scale, shift)
-        ctx.save_for_backward(x, weight, bias)
-        ctx.affine, ctx.with_gradients = affine, with_gradients
-        ctx.mark_non_differentiable(centre, total)
-        return y, centre, total
+        ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, passes: NormPasses, affine: Affine
+    ) -> Tensor:
+        y, saved = passes.forward(_dense(x), weight, bias)
+        ctx.save_for_backward(x, weight, bias, *saved)
+        ctx.passes, ctx.affine = passes, affine
+        return y
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias = ctx.saved_tensors
-        grad = grads[0]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, *saved = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative may follow
             return (*_differentiable_gradients(ctx, grad, x, weight, bias), None, None)
         x = _dense(x)
         grad = _dense(grad.to(x.dtype), like=x)
-        mean = ctx.moments[0]
-        total, centred = _sums(grad, x, mean)
-        small = (centred + total * mean, total)  # of scale and shift
-        if ctx.with_gradients is not None:
-            to_mean, to_variance, to_weight, to_bias = ctx.with_gradients[1](small, ctx.moments, weight, bias)
-        else:
-            to_mean, to_variance, to_weight, to_bias = _gradients_by_graph(ctx.graph, small)
-        count = x.numel() // x.shape[1]
-        slope = to_variance * (2 / count)
-        out = _input_gradient(grad, x, ctx.scale, slope, to_mean / count - slope * mean)
-        return out, to_weight, to_bias, None, None
-
-
-def _gradients_by_graph(graph: Any, grads: tuple[Tensor, Tensor]) -> Any:
-    """The gradients of mean, variance, weight and bias; None for what is absent."""
-    leaves, scale, shift = graph
-    found = iter(torch.autograd.grad((scale, shift), [t for t in leaves if t is not None], grads, retain_graph=True))
-    return tuple(None if leaf is None else next(found) for leaf in leaves)
+        to_x, to_weight, to_bias = ctx.passes.backward(grad, x, weight, bias, tuple(saved))
+        return to_x, None if weight is None else to_weight, None if bias is None else to_bias, None, None
 
 
 def _differentiable_gradients(
@@ -162,51 +133,9 @@ def _differentiable_gradients(
     return tuple(next(found) if asked else None for asked in needed)
 
 
-# ---------------------------------------------------------------- passes over the pixels
-
-
 def _dense(x: Tensor, like: Tensor | None = None) -> Tensor:
     """The same values, dense in memory: in the memory format of ``like``, or in x's own if it has one."""
     last = torch.channels_last
     if like is None:
         return x if x.is_contiguous() or x.is_contiguous(memory_format=last) else x.contiguous()
     return x.contiguous(memory_format=last if like.is_contiguous(memory_format=last) else torch.contiguous_format)
-
-
-def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of each channel, in float32 at least."""
-    if x.is_cuda:
-        # torch gives 1/σ, and 0 where σ² + ε = 0, as in a field that no filter reaches: no ε at all would make that ∞.
-        mean, inverse_deviation = torch.batch_norm_stats(x, 1e-30)
-        return mean, inverse_deviation.reciprocal().square()
-    mean, variance = torch.batch_norm_update_stats(x, None, None, 0.0)
-    return mean, variance
-
-
-def _scale_shift(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    if x.is_cuda:
-        from steerable.nn.triton import norm
-
-        return norm.scale_shift(x, scale, shift)
-    return torch.addcmul(shift[:, None, None], x, scale[:, None, None])
-
-
-def _sums(grad: Tensor, x: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ grad and Σ grad·(x - mean) of each channel."""
-    ones = torch.ones_like(mean)
-    if x.is_cuda:
-        total, centred, _, _ = torch.batch_norm_backward_reduce(grad, x, mean, ones, None, True, False, False)
-        return total, centred
-    _, centred, total = torch.ops.aten.native_batch_norm_backward(
-        grad, x, None, None, None, mean, ones, True, 0.0, [False, True, True]
-    )
-    return total, centred
-
-
-def _input_gradient(grad: Tensor, x: Tensor, scale: Tensor, slope: Tensor, constant: Tensor) -> Tensor:
-    if x.is_cuda:
-        from steerable.nn.triton import norm
-
-        return norm.input_gradient(grad, x, scale, slope, constant)
-    out = torch.addcmul(constant[:, None, None], x, slope[:, None, None])
-    return out.addcmul_(grad, scale[:, None, None])

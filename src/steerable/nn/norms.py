@@ -78,7 +78,8 @@ class CapsuleNorm(EquivariantModule):
         Half precision may enter a layer in float32, as it does under autocast. A layer without parameters and running
         statistics takes any dtype.
         """
-        own = next((t.dtype for t in (self.weight, getattr(self, "running_mean", None)) if t is not None), None)
+        holder = self.weight if self.weight is not None else getattr(self, "running_mean", None)
+        own = None if holder is None else holder.dtype
         if is_traced(x) or own is None or x.dtype == own:
             return
         if own != torch.float32 or x.dtype not in HALF_PRECISION:

@@ -81,7 +81,7 @@ class StatisticsNorm(CapsuleNorm):
             return self.without_values(x)
         y, centre, variance, count = self.normalise_by_batch(x)
         if self.training and self.running_mean is not None:
-            self._track(centre.detach(), variance.detach(), count)
+            self._track_batch(centre.detach(), variance.detach(), count)
         return y
 
     def _normalise_by_running_statistics(self, x: Tensor) -> Tensor:
@@ -156,26 +156,30 @@ class StatisticsNorm(CapsuleNorm):
         return torch.cat(parts, dim=1)
 
     @torch.no_grad()
-    def _track(self, centre: Tensor, variance: Tensor, count: Tensor | int) -> None:
-        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
-            return
+    def _track_batch(self, centre: Tensor, variance: Tensor, count: Tensor | int) -> None:
+        """Track statistics of a batch: centre (rows, channels), variance (rows, capsules), values per channel."""
         # Over several processes only the device knows the count, and it may be too small for a variance.
         enough = (count > 1).squeeze(0) if isinstance(count, Tensor) else True
-        self.num_batches_tracked.add_(enough)
         values = self.capsule_dims.to(variance.dtype) * count  # in float16 this would overflow
         # A mean that is zero by symmetry costs no degree of freedom.
         unbiased = values / (values - self.capsule_means.to(variance.dtype)).clamp(min=1)
-        new_mean = centre.mean(0).to(self.running_mean.dtype)
-        new_variance = (variance.mean(0) * unbiased).to(self.running_var.dtype)
+        self.track(centre.mean(0), variance.mean(0) * unbiased, enough)
+
+    def track(self, mean: Tensor, variance: Tensor, enough: Tensor | bool = True) -> None:
+        """Move the running averages towards a mean of channels and an unbiased variance of capsules, if ``enough``."""
+        running_mean, running_var, batches = self.running_mean, self.running_var, self.num_batches_tracked
+        if running_mean is None or running_var is None or batches is None:
+            return
+        batches.add_(enough)
         weight: Tensor | float
         if self.momentum is None:  # cumulative average
-            weight = self.num_batches_tracked.clamp(min=1).to(new_mean.dtype).reciprocal()
+            weight = batches.clamp(min=1).to(running_mean.dtype).reciprocal()
         else:
             weight = self.momentum
         if isinstance(enough, Tensor):
-            weight = enough.to(new_mean.dtype) * weight
-        self.running_mean.lerp_(new_mean, weight)
-        self.running_var.lerp_(new_variance, weight)
+            weight = enough.to(running_mean.dtype) * weight
+        running_mean.lerp_(mean.to(running_mean.dtype), weight)
+        running_var.lerp_(variance.to(running_var.dtype), weight)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, momentum={self.momentum}, track_running_stats={self.track_running_stats}"
