@@ -208,9 +208,9 @@ def test_the_largest_network_that_has_enough_epochs_is_taken(name: str, monkeypa
     assert (found(1e6).model, found(1e6).recipe.epochs) == (sizes[-1], 100)
     assert found(1e6, batch_size=70).recipe.epochs == 1500, "few images have more epochs than the recipe"
     assert found(1e6, batch_size=70).patience == 525
-    chosen = found(130)
+    chosen = found(100)
     assert chosen.model == sizes[2]
-    assert (chosen.recipe.epochs, chosen.patience, chosen.parameters) == (43, 15, None)
+    assert (chosen.recipe.epochs, chosen.patience, chosen.parameters) == (33, 12, None)
     with pytest.warns(UserWarning, match="only 10 epochs fit the time"):
         assert found(10).model == sizes[0]
     with pytest.raises(ValueError, match=r"can be trained for 0.5 epochs .* too little to learn .* at least --minutes"):

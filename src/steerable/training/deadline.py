@@ -12,15 +12,16 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
 from steerable.training.classifier import Classifier
+from steerable.training.fitting import TEST_LOOKS
 from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData
 from steerable.training.trainer import minutes_trained
 
 __all__ = ["Deadline"]
 
-TOLERANCE = 0.02  # of the time that is left; without it, every epoch that takes a little longer would change the plan
-RECENT = 5  # epochs whose median is what an epoch takes
-AFTER_TRAINING = 11  # times each test image is looked at: the test, the upright image and eight poses, the mistakes
+TOLERANCE = 0.08  # of the time that is left; without it, every epoch that takes a little longer would change the plan
+RECENT = 15  # epochs whose mean is what an epoch takes
+EARLY = 5  # epochs of which too little is known to go by
 LONGEST_TO_WRITE = 3.0  # seconds for the network, its results and the report; less where the whole run is short
 
 
@@ -83,16 +84,16 @@ class Deadline(Callback):
     def epochs_that_fit(self, done: int, planned: int, now: float) -> int:
         """How many epochs the run has room for, those that are done included, and not more than planned."""
         # The first epoch compiles, records and fills caches; it counts where there is no other one.
-        typical = statistics.median(self.epochs[1:][-RECENT:] or self.epochs)
+        typical = statistics.mean(self.epochs[1:][-RECENT:] or self.epochs)
         left = self.end - now - self._seconds_to_finish(typical)
-        is_early = len(self.epochs) < 3 and left > 4 * typical  # what is known of the epochs is little as yet
+        is_early = len(self.epochs) < EARLY and left > 4 * typical
         if is_early or (planned - done) * typical <= (1 + TOLERANCE) * left:
             return planned
-        return done + max(0, int((1 - TOLERANCE) * left / typical))
+        return done + max(0, int(0.98 * left / typical))
 
     def _seconds_to_finish(self, epoch: float) -> float:
         """How long the run will take after its last epoch, from how long a validation takes, else an epoch."""
-        data, images = self.data, len(self.data.test) * AFTER_TRAINING
+        data, images = self.data, len(self.data.test) * TEST_LOOKS
         per_image = epoch / len(data.train) / 3  # a step takes three times an evaluation
         if data.validation is not None:
             per_image = self.validation / len(data.validation)

@@ -22,12 +22,12 @@ from steerable.training.speed import autocast, this_machine
 __all__ = ["fitted_to_minutes", "settle_backends", "with_sized_model"]
 
 FEW_EPOCHS = 30  # a run with fewer says what would have to give
-ENOUGH = ((40, 1_000), (30, 2_000))  # epochs and steps; a larger network that has them is better than more of them
+ENOUGH = ((40, 500), (30, 1_000))  # epochs and steps; a larger network that has them is better than more of them
 MOST_STEPS = 3_000  # a run with few images has more epochs than its recipe, up to these steps
 TOO_FEW = (2, 50)  # epochs and steps; with fewer of both a network learns nothing
 TIMED_STEPS = 25
 LONGEST_TRIAL = 1.0  # seconds that the steps of one size are timed
-TEST_LOOKS = 11  # how often each test image is looked at after training
+TEST_LOOKS = 11  # how often each test image is looked at: the test, the upright image, eight poses, the mistakes
 BETWEEN_EPOCHS = 0.05  # seconds that validation and bookkeeping take at least
 SPARE = 0.93  # the share of the time that is planned; checkpoints and reports take the rest
 
