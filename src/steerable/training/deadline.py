@@ -21,7 +21,7 @@ __all__ = ["Deadline"]
 
 TOLERANCE = 0.08  # of the time that is left; without it, every epoch that takes a little longer would change the plan
 RECENT = 15  # epochs whose mean is what an epoch takes
-EARLY = 5  # epochs of which too little is known to go by
+EARLY = 3  # epochs of which too little is known to go by
 LONGEST_TO_WRITE = 3.0  # seconds for the network, its results and the report; less where the whole run is short
 
 
