@@ -77,7 +77,7 @@ def test_png_with_16_bits(channels: int, tmp_path: Path) -> None:
     assert np.array_equal(read(path, channels=(channels - 1, 0))[1], pixels.transpose(2, 0, 1)[[channels - 1, 0]])
 
 
-@pytest.mark.parametrize("dtype", ["bool", "u1", "u2", "f4"])
+@pytest.mark.parametrize("dtype", ["bool", "u1", "i1", "u2", "f4"])
 def test_arrays(dtype: str, tmp_path: Path) -> None:
     for k, shape in enumerate([(9, 7), (5, 9, 7), (9, 7, 5)]):
         pixels = random(dtype, *shape)
@@ -85,7 +85,8 @@ def test_arrays(dtype: str, tmp_path: Path) -> None:
         expected = pixels.transpose(2, 0, 1) if k == 2 else pixels.reshape(-1, 9, 7)
         found, numbers = read(tmp_path / "x.npy")
         assert np.array_equal(numbers, expected * (np.uint8(255) if dtype == "bool" else 1))
-        assert found.depth == {"bool": "8-bit", "u1": "8-bit", "u2": "16-bit", "f4": "floating-point"}[dtype]
+        depths = {"bool": "8-bit", "u1": "8-bit", "i1": "16-bit", "u2": "16-bit", "f4": "floating-point"}
+        assert found.depth == depths[dtype]
 
 
 def test_pages_and_channels_are_chosen(tmp_path: Path) -> None:

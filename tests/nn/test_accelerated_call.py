@@ -392,6 +392,13 @@ def test_hooks_inside_are_heard(recordings: list[tuple[torch.Size, int]]) -> Non
         trained(other)
     assert (len(heard), len(caught)) == (3, 1)
     hook.remove()
+    before_gradients = other[0].register_full_backward_pre_hook(lambda module, grad: heard.append(grad[0].shape))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Full backward hook is firing")
+        trained(other)
+    assert len(heard) > 3
+    before_gradients.remove()
+    heard = heard[:3]
     trained(other)
     assert len(heard) == 3
     assert len(recordings) == 1

@@ -80,6 +80,13 @@ def test_a_mean_far_from_zero_costs_few_digits(mean: float, memory_format: torch
     assert (single / double - 1).abs().max() < 1e-4
 
 
+def test_the_default_device_is_not_that_of_the_layer() -> None:
+    norm, x = layer("regular"), torch.randn(2, 8, 3, 3, dtype=torch.float64)
+    with torch.device("meta"):
+        y = norm(x)
+    assert y.is_cpu
+
+
 def test_constant_channels_stay_finite() -> None:
     norm = layer("regular")
     fused, plain = both_ways(norm, torch.full((2, 8, 3, 3), 5.0, dtype=torch.float64))

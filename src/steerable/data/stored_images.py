@@ -139,6 +139,8 @@ def _of_array(path: Path) -> StoredImage:
     if planes.shape[2] < planes.shape[0]:  # channels are fewer than pixels
         planes = planes.transpose(2, 0, 1)
     numbers = planes * np.uint8(255) if array.dtype.kind == "b" else planes
+    if numbers.dtype == np.int8:  # negative numbers are counts, which eight bits without a sign cannot hold
+        numbers = numbers.astype(np.int16)
     return StoredImage(
         (planes.shape[2], planes.shape[1]), _depth(numbers.dtype), len(planes), lambda: np.array(numbers)
     )

@@ -30,7 +30,12 @@ class NetworkPlaces:
         self._hooks = [
             hooks
             for module in self.modules[1:]  # those of the network itself run around its passes
-            for hooks in (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
+            for hooks in (
+                module._forward_hooks,
+                module._forward_pre_hooks,
+                module._backward_hooks,
+                module._backward_pre_hooks,
+            )
         ]
         self._now = self._look()
 

@@ -114,4 +114,4 @@ def _statistics(x: Tensor, numbers: CapsuleNumbers, count: int) -> tuple[NDArray
 @lru_cache(maxsize=256)
 def _zeros_and_ones(channels: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     with torch.inference_mode(mode=False):  # what is made in it could not be used outside
-        return torch.zeros(channels, dtype=dtype), torch.ones(channels, dtype=dtype)
+        return torch.zeros(channels, dtype=dtype, device="cpu"), torch.ones(channels, dtype=dtype, device="cpu")

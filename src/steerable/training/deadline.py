@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
 from steerable.training.classifier import Classifier
-from steerable.training.fitting import TEST_LOOKS
+from steerable.training.fitting import FEW_EPOCHS, TEST_LOOKS
 from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData
 from steerable.training.trainer import minutes_trained
@@ -23,6 +24,7 @@ TOLERANCE = 0.08  # of the time that is left; without it, every epoch that takes
 RECENT = 15  # epochs whose mean is what an epoch takes
 EARLY = 3  # epochs of which too little is known to go by
 LONGEST_TO_WRITE = 3.0  # seconds for the network, its results and the report; less where the whole run is short
+SHARE_TO_WRITE = 1 / 60  # of the run's time, for the same
 
 
 class Deadline(Callback):
@@ -96,9 +98,10 @@ class Deadline(Callback):
         data, images = self.data, len(self.data.test) * TEST_LOOKS
         per_image = epoch / len(data.train) / 3  # a step takes three times an evaluation
         if data.validation is not None:
-            per_image = self.validation / len(data.validation)
+            # Where few images are held out, most of a validation is spent on other things.
+            per_image = min(per_image, self.validation / len(data.validation))
             images = len(data.validation) if self.plan.settings.evaluate == "validation" else images
-        return min(LONGEST_TO_WRITE, self.minutes) + images * per_image
+        return min(LONGEST_TO_WRITE, SHARE_TO_WRITE * 60 * self.minutes) + images * per_image
 
     def _shorten(self, trainer: pl.Trainer, module: Classifier, done: int, epochs: int) -> None:
         before = self.plan.epochs
@@ -106,10 +109,13 @@ class Deadline(Callback):
         if trainer.is_global_zero:
             self.plan.save(self.path)
             if self.tell is not None:
+                longer = math.ceil(self.minutes * FEW_EPOCHS / max(epochs, 1))
+                few = f" That is little; --minutes {longer} would be enough for {FEW_EPOCHS}."
                 time_given = f"{self.minutes:g} minute{'' if self.minutes == 1 else 's'}"
                 self.tell(
                     f"After epoch {done}: {before} epochs would take longer than {time_given}. The run ends after "
                     f"{epochs}, and its learning rate falls accordingly."
+                    + (few if epochs < min(FEW_EPOCHS, before) else "")
                 )
         module.shortened = self.plan.shortened or ()
         trainer.fit_loop.max_epochs = epochs

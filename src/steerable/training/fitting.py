@@ -24,7 +24,8 @@ __all__ = ["fitted_to_minutes", "settle_backends", "with_sized_model"]
 FEW_EPOCHS = 30  # a run with fewer says what would have to give
 ENOUGH = ((40, 500), (30, 1_000))  # epochs and steps; a larger network that has them is better than more of them
 MOST_STEPS = 3_000  # a run with few images has more epochs than its recipe, up to these steps
-TOO_FEW = (2, 50)  # epochs and steps; with fewer of both a network learns nothing
+TOO_FEW = (2, 50)  # epochs and steps; with fewer of both, or less than one epoch, a network learns nothing
+LARGEST_FIRST_STAGE = 48  # pixels; a network that sees more than that at first is slow
 TIMED_STEPS = 25
 LONGEST_TRIAL = 1.0  # seconds that the steps of one size are timed
 TEST_LOOKS = 11  # how often each test image is looked at: the test, the upright image, eight poses, the mistakes
@@ -53,14 +54,15 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
     end = time.perf_counter() + 60 * minutes
     if config.fit == "shrink":
         config = _largest_that_learns(config, data, end)
+        _warn_of_size(max(data.train.image_size) // config.model.get("stem", 1), max(data.train.image_size))
     sized = with_sized_model(config, data)
     epochs = _epochs_within(end, sized, data, settle=True)
     if config.fit == "shrink":
-        _refuse_too_few(epochs, len(data.train) / config.recipe.batch_size, minutes)
+        _refuse_too_few(epochs, _steps(config, data), minutes)
     whole = min(MOST_EPOCHS, max(1, int(epochs)))
     if config.fit != "stretch":
-        steps = math.ceil(len(data.train) / config.recipe.batch_size)
-        most = config.recipe.epochs if config.fit == "shorten" else max(config.recipe.epochs, MOST_STEPS // steps)
+        more = MOST_STEPS // _steps(config, data)
+        most = config.recipe.epochs if config.fit == "shorten" else max(config.recipe.epochs, more)
         whole = min(whole, most)
         if whole < min(FEW_EPOCHS, config.recipe.epochs):
             _warn_of_few(whole, minutes, data)
@@ -78,7 +80,7 @@ def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
 
 def _largest_that_learns(config: RunConfig, data: TrainingData, end: float) -> RunConfig:
     """The config with the largest network that has enough epochs until ``end``, else with the quickest one."""
-    steps = len(data.train) / config.recipe.batch_size
+    steps = _steps(config, data)
     best = None
     for model in sizes_to_try(config.model, max(data.train.image_size)):
         sized = replace(config, model=model, parameters=None)
@@ -103,9 +105,11 @@ def _epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle:
     optimiser = module.configure_optimizers()
     longest = min(LONGEST_TRIAL * (1 + settle), (end - time.perf_counter()) / 50)
     last = time.perf_counter()
+    whole = min(config.recipe.batch_size, len(data.train))
     for images, labels in endless:
         _step(module, optimiser, images, labels)
-        times.append(time.perf_counter() - last)
+        if len(labels) == whole:  # the last batch of an epoch may be smaller
+            times.append(time.perf_counter() - last)
         # The first step, which computes filter bases, is not counted; three at least are.
         if len(times) > TIMED_STEPS or (len(times) > 3 and sum(times[1:]) >= longest):
             break
@@ -115,9 +119,14 @@ def _epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle:
     # An image in an evaluation costs a third of one in a step.
     validation = len(data.validation) / len(data.train) / 3 if data.validation is not None else 0.0
     tests = len(data.test) * TEST_LOOKS / len(data.train) / 3 if config.evaluate == "test" else 0.0
-    training = typical * len(data.train) / config.recipe.batch_size
+    training = typical * len(data.train) / whole
     left = SPARE * (end - time.perf_counter()) - tests * training
     return max(0.0, left / (training * (1 + validation) + BETWEEN_EPOCHS))
+
+
+def _steps(config: RunConfig, data: TrainingData) -> int:
+    """The steps of an epoch."""
+    return math.ceil(len(data.train) / config.recipe.batch_size)
 
 
 def _step(module: Classifier, optimiser: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> None:
@@ -130,16 +139,21 @@ def _step(module: Classifier, optimiser: torch.optim.Optimizer, images: Tensor, 
         torch.cuda.synchronize()
 
 
-def _refuse_too_few(epochs: float, steps: float, minutes: float) -> None:
+def _refuse_too_few(epochs: float, steps: int, minutes: float) -> None:
     """ValueError for a run that would end before it has learnt anything."""
     few, least = TOO_FEW
-    if epochs < few and epochs * steps < least:
-        needed = minutes * min(few, least / steps) / max(epochs, 1e-3)
+    if epochs < 1 or (epochs < few and epochs * steps < least):
+        needed = 1.3 * minutes * max(1.0, min(few, least / steps)) / max(epochs, 1e-3)
+        shown = f"{epochs:.1f}" if epochs >= 0.1 else "less than 0.1"
         raise ValueError(
-            f"{minutes:.2g} minutes are left after reading the images, and the smallest network can be trained for "
-            f"{epochs:.1f} epochs of {math.ceil(steps)} steps in that time, which is too little to learn anything. "
-            f"Give at least --minutes {needed * 1.3:.2g}, a smaller --image-size, or a number of --epochs."
+            f"{_in_words(minutes)} minutes are left after reading the images, and the smallest network can be trained "
+            f"for {shown} epochs of {steps} steps in that time, which is too little to learn anything. Give at least "
+            f"--minutes {_in_words(needed)}, a smaller --image-size, fewer --labels, or a number of --epochs."
         )
+
+
+def _in_words(minutes: float) -> str:
+    return str(math.ceil(minutes)) if minutes >= 3 else f"{minutes:.1f}"
 
 
 def _warn_of_few(epochs: int, minutes: float, data: TrainingData) -> None:
@@ -152,3 +166,14 @@ def _warn_of_few(epochs: int, minutes: float, data: TrainingData) -> None:
         f"{int(len(data.train) / share)}.",
         stacklevel=3,
     )
+
+
+def _warn_of_size(first_stage: int, side: int) -> None:
+    """Say which size would be quicker, where no exact reduction suits the images."""
+    if first_stage > LARGEST_FIRST_STAGE:
+        warnings.warn(
+            f"images of {side}×{side} pixels cannot be reduced much without losing exactness, so that the first layers "
+            f"see {first_stage}×{first_stage} pixels, which takes long. --image-size {max(16, side // 16 * 16)} is "
+            "much quicker.",
+            stacklevel=3,
+        )

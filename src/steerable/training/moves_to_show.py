@@ -21,20 +21,24 @@ class Moves(TypedDict):
     flip: bool
 
 
-def moves_to_show(group: FiniteGroup | None) -> Moves:
-    """The moves to augment by, so that a network learns an image in every pose.
+def moves_to_show(model: dict[str, Any]) -> Moves:
+    """The moves to augment by, so that a network learns an image in every pose that its user takes for the same.
 
     A network that is invariant under the n turns of a group gives a turned image the scores of the same image turned
     by 360°/n more. Every angle is thus at most 180°/n away from one that the network takes for no turn at all, and no
-    larger ones have to be shown; nor do mirror images, where the group has them.
+    larger ones have to be shown. Mirror images are in the group, or were left out of it because they mean something
+    else. A steerable network with another head may use the orientation, and images are not turned for it. A plain
+    network is shown everything.
 
     Args:
-        group: what the network's scores are invariant under; None where they are invariant under nothing.
+        model: its name and options.
     """
-    if group is None or group.action is None:
+    if "group" not in MODELS[model["name"]].options:
         return {"angle": 180.0, "flip": True}
-    turns = int((np.linalg.det(group.action) > 0).sum())
-    return {"angle": 180.0 / turns, "flip": turns == group.order}
+    group = invariance(model)
+    if group is None or group.action is None:
+        return {"angle": 0.0, "flip": True}
+    return {"angle": 180.0 / int((np.linalg.det(group.action) > 0).sum()), "flip": False}
 
 
 def invariance(model: dict[str, Any]) -> FiniteGroup | None:

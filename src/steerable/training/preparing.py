@@ -19,7 +19,7 @@ from steerable.data.pixel_formats import PixelFormat
 from steerable.models import build_model
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
-from steerable.training.moves_to_show import Moves, invariance, moves_to_show
+from steerable.training.moves_to_show import Moves, moves_to_show
 
 __all__ = ["TrainingData", "augmentation", "make_classifier", "prepare_data", "training_batches"]
 
@@ -103,7 +103,7 @@ def augmentation(settings: RunConfig, images: LabelledImages) -> Augmentation | 
     recipe = settings.recipe
     if not recipe.augment:
         return None
-    moves = moves_to_show(invariance(settings.model)) if recipe.turn else Moves(angle=0.0, flip=True)
+    moves = moves_to_show(settings.model) if recipe.turn else Moves(angle=0.0, flip=True)
     return Augmentation(
         recipe.shift_of(min(images.image_size)),
         dihedral=recipe.quarter_turns,

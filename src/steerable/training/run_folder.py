@@ -17,7 +17,7 @@ from steerable.data.datasets import DATASETS
 from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import listing
 from steerable.training.checkpoints import has_checkpoint
-from steerable.training.config import RunConfig
+from steerable.training.config import OWN_IMAGES, RunConfig
 from steerable.training.plan import Plan
 from steerable.training.recipes import Recipe
 from steerable.training.run_files import RESULTS, RESULTS_NEEDED, data_of_run, read_fields, read_object
@@ -36,6 +36,9 @@ __all__ = [
 FILES = ("plan.json", "resolved.json", "environment.json", "mistakes.json", "results.json", "report.html")
 FOLDERS = ("checkpoints", "metrics", "model")
 LONGEST_WAIT = 600.0  # seconds for the process that plans the run
+
+DEFAULTS_WITHOUT_TURNS = {"validation": 0.15, "patience": 20}
+"""What was the default for a folder or a table when recipes did not turn images yet."""
 
 
 def check_run_folder(config: RunConfig, folder: Path) -> RunConfig | None:
@@ -145,10 +148,15 @@ def _is_left_by_a_start(name: str) -> bool:
 
 
 def _without_later_settings(asked: RunConfig, earlier: RunConfig, folder: Path) -> RunConfig:
-    """The request without the settings of a recipe that did not exist yet when the run in the folder was begun."""
+    """The request without recipe settings and defaults that did not exist yet when the run in the folder was begun."""
     known = read_object(folder / "config.json").get("recipe", {})
     later = {item.name: getattr(earlier.recipe, item.name) for item in fields(Recipe) if item.name not in known}
-    return replace(asked, recipe=replace(asked.recipe, **later))
+    changed: dict[str, Any] = {
+        name: before
+        for name, before in DEFAULTS_WITHOUT_TURNS.items()
+        if "turn" in later and getattr(earlier, name) == before and getattr(asked, name) == OWN_IMAGES[name]
+    }
+    return replace(asked, recipe=replace(asked.recipe, **later), **changed)
 
 
 def _counts(summary: Mapping[str, Any]) -> str:
