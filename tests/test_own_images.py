@@ -33,7 +33,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (work / "my-digits" / "1" / "notes.txt").write_text("not an image")
     (work / "new-digits" / "broken.png").write_text("not an image")
     run = steerable("train", "my-digits", *BUDGET, cwd=work)
-    assert "my-digits: 122 training, 22 validation, 36 test images of 3 classes, 8×8 pixels, grey." in run.stdout
+    assert "my-digits: 130 training, 14 validation, 36 test images of 3 classes, 8×8 pixels, grey." in run.stdout
     assert "resnet with 10,911 parameters, 24 epochs" in run.stdout
     assert "warning: 1 of 181 files" in run.stderr
     assert "`1/notes.txt` (not an image of a known format)" in run.stderr
@@ -122,7 +122,7 @@ def test_the_same_command_again_changes_nothing_and_other_settings_go_elsewhere(
     Image.new("L", (8, 8), 33).save(extra)
     try:
         run = steerable("train", "my-digits", *BUDGET, cwd=work, code=2)
-        assert "have changed since the run in runs/my-digits began: 122 training and 36 test images then" in run.stderr
+        assert "have changed since the run in runs/my-digits began: 130 training and 36 test images then" in run.stderr
         assert "the images have changed since the run" in steerable("evaluate", "runs/my-digits", cwd=work).stderr
     finally:
         extra.unlink()

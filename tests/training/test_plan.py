@@ -29,6 +29,7 @@ from steerable.training.planning import make_plan, plan_here
 from steerable.training.preparing import TrainingData, prepare_data
 from steerable.training.run import train
 from steerable.training.run_files import PLAN
+from steerable.training.sizing import sizes_to_try
 from steerable.training.speed import Machine
 
 MODEL = {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"}
@@ -116,13 +117,14 @@ def test_a_plan_is_written_and_read_again(mixed: Plan, tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:only .* 0.03 minutes")  # on a busy machine
 def test_the_request_stays_as_it_was_given_and_the_plan_leaves_nothing_open(tmp_path: Path) -> None:
-    request = config(model={"name": "resnet", "head": "invariant"}, parameters=12_000, minutes=0.03, fit="shrink")
+    request = config(model={"name": "resnet", "head": "invariant"}, parameters=12_000, minutes=0.2, fit="shrink")
     results = train(request, tmp_path / "run")
     assert RunConfig.load(tmp_path / "run" / "config.json") == request
     plan = Plan.load(tmp_path / "run" / "plan.json")
     assert plan.settings.left_open == ["backend"]  # which is what `backends` says
     assert plan.differences(request) == []
-    assert plan.settings.model == results["model"] == {"depth": 8, **request.model, "copies": 1}
+    assert plan.settings.model == results["model"]
+    assert plan.settings.model in sizes_to_try(request.model, 8)
     assert plan.epochs == results["epochs"]
     assert set(plan.backends.values()) == {"dense/dense/dense/dense"}
     assert (plan.data["channels"], plan.data["images"]["train"], plan.accelerator) == (1, 100, "cpu")
@@ -148,11 +150,14 @@ def test_steps_are_timed_as_the_run_takes_them(
     """With backends that were settled first: the speed that they gain becomes epochs."""
     timed: list[dict[str, str]] = []
 
-    def step_time(module: Classifier, *_: object) -> float:
-        timed.append(snn.recorded_backends(module.model))
-        return 0.1 if any("fourier" in way for way in timed[-1].values()) else 0.2
+    clock = [0.0]
 
-    monkeypatch.setattr("steerable.training.fitting._step_time", step_time)
+    def step(module: Classifier, *_: object) -> None:
+        timed.append(snn.recorded_backends(module.model))
+        clock[0] += 0.1 if any("fourier" in way for way in timed[-1].values()) else 0.2
+
+    monkeypatch.setattr("steerable.training.fitting.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("steerable.training.fitting._step", step)
     monkeypatch.setattr(snn, "choose_backends", lambda network, x, **_: snn.use_backends(network, mixed.backends))
     fast = make_plan(config(minutes=1.0), data)
     assert all(ways == mixed.backends for ways in timed)

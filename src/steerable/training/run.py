@@ -100,10 +100,8 @@ def train(
     request = earlier or config
     recorded = None if earlier is None else recorded_plan(folder, earlier)
     with phase("reading images") as reading:
-        known = earlier is not None or given is not None
-        data = prepare_data(
-            *(read_as_before(request, folder, given) if known else (request, None)), progress or reading
-        )
+        known = read_as_before(request, None if earlier is None else folder, given)
+        data = prepare_data(*known, progress or reading)
     if earlier is not None:
         check_same_data(data.summary(), folder, recorded)
     if (results := earlier_results(folder)) is not None:

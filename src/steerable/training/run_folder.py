@@ -117,13 +117,23 @@ def check_same_data(now: Mapping[str, Any], folder: Path, plan: Plan | None) -> 
         )
 
 
-def read_as_before(request: RunConfig, folder: Path, given: Plan | None) -> tuple[RunConfig, PixelFormat | None]:
+def read_as_before(request: RunConfig, folder: Path | None, given: Plan | None) -> tuple[RunConfig, PixelFormat | None]:
     """The request with the image size, and the way to read numbers in files, of the run that is resumed or repeated.
 
     Another version of the library might choose them differently.
+
+    Args:
+        request: what the user says.
+        folder: that of the run that is resumed; None for a new one.
+        given: the plan that is repeated, where there is one.
     """
     try:
-        data = data_of_run(folder) if given is None else given.data
+        if folder is not None:
+            data = data_of_run(folder)
+        elif given is not None:
+            data = given.data
+        else:
+            return request, None
         if request.image_size is None and request.dataset not in DATASETS:
             request = replace(request, image_size=data["image_size"][0])
         return request, PixelFormat.from_dict(data.get("pixels"))
