@@ -22,7 +22,7 @@ CODE := src tests examples benchmarks experiments docs
 
 export MPLBACKEND := Agg
 export DO_NOT_TRACK := 1
-export OMP_WAIT_POLICY ?= passive
+export GOMP_SPINCOUNT ?= 10000
 export HF_HUB_DISABLE_TELEMETRY := 1
 export GRADIO_ANALYTICS_ENABLED := False
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -142,14 +142,18 @@ def test_help_and_version() -> None:
     assert steerable("--version").stdout.strip() == "0.1.0rc1"
 
 
-@pytest.mark.parametrize("own", [None, "active"])
-def test_threads_that_wait_leave_their_core_to_others(own: str | None) -> None:
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+    ids=["neither", "a count", "a policy"],
+)
+def test_threads_that_wait_leave_their_core_to_others(own: dict[str, str], expected: str) -> None:
     """The setting is there before torch is loaded; a user's own wins."""
     code = (
         "import os, sys; from steerable import cli; from steerable.cli import commands; "
-        "commands.run = lambda: print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules); cli.main()"
+        "commands.run = lambda: print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules); cli.main()"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    environment |= {} if own is None else {"OMP_WAIT_POLICY": own}
+    ours = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    environment = {name: value for name, value in os.environ.items() if name not in ours} | own
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert shown.stdout.split() == [own or "passive", "False"]
+    assert shown.stdout.split() == [expected, "False"]
