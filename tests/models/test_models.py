@@ -18,6 +18,7 @@ from steerable import models
 from steerable import nn as snn
 from steerable.lazy import resolve
 from steerable.models.resnets import Downsampling, Head, Layout
+from steerable.models.saving import read_tensors, write_tensors
 from steerable.types.network_plans import STEMS
 
 IRREPS = "A1 + A2 + B1 + B2 + 2*E"
@@ -154,6 +155,18 @@ def test_a_network_saved_with_every_option_written_out_comes_back(tmp_path: Path
     x = torch.randn(1, 3, 8, 8)
     with torch.no_grad():
         assert torch.equal(net(x), again(x))
+
+
+def test_the_same_weights_are_the_same_bytes(tmp_path: Path) -> None:
+    """Within a process safetensors hashes names with one key for each call."""
+    tensors = {"a.weight": torch.arange(6.0).view(2, 3), "ü": torch.ones(1, dtype=torch.float64)}
+    written = set()
+    for number in range(8):
+        write_tensors(tmp_path / f"{number}.safetensors", tensors)
+        written.add((tmp_path / f"{number}.safetensors").read_bytes())
+    assert len(written) == 1
+    read = read_tensors(tmp_path / "0.safetensors")
+    assert all(torch.equal(read[name], value) for name, value in tensors.items())
 
 
 def test_an_unknown_option_of_the_class_is_refused() -> None:

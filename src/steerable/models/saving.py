@@ -7,6 +7,7 @@ their SHA-256, and compared with it when they are read.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -102,7 +103,19 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         name: value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
         for name, value in tensors.items()
     }
-    write_bytes(path, save(copies, metadata={"format": "pt", "sha256": _digest(copies)}))
+    write_bytes(path, _in_order(save(copies, metadata={"format": "pt", "sha256": _digest(copies)})))
+
+
+def _in_order(file: bytes) -> bytes:
+    """A safetensors file with its metadata sorted: the library writes them in another order every time.
+
+    The file begins with the length of its header in eight bytes, and the header is JSON, filled up with spaces.
+    """
+    length = int.from_bytes(file[:8], "little")
+    header = json.loads(file[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    return file[:8] + text.ljust(length) + file[8 + length :]
 
 
 def read_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
