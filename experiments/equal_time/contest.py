@@ -6,9 +6,9 @@
 FOLDER has one sub-folder of images per class, or ``train`` and ``test`` with such sub-folders. Both contestants are
 trained by the same command in the same minutes, reading and measuring included, and each in the largest size that has
 enough epochs for them. Both see images turned by any angle, shifted, scaled, brightened and darkened; the steerable
-network knows quarter turns and mirror images, and the plain one is shown them. The plain network has the learning rate
-and the weight decay that were best for it on validation images of another set, and no rates by sharing, since it shares
-nothing. A run that is there already is not trained again, so that a contest can be interrupted.
+network knows quarter turns and mirror images, and the plain one is shown them. The plain network has a learning rate
+and a weight decay of its own, since rates by sharing are for networks that share weights. A run that is there already
+is not trained again, so that a contest can be interrupted.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command; a user's mistake is one line and exit code 2, a missing package one line and exit code 1."""
     # Torch's threads meet several times in each operation. By default one that waits keeps its core busy for long, and
-    # beside other programs that is the core that the thread it waits for needs. To go to sleep at once would cost a
-    # third of the speed where the cores are free. The library reads this once, when torch is loaded.
+    # beside other programs that is the core that the thread it waits for needs. To go to sleep at once would be
+    # slower where the cores are free. The library reads this once, when torch is loaded.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     try:

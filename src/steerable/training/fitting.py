@@ -19,7 +19,7 @@ from steerable.training.preparing import TrainingData, make_classifier, training
 from steerable.training.sizing import sized_model, sizes_to_try, with_depth, with_stem
 from steerable.training.speed import autocast, this_machine
 
-__all__ = ["fitted_to_minutes", "settle_backends", "with_sized_model"]
+__all__ = ["fitted_to_minutes", "settle_backends", "steps_per_epoch", "with_sized_model"]
 
 FEW_EPOCHS = 30  # a run with fewer says what would have to give
 ENOUGH = ((40, 500), (30, 1_000))  # epochs and steps; a larger network that has them is better than more of them
@@ -54,14 +54,14 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
     end = time.perf_counter() + 60 * minutes
     if config.fit == "shrink":
         config = _largest_that_learns(config, data, end)
-        _warn_of_size(max(data.train.image_size) // config.model.get("stem", 1), max(data.train.image_size))
+        _warn_of_slow_size(max(data.train.image_size) // config.model.get("stem", 1), max(data.train.image_size))
     sized = with_sized_model(config, data)
     epochs = _epochs_within(end, sized, data, settle=True)
     if config.fit == "shrink":
-        _refuse_too_few(epochs, _steps(config, data), minutes)
+        _refuse_too_few(epochs, steps_per_epoch(config, data), minutes)
     whole = min(MOST_EPOCHS, max(1, int(epochs)))
     if config.fit != "stretch":
-        more = MOST_STEPS // _steps(config, data)
+        more = MOST_STEPS // steps_per_epoch(config, data)
         most = config.recipe.epochs if config.fit == "shorten" else max(config.recipe.epochs, more)
         whole = min(whole, most)
         if whole < min(FEW_EPOCHS, config.recipe.epochs):
@@ -80,7 +80,7 @@ def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
 
 def _largest_that_learns(config: RunConfig, data: TrainingData, end: float) -> RunConfig:
     """The config with the largest network that has enough epochs until ``end``, else with the quickest one."""
-    steps = _steps(config, data)
+    steps = steps_per_epoch(config, data)
     best = None
     for model in sizes_to_try(config.model, max(data.train.image_size)):
         sized = replace(config, model=model, parameters=None)
@@ -124,8 +124,8 @@ def _epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle:
     return max(0.0, left / (training * (1 + validation) + BETWEEN_EPOCHS))
 
 
-def _steps(config: RunConfig, data: TrainingData) -> int:
-    """The steps of an epoch."""
+def steps_per_epoch(config: RunConfig, data: TrainingData) -> int:
+    """The steps of an epoch; the last one may be of fewer images."""
     return math.ceil(len(data.train) / config.recipe.batch_size)
 
 
@@ -168,7 +168,7 @@ def _warn_of_few(epochs: int, minutes: float, data: TrainingData) -> None:
     )
 
 
-def _warn_of_size(first_stage: int, side: int) -> None:
+def _warn_of_slow_size(first_stage: int, side: int) -> None:
     """Say which size would be quicker, where no exact reduction suits the images."""
     if first_stage > LARGEST_FIRST_STAGE:
         warnings.warn(

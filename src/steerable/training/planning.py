@@ -11,7 +11,7 @@ import torch
 
 from steerable import nn as snn
 from steerable.training.config import RunConfig
-from steerable.training.fitting import fitted_to_minutes, settle_backends, with_sized_model
+from steerable.training.fitting import fitted_to_minutes, settle_backends, steps_per_epoch, with_sized_model
 from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
 from steerable.training.settings import marked
@@ -75,4 +75,4 @@ def _backends(settings: RunConfig, data: TrainingData, machine: Machine) -> dict
 
 
 def _steps(config: RunConfig, data: TrainingData) -> int:
-    return config.recipe.epochs * math.ceil(len(data.train) / config.recipe.batch_size)
+    return config.recipe.epochs * steps_per_epoch(config, data)

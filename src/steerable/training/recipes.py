@@ -37,8 +37,7 @@ class Recipe:
     μ = weights / coefficients, about |G|, then learns at the rate μ · ``learning_rate`` and decays by
     ``weight_decay`` / μ; norms, biases and ordinary layers keep their own. See
     :func:`~steerable.training.optimiser.make_optimiser`. ``milestones`` are the epochs at which a schedule in steps
-    multiplies the learning rate by ``decay``. ``augment`` switches on what follows it, up to
-    ``padding``.
+    multiplies the learning rate by ``decay``. ``augment`` switches on what follows it, up to ``padding``.
     """
 
     learning_rate: float = setting(
