@@ -15,7 +15,10 @@ from steerable import nn as snn
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:TensorFloat32")  # inductor's own
+# Inductor's own, and torch's where a backward pass is the first thing that needs cuBLAS.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore:TensorFloat32", "ignore:Attempting to run cuBLAS"
+)
 halves = pytest.mark.parametrize("half", [False, True], ids=["float32", "bfloat16"])
 compilation = pytest.mark.parametrize("compiled", [False, True], ids=["recorded", "compiled"])
 

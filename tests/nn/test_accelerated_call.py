@@ -201,17 +201,12 @@ def test_evaluation_between_a_forward_and_its_backward_pass() -> None:
 
 
 def test_two_backward_passes_of_one_output() -> None:
-    net, other = pair()
-    for network in (net, other):
-        y = network(images())
-        y.sum().backward(retain_graph=True)
-        y.square().sum().backward()
-    same_gradients(net, other)
+    _, other = pair()
     y = other(images())
     y.sum().backward(retain_graph=True)
-    other(images(seed=1)).sum().backward()
-    with pytest.raises(RuntimeError, match="called again between two backward passes of one output"):
-        y.sum().backward()
+    with pytest.raises(RuntimeError, match=r"a second time.*on the sum of both losses.*forward\.plain"):
+        y.square().sum().backward()
+    other(images()).sum().backward()  # and goes on
 
 
 @pytest.mark.parametrize("with_weights", [True, False])

@@ -57,6 +57,7 @@ class AcceleratedCall:
         self.convolutions = ""
         self.notes: list[str] = []
         self.shapes: list[torch.Size] = []
+        self.device: str | None = None  # the kind for which it is accelerated
         self._forget()
 
     def _forget(self) -> None:
@@ -88,7 +89,9 @@ class AcceleratedCall:
     def ready(self, x: Tensor) -> Run:
         """How inputs like x are run, under the modes, gradients and autocast of now."""
         places = self._current_places()
-        if places is None or (x.is_cuda and torch.cuda.is_current_stream_capturing()):
+        if places is None or self.device not in (None, x.device.type):
+            return self.plain
+        if x.is_cuda and torch.cuda.is_current_stream_capturing():
             return self.plain
         if places.hooked:
             self.say("layers of the accelerated network have hooks, so it runs as it is, which is slower.")
@@ -145,7 +148,7 @@ class AcceleratedCall:
     def _made_ready(self, x: Tensor, places: NetworkPlaces) -> Run:
         with untouched(self.network, x.device):
             self.plain(x)  # an input that does not fit is refused by the network itself
-        self.shapes, records = self.shapes or [x.shape], self.records
+        self.shapes, self.device, records = self.shapes or [x.shape], x.device.type, self.records
         if records and any(places.modes) and _synchronises(places):
             self.say("norms that take statistics over several processes cannot be recorded, so training runs as it is.")
             records = False
@@ -191,7 +194,7 @@ class AcceleratedCall:
 
     def __getstate__(self) -> dict[str, Any]:
         """Of a copy or a file: what is ready belongs to this network on this machine."""
-        kept = ("network", "plain", "compiles", "records", "memory_format", "convolutions", "notes", "shapes")
+        kept = ("network", "plain", "compiles", "records", "memory_format", "device", "convolutions", "notes", "shapes")
         return {name: self.__dict__[name] for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,12 +12,14 @@ from steerable.nn.capsule_numbers import CapsuleNumbers
 from steerable.nn.channels import is_exported, widened
 from steerable.nn.fused_norm import NormPasses, can_fuse, fused_norm, moments_norm, scaled_and_shifted
 from steerable.nn.norm_on_cpu import PassesOnCpu
-from steerable.nn.norm_on_gpu import PassesOnGpu
 from steerable.nn.processes import moments_over_processes, several_processes
 from steerable.nn.statistics_norms import StatisticsNorm
 from steerable.nn.torch_tools import KnownToTorch
 from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
+
+if TYPE_CHECKING:
+    from steerable.nn.triton.norm_passes import NormKernels, PassesOnGpu
 
 __all__ = ["BatchNorm2d"]
 
@@ -63,27 +67,33 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         self.register_index("bias_index", np.where(has_entry, np.cumsum(directed) - 1, -1))
         self._numbers = CapsuleNumbers(field_type, self._constants["reference"])
         self._kernel_width = 1 << (max(dims) - 1).bit_length()
+        self._kernels: NormKernels | None = None  # of eager code on a GPU
 
     def normalise(self, x: Tensor) -> Tensor:
         if self.synchronises or not self.one_direction or not can_fuse(x, self._has_kernel):
             return super().normalise(x)
         if self.training or self.running_mean is None:
-            count = self.values_per_channel(x, over_batch=True)
-            return fused_norm(x, self.weight, self.bias, self._passes(x, count), self._affine)
-        if x.is_cuda or torch.is_grad_enabled() or self.running_var is None:
+            self.values_per_channel(x, over_batch=True)
+            return fused_norm(x, self.weight, self.bias, self._passes(x), self._affine)
+        if torch.is_grad_enabled() or self.running_var is None:
             return super().normalise(x)
+        if x.is_cuda:
+            return self._passes_on_gpu().by_running_statistics(x, self.weight, self.bias)
         passes = PassesOnCpu(self._numbers, self.eps)
         return passes.by_running_statistics(x, self.running_mean, self.running_var, self.weight, self.bias)
 
-    def _passes(self, x: Tensor, count: int) -> NormPasses:
-        tracks = self.training and self.running_mean is not None
-        if not x.is_cuda:
-            return PassesOnCpu(self._numbers, self.eps, self.track if tracks else None)
+    def _passes(self, x: Tensor) -> NormPasses:
+        if x.is_cuda:
+            return self._passes_on_gpu()
+        return PassesOnCpu(self._numbers, self.eps, self.track if self.training else None)
 
-        def track(centre: Tensor, variance: Tensor) -> None:
-            self._track_batch(centre.unsqueeze(0), variance.unsqueeze(0), count)
+    def _passes_on_gpu(self) -> PassesOnGpu:
+        from steerable.nn.triton.norm_passes import NormKernels, PassesOnGpu
 
-        return PassesOnGpu(self._kernel_tables, track if tracks else None)
+        kernels = self._kernels
+        if kernels is None or kernels.reference is not self.reference:
+            kernels = self._kernels = NormKernels(self._kernel_tables)
+        return PassesOnGpu(kernels, (self.running_mean, self.running_var, self.num_batches_tracked), self.momentum)
 
     def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
         if self.synchronises:
@@ -129,6 +139,9 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
     @property
     def synchronises(self) -> bool:
         return self.sync and self.training and several_processes()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kernels": None}
 
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | int]:
         return moments_over_processes(x)

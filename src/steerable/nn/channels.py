@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from steerable.types.field_types import FieldType
 
 __all__ = [
     "HALF_PRECISION",
+    "SelectionKernels",
+    "SignedTables",
     "capsule_of_channel",
     "hides_shapes",
     "in_channels_last",
@@ -113,8 +115,22 @@ def memory_format(x: Tensor) -> torch.memory_format:
     return torch.channels_last if in_channels_last(x) else torch.contiguous_format
 
 
+class SelectionKernels(Protocol):
+    """What :func:`take_with_negatives` and its gradient are on a GPU, for tensors that are dense."""
+
+    def take(self, x: Tensor, *, rectified: bool) -> Tensor:
+        """sign · x[:, source], rectified or not."""
+
+    def gradient(self, grad: Tensor, y: Tensor | None) -> Tensor:
+        """grad[:, plus] - grad[:, minus], where y is greater than 0 if it is given."""
+
+
+SignedTables = tuple[Tensor, Tensor, Tensor, Tensor]
+"""(2 · channels,) source and sign; (channels,) plus and minus."""
+
+
 def take_with_negatives(
-    x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, minus: Tensor, *, rectified: bool = False
+    x: Tensor, tables: SignedTables, *, rectified: bool = False, kernels: SelectionKernels | None = None
 ) -> Tensor:
     """sign · x[:, source], where each channel of x is taken twice: as it is, at ``plus``, and negated, at ``minus``.
 
@@ -122,9 +138,9 @@ def take_with_negatives(
     ``rectified``, negative values become 0 on the way.
     """
     if is_traced(x) or is_transformed() or is_exported():
-        taken = scale_channels(take_channels(x, source), sign)
+        taken = scale_channels(take_channels(x, tables[0]), tables[1].to(x.dtype))
         return torch.relu(taken) if rectified else taken
-    y: Tensor = _TakeWithNegatives.apply(x, source, sign, plus, minus, in_channels_last(x), rectified)
+    y: Tensor = _TakeWithNegatives.apply(x, *tables, in_channels_last(x), rectified, kernels)
     return y
 
 
@@ -133,23 +149,37 @@ class _TakeWithNegatives(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, minus: Tensor, last: bool, rectified: bool
+        ctx: Any,
+        x: Tensor,
+        source: Tensor,
+        sign: Tensor,
+        plus: Tensor,
+        minus: Tensor,
+        last: bool,
+        rectified: bool,
+        kernels: SelectionKernels | None,
     ) -> Tensor:
         # The layout is that of x: a compiler does not know the gradient's when it follows the backward pass. It lays
         # out by axes what it keeps, so that everything is done while channels are the last axis.
-        dim = 3 if last else 1
-        taken = take(x.permute(0, 2, 3, 1) if last else x, dim, source)
-        taken.mul_(sign if dim == x.ndim - 1 else sign[:, None, None])
-        if rectified:
-            taken.relu_()
-        y = taken.permute(0, 3, 1, 2) if last else taken
+        if kernels is not None:
+            y = kernels.take(_dense(x, last), rectified=rectified)
+        else:
+            dim = 3 if last else 1
+            taken = take(x.permute(0, 2, 3, 1) if last else x, dim, source)
+            taken.mul_(sign if dim == x.ndim - 1 else sign[:, None, None])
+            if rectified:
+                taken.relu_()
+            y = taken.permute(0, 3, 1, 2) if last else taken
         ctx.save_for_backward(plus, minus, y if rectified else None)
-        ctx.last = last
+        ctx.last, ctx.kernels = last, kernels
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         plus, minus, y = ctx.saved_tensors
+        nothing = (None,) * 7
+        if ctx.kernels is not None and not torch.is_grad_enabled():
+            return ctx.kernels.gradient(_dense(grad, ctx.last), y), *nothing
         if y is not None:
             grad = torch.ops.aten.threshold_backward(grad, y, 0)
         if ctx.last:
@@ -157,7 +187,11 @@ class _TakeWithNegatives(torch.autograd.Function):
             of_x = (take(grad, 3, plus) - take(grad, 3, minus)).permute(0, 3, 1, 2)
         else:
             of_x = take(grad, 1, plus) - take(grad, 1, minus)
-        return of_x, None, None, None, None, None, None
+        return of_x, *nothing
+
+
+def _dense(x: Tensor, last: bool) -> Tensor:
+    return x.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
 
 def scale_channels(x: Tensor, factors: Tensor) -> Tensor:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from steerable.nn.admissibility import require
 from steerable.nn.channels import merge_order, take_with_negatives
 from steerable.nn.module import EquivariantModule
 from steerable.nn.scalar_functions import ScalarFunction, check_scale_free, check_valuewise, function_name
+from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
+
+if TYPE_CHECKING:
+    from steerable.nn.triton.signed_selection import SignedSelection
 
 __all__ = ["CReLU", "Concatenated"]
 
@@ -53,14 +60,28 @@ class Concatenated(EquivariantModule):
         self.register_constant("sign", sign)
         self.register_index("plus", np.where(first, places[:, 0], places[:, 1]))
         self.register_index("minus", np.where(first, places[:, 1], places[:, 0]))
+        self._kernels: SignedSelection | None = None  # of eager code on a GPU
 
     def forward(self, x: Tensor) -> Tensor:
         return self.function(self._with_negatives(x))
 
     def _with_negatives(self, x: Tensor, *, rectified: bool = False) -> Tensor:
         self.check_input(x, ranks=(2, 4))
-        tables = (self.source, self.sign.to(x.dtype), self.plus, self.minus)
-        return take_with_negatives(x, *tables, rectified=rectified)
+        by_kernels = type(x) is Tensor and x.is_cuda and HAS_TRITON and not torch.compiler.is_compiling()
+        kernels = self._kernels_on_gpu() if by_kernels and x.numel() else None
+        sign = self.sign if kernels is not None else self.sign.to(x.dtype)
+        tables = (self.source, sign, self.plus, self.minus)
+        return take_with_negatives(x, tables, rectified=rectified, kernels=kernels)
+
+    def _kernels_on_gpu(self) -> SignedSelection:
+        from steerable.nn.triton.signed_selection import SignedSelection
+
+        if self._kernels is None or self._kernels.sign is not self.sign:
+            self._kernels = SignedSelection(self.source, self.sign, self.plus, self.minus)
+        return self._kernels
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kernels": None}
 
 
 class CReLU(Concatenated):
@@ -73,5 +94,6 @@ class CReLU(Concatenated):
         super().__init__(field_type, nn.ReLU(), scale_free=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        # In one step on a CPU; a GPU's compiler joins both by itself.
-        return self._with_negatives(x, rectified=True) if type(x) is Tensor and x.is_cpu else super().forward(x)
+        # In one step; a GPU's compiler joins both by itself.
+        in_one = type(x) is Tensor and (x.is_cpu or not torch.compiler.is_compiling())
+        return self._with_negatives(x, rectified=True) if in_one else super().forward(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,9 @@ from steerable.nn.kept_filters import MadeFromParameters, is_constant
 from steerable.nn.module import EquivariantModule
 from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
+
+if TYPE_CHECKING:
+    from steerable.nn.triton.bank import PackedTables
 
 __all__ = ["FilterBankModule"]
 
@@ -73,7 +76,7 @@ class FilterBankModule(EquivariantModule):
             self.register_index("bias_entry", entry)
             self.register_constant("bias_factor", factor)
             self.bias = nn.Parameter(torch.zeros(self.invariants.parameters))
-        self._table_sizes: list[int] = []  # of the kernel's tables, which a layer has on a GPU only
+        self._tables: PackedTables | None = None  # of the kernel, which a layer has on a GPU only
         self._kept: MadeFromParameters | None = None
         if self.plan.parameters == 0:
             kernel, remedy = (f" with kernel size {kernel_size}", ", or a larger kernel") if kernel_size else ("", "")
@@ -115,31 +118,27 @@ class FilterBankModule(EquivariantModule):
 
     def expand_from(self, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """The same as functions of other parameters of the same shape."""
-        if self.looks_up and weight.is_cpu:  # without a product, to which alone autocast would matter
-            bank = take(weight, 0, self.lookup_index) * self.lookup_factor
-            return bank.view(self.plan.bank_shape), self.expand_bias(bias)
-        dtype = weight.dtype
-        if self._table_sizes and weight.is_cuda and torch.is_autocast_enabled("cuda"):
-            dtype = torch.get_autocast_dtype("cuda")
-        with without_autocast(weight.device):
-            if self._table_sizes and not (is_transformed() or is_exported()):
-                bank = self._bank_by_kernel(weight, dtype)
-            elif self.looks_up:
-                bank = take(weight, 0, self.lookup_index) * self.lookup_factor
-                bank = bank.view(self.plan.bank_shape)
-            else:
+        if self._tables is not None and weight.is_cuda and not (is_transformed() or is_exported()):
+            bank = self._bank_by_kernel(weight, self._tables)
+        elif self.looks_up:  # without a product, to which alone autocast would matter
+            bank = (take(weight, 0, self.lookup_index) * self.lookup_factor).view(self.plan.bank_shape)
+        else:
+            with without_autocast(weight.device):
                 bank = self.plan.expand(weight, self.basis)
-            return bank, self.expand_bias(bias)
+        return bank, self.expand_bias(bias)
 
     def expand_bias(self, bias: Tensor | None) -> Tensor | None:
         """(out channels,), or None where there is no bias."""
         return None if bias is None else self.invariants.expand(bias, self.bias_entry, self.bias_factor)
 
-    def _bank_by_kernel(self, weight: Tensor, dtype: torch.dtype) -> Tensor:
+    def _bank_by_kernel(self, weight: Tensor, tables: PackedTables) -> Tensor:
         """The bank in one kernel, in channels_last, already in the dtype in which the convolution runs."""
-        from steerable.nn.triton.bank import expand
+        from steerable.nn.triton.bank import expand, expand_in_graph
 
-        bank: Tensor = expand(weight, (self.bank_index, self.bank_factor, self._table_sizes), dtype)
+        dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else weight.dtype
+        if not torch.compiler.is_compiling():
+            return expand(weight, tables, dtype)
+        bank: Tensor = expand_in_graph(weight, self.bank_index, self.bank_factor, tables.sizes, dtype)
         outputs, inputs, *size = self.plan.bank_shape
         return bank.view(outputs, *size, inputs).movedim(-1, 1)
 
@@ -147,7 +146,7 @@ class FilterBankModule(EquivariantModule):
 
     def filters(self) -> tuple[Tensor, Tensor | None]:
         """``expand()``, or what it gave last time where that is kept. ``to_plain`` fixes it for good."""
-        known = self.kept("filters", self.expand)
+        known = None if self._tables is not None else self.kept("filters", self.expand)
         return self.expand() if known is None else known
 
     def kept(self, name: object, make: Callable[[], Made]) -> Made | None:
@@ -189,7 +188,7 @@ class FilterBankModule(EquivariantModule):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
-        self._kept, self._table_sizes = None, []
+        self._kept = self._tables = None
         # Removed rather than None: torch.export counts buffers that are None as if they were inputs.
         for name in ("bank_index", "bank_factor"):
             if name in self._buffers:
@@ -197,11 +196,12 @@ class FilterBankModule(EquivariantModule):
         if self.weight.device.type == "cuda" and HAS_TRITON:
             tables = bank_tables(self.plan)
             if tables is not None:
-                from steerable.nn.triton.bank import pack
+                from steerable.nn.triton.bank import PackedTables
 
-                index, factor, self._table_sizes = pack(tables, self.weight.device, self.weight.dtype)
-                self.register_buffer("bank_index", index, persistent=False)
-                self.register_buffer("bank_factor", factor, persistent=False)
+                self._tables = PackedTables(tables, self.plan.bank_shape, self.weight)
+                # As buffers they keep their place in memory for graphs that are recorded.
+                self.register_buffer("bank_index", self._tables.index, persistent=False)
+                self.register_buffer("bank_factor", self._tables.factor, persistent=False)
         return self
 
     def train(self, mode: bool = True) -> Self:

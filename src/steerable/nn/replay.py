@@ -69,12 +69,12 @@ class Replay:
         return turn
 
     def end(self, turn: _Turn) -> None:
-        """The backward pass of a turn begins; RuntimeError where its values have been overwritten."""
-        if self._latest is None or self._latest() is not turn:
+        """The backward pass of a turn begins; RuntimeError where there has been one, which overwrote the values."""
+        if not turn.waits:
             raise RuntimeError(
-                "the accelerated network was called again between two backward passes of one output, which overwrote "
-                "the values that the second one needs. Call both backward passes before the next forward pass, or run "
-                "the network as it is."
+                "an output of the accelerated network is differentiated a second time, but the first backward pass "
+                "overwrote the values that it needs. Call `backward` once, on the sum of both losses, or compute the "
+                "output by `network.forward.plain(x)`, which runs the network as it is."
             )
         turn.waits = False
 

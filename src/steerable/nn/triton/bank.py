@@ -16,13 +16,11 @@ from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
 from steerable.nn.bank_tables import PARAMETERS_PER_PROGRAM, BankTables
+from steerable.nn.triton.launching import Launcher
 
-__all__ = ["PackedTables", "expand", "pack", "project"]
+__all__ = ["PackedTables", "expand", "expand_in_graph", "project"]
 
 _CHANNELS_PER_PROGRAM = 256
-
-PackedTables = tuple[Tensor, Tensor, list[int]]
-"""All integer tables in one tensor, all factors in another, and the sizes by which they are taken apart."""
 
 
 @triton.jit
@@ -93,92 +91,107 @@ _INTEGERS = ("start", "step_out", "step_in", "unit_out", "copy_out", "unit_in", 
 _INTEGERS_OF_PROJECT = ("place", "blocks", "program_block")
 
 
-def pack(tables: BankTables, device: torch.device, dtype: torch.dtype) -> PackedTables:
-    """The tables on a device, for :func:`expand` and :func:`project`."""
-    integers = [getattr(tables, name) for name in (*_INTEGERS, *_INTEGERS_OF_PROJECT)]
-    index = np.concatenate([table.ravel() for table in integers])
-    factor = np.concatenate([tables.value.ravel(), tables.factor.ravel()])
-    sizes = [*(table.size for table in integers), *tables.start.shape, tables.place.shape[1]]
-    return torch.tensor(index, device=device), torch.tensor(factor, dtype=dtype, device=device), sizes
+class PackedTables:
+    """The tables of a layer on a device, and in eager code the two kernels that go by them.
+
+    Args:
+        tables: what they are made from.
+        shape: that of the bank, (out, in, *kernel).
+        like: the parameters, whose device and dtype the tables have.
+
+    Attributes:
+        index, factor: all integer tables in one tensor, and all factors in another.
+        sizes: the sizes by which they are taken apart.
+    """
+
+    def __init__(self, tables: BankTables, shape: tuple[int, ...], like: Tensor) -> None:
+        integers = [getattr(tables, name) for name in (*_INTEGERS, *_INTEGERS_OF_PROJECT)]
+        factor = np.concatenate([tables.value.ravel(), tables.factor.ravel()])
+        self.index = torch.tensor(np.concatenate([table.ravel() for table in integers]), device=like.device)
+        self.factor = torch.tensor(factor, dtype=like.dtype, device=like.device)
+        self.sizes = [*(table.size for table in integers), *tables.start.shape, tables.place.shape[1]]
+        self._parameters, self._shape = like.numel(), shape
+        outputs, inputs, *kernel = shape  # in memory the channels that go in lie side by side
+        self._stride = torch.empty(outputs, *kernel, inputs, device="meta").movedim(-1, 1).stride()
+        self._launchers: tuple[Launcher, Launcher] | None = None
+
+    def expand(self, weight: Tensor, dtype: torch.dtype) -> Tensor:
+        """The bank, (out, in, *kernel) in channels_last, in ``dtype``; nothing is recorded for gradients."""
+        bank = torch.empty_strided(self._shape, self._stride, dtype=dtype, device=weight.device)
+        self._started()[0](weight.contiguous(), bank)
+        return bank
+
+    def project(self, bank: Tensor, dtype: torch.dtype) -> Tensor:
+        """The adjoint, (parameters,)."""
+        weight = torch.empty(self._parameters, dtype=dtype, device=bank.device)
+        self._started()[1](bank.movedim(1, -1).contiguous(), weight)
+        return weight
+
+    def _started(self) -> tuple[Launcher, Launcher]:
+        if self._launchers is None:
+            parts, factor, sizes = self.index.split(self.sizes[:10]), self.factor, self.sizes
+            expand = Launcher(_expand_kernel, _expand_grid(sizes), *_expand_tables(parts, factor, sizes))
+            project = Launcher(_project_kernel, (sizes[9], 1, 1), *_project_tables(parts, factor, sizes))
+            self._launchers = expand, project
+        return self._launchers
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a copy or a file: compiled kernels belong to this process."""
+        return {**self.__dict__, "_launchers": None}
 
 
 def expand(weight: Tensor, tables: PackedTables, dtype: torch.dtype) -> Tensor:
-    """The bank, (out channels, taps, in channels), in ``dtype``; differentiable any number of times."""
-    index, factor, sizes = tables
-    if torch.compiler.is_compiling():
-        return _expand(weight, index, factor, sizes, dtype)
-    with torch.cuda.device_of(weight):  # kernels run on the current device
-        return _Expand.apply(weight, tables, dtype)
+    """The bank in eager code, (out, in, *kernel) in channels_last, in ``dtype``; differentiable any number of times."""
+    if not (torch.is_grad_enabled() and weight.requires_grad):
+        return tables.expand(weight, dtype)
+    bank: Tensor = _Expand.apply(weight, tables, dtype)
+    return bank
 
 
-def project(bank: Tensor, tables: PackedTables, parameters: int, dtype: torch.dtype) -> Tensor:
-    """The adjoint of :func:`expand`, (parameters,), in ``dtype``."""
-    index, factor, sizes = tables
-    if torch.compiler.is_compiling():
-        return _project(bank, index, factor, sizes, parameters, dtype)
-    with torch.cuda.device_of(bank):
-        return _Project.apply(bank, tables, parameters, dtype)
+def project(bank: Tensor, tables: PackedTables, dtype: torch.dtype) -> Tensor:
+    """The adjoint of :func:`expand`, (parameters,), in ``dtype``, in eager code."""
+    if not (torch.is_grad_enabled() and bank.requires_grad):
+        return tables.project(bank, dtype)
+    weight: Tensor = _Project.apply(bank, tables, dtype)
+    return weight
 
 
 # ---------------------------------------------------------------- operators, as compiled graphs hold them
 
 
-def _write_bank(
-    kernel: Any, weight: Tensor, index: Tensor, factor: Tensor, sizes: list[int], dtype: torch.dtype
-) -> Tensor:
-    start, step_out, step_in, unit_out, copy_out, unit_in, copy_in, *_ = index.split(sizes[:10])
+def _expand_tables(parts: Any, factor: Tensor, sizes: list[int]) -> tuple[Any, ...]:
+    start, *others = parts[:7]
     _, taps, units_in = sizes[10:13]
-    out_channels, in_channels = sizes[3], sizes[5]
-    bank = torch.empty(out_channels, taps, in_channels, dtype=dtype, device=weight.device)
-    grid = (out_channels, triton.cdiv(in_channels, _CHANNELS_PER_PROGRAM))
-    kernel[grid](
-        weight.contiguous(),
-        bank,
-        start,
-        factor,
-        step_out,
-        step_in,
-        unit_out,
-        copy_out,
-        unit_in,
-        copy_in,
-        taps,
-        in_channels,
-        units_in,
-        BLOCK=_CHANNELS_PER_PROGRAM,
-    )
-    return bank
+    return start, factor, *others, taps, sizes[5], units_in, _CHANNELS_PER_PROGRAM
 
 
-def _reduce_bank(
-    kernel: Any, bank: Tensor, index: Tensor, factor: Tensor, sizes: list[int], parameters: int, dtype: torch.dtype
-) -> Tensor:
-    *_, place, blocks, program_block = index.split(sizes[:10])
-    weight = torch.empty(parameters, dtype=dtype, device=bank.device)
-    kernel[(sizes[9],)](
-        bank.contiguous(),
-        weight,
-        place,
-        factor[sizes[0] :],
-        blocks,
-        program_block,
-        WIDTH=sizes[13],
-        BLOCK=PARAMETERS_PER_PROGRAM,
-        ACCUMULATE=tl.float64 if dtype == torch.float64 else tl.float32,
-    )
-    return weight
+def _expand_grid(sizes: list[int]) -> tuple[int, int, int]:
+    return sizes[3], triton.cdiv(sizes[5], _CHANNELS_PER_PROGRAM), 1
+
+
+def _project_tables(parts: Any, factor: Tensor, sizes: list[int]) -> tuple[Any, ...]:
+    place, blocks, program_block = parts[7:]
+    accumulate = tl.float64 if factor.dtype == torch.float64 else tl.float32
+    return place, factor[sizes[0] :], blocks, program_block, sizes[13], PARAMETERS_PER_PROGRAM, accumulate
 
 
 @triton_op("steerable::expand_bank", mutates_args=())
-def _expand(weight: Tensor, index: Tensor, factor: Tensor, sizes: list[int], dtype: torch.dtype) -> Tensor:
-    return _write_bank(wrap_triton(_expand_kernel), weight, index, factor, sizes, dtype)
+def expand_in_graph(weight: Tensor, index: Tensor, factor: Tensor, sizes: list[int], dtype: torch.dtype) -> Tensor:
+    """The bank in compiled graphs, (out, taps, in)."""
+    bank = torch.empty(sizes[3], sizes[11], sizes[5], dtype=dtype, device=weight.device)
+    tables = _expand_tables(index.split(sizes[:10]), factor, sizes)
+    wrap_triton(_expand_kernel)[_expand_grid(sizes)](weight.contiguous(), bank, *tables)
+    return bank
 
 
 @triton_op("steerable::project_bank", mutates_args=())
 def _project(
     bank: Tensor, index: Tensor, factor: Tensor, sizes: list[int], parameters: int, dtype: torch.dtype
 ) -> Tensor:
-    return _reduce_bank(wrap_triton(_project_kernel), bank, index, factor, sizes, parameters, dtype)
+    weight = torch.empty(parameters, dtype=dtype, device=bank.device)
+    tables = _project_tables(index.split(sizes[:10]), factor, sizes)
+    wrap_triton(_project_kernel)[(sizes[9], 1, 1)](bank.contiguous(), weight, *tables)
+    return weight
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -191,10 +204,10 @@ def _expand_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, 
 
 
 def _project_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None, None]:
-    return _expand(grad, *ctx.saved_tensors, ctx.sizes, ctx.dtype), None, None, None, None, None
+    return expand_in_graph(grad, *ctx.saved_tensors, ctx.sizes, ctx.dtype), None, None, None, None, None
 
 
-_expand.register_autograd(_expand_backward, setup_context=_remember)
+expand_in_graph.register_autograd(_expand_backward, setup_context=_remember)
 _project.register_autograd(_project_backward, setup_context=_remember)
 
 
@@ -204,20 +217,20 @@ _project.register_autograd(_project_backward, setup_context=_remember)
 class _Expand(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, tables: PackedTables, dtype: torch.dtype) -> Tensor:
-        ctx.tables, ctx.parameters, ctx.dtype = tables, weight.numel(), weight.dtype
-        return _write_bank(_expand_kernel, weight, *tables, dtype)
+        ctx.tables, ctx.dtype = tables, weight.dtype
+        return tables.expand(weight, dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return project(grad, ctx.tables, ctx.parameters, ctx.dtype), None, None
+        return project(grad, ctx.tables, ctx.dtype), None, None
 
 
 class _Project(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, bank: Tensor, tables: PackedTables, parameters: int, dtype: torch.dtype) -> Tensor:
+    def forward(ctx: Any, bank: Tensor, tables: PackedTables, dtype: torch.dtype) -> Tensor:
         ctx.tables, ctx.dtype = tables, bank.dtype
-        return _reduce_bank(_project_kernel, bank, *tables, parameters, dtype)
+        return tables.project(bank, dtype)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        return expand(grad, ctx.tables, ctx.dtype), None, None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return expand(grad, ctx.tables, ctx.dtype), None, None

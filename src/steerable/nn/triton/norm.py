@@ -1,7 +1,8 @@
-"""Batch norm of capsules on a GPU: the work per capsule in one small kernel, the work per pixel in one pass each way.
+"""Batch norm of capsules in compiled graphs: one small kernel each way for the numbers of capsules.
 
-``capsule_affine`` turns the moments of channels into the scale and shift of each channel; compiled graphs hold one call
-where plain tensor code has a dozen. :mod:`steerable.nn.batch_norm` has the same in tensor code.
+``capsule_affine`` turns the moments of channels into the scale and shift of each channel, where plain tensor code has a
+dozen operations. :mod:`steerable.nn.batch_norm` has the same in tensor code, :mod:`steerable.nn.triton.norm_passes` the
+like for eager code.
 """
 
 from __future__ import annotations
@@ -14,10 +15,17 @@ import triton.language as tl
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
-__all__ = ["AffineTables", "capsule_affine", "capsule_affine_gradients", "input_gradient", "scale_shift"]
+__all__ = ["CAPSULES_PER_PROGRAM", "NormTables", "capsule_affine"]
 
-_CAPSULES_PER_PROGRAM = 32
-_VALUES_PER_PROGRAM = 1024
+CAPSULES_PER_PROGRAM = 32
+
+NormTables = tuple[Tensor, Tensor, Tensor, Tensor, int, float]
+"""What the kernels know of a layer.
+
+(capsules + 1,) the first channel of each capsule; (capsules,) where a capsule's entry of ``bias`` is, or -1;
+(channels,) the invariant direction w; (capsules,) 1 / ⟨w, w⟩, or 0; the largest capsule's dimension, rounded up to a
+power of 2; ε.
+"""
 
 
 @triton.jit
@@ -126,7 +134,7 @@ def _affine(
     scale, shift, centre = (torch.empty_like(mean) for _ in range(3))
     capsules = weight.shape[0]
     total = mean.new_empty(capsules)
-    kernel[(triton.cdiv(capsules, _CAPSULES_PER_PROGRAM),)](
+    kernel[(triton.cdiv(capsules, CAPSULES_PER_PROGRAM),)](
         mean,
         variance,
         weight,
@@ -143,7 +151,7 @@ def _affine(
         PROJECT=project,
         EPS=eps,
         WIDTH=width,
-        BLOCK=_CAPSULES_PER_PROGRAM,
+        BLOCK=CAPSULES_PER_PROGRAM,
     )
     return scale, shift, centre, total
 
@@ -167,7 +175,7 @@ def _affine_gradients(
     grad_mean, grad_variance = torch.empty_like(mean), torch.empty_like(mean)
     grad_weight, grad_bias = torch.empty_like(weight), torch.empty_like(bias)
     capsules = weight.shape[0]
-    kernel[(triton.cdiv(capsules, _CAPSULES_PER_PROGRAM),)](
+    kernel[(triton.cdiv(capsules, CAPSULES_PER_PROGRAM),)](
         grad_scale.contiguous(),
         grad_shift.contiguous(),
         mean,
@@ -185,7 +193,7 @@ def _affine_gradients(
         capsules,
         EPS=eps,
         WIDTH=width,
-        BLOCK=_CAPSULES_PER_PROGRAM,
+        BLOCK=CAPSULES_PER_PROGRAM,
     )
     return grad_mean, grad_variance, grad_weight, grad_bias
 
@@ -247,91 +255,21 @@ def _backward(ctx: Any, grad_scale: Tensor, grad_shift: Tensor, *_: Tensor | Non
 _affine_op.register_autograd(_backward, setup_context=_remember)
 
 
-AffineTables = tuple[Tensor, Tensor, Tensor, Tensor, int, float]
-"""What the kernels know of a layer.
-
-(capsules + 1,) the first channel of each capsule; (capsules,) where a capsule's entry of ``bias`` is, or -1;
-(channels,) the invariant direction w; (capsules,) 1 / ⟨w, w⟩, or 0; the largest capsule's dimension, rounded up to a
-power of 2; ε.
-"""
-
-
 def capsule_affine(
     mean: Tensor,
     variance: Tensor,
     weight: Tensor | None,
     bias: Tensor | None,
-    tables: AffineTables,
+    tables: NormTables,
     *,
     project: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(scale, shift, centre, capsule variance) of x ↦ scale·x + shift.
+    """(scale, shift, centre, capsule variance) of x ↦ scale·x + shift, for compiled graphs.
 
     mean, variance: (channels,); weight: (capsules,); bias: one entry per capsule that has an invariant direction.
     The centre is the invariant part of the mean, or without ``project`` the mean as it is; gradients of weight and bias
     only are those of the latter.
     """
-    arguments = (mean, variance, *_present(weight, bias, tables), *tables, project)
-    return _affine_op(*arguments) if torch.compiler.is_compiling() else _affine(_affine_kernel, *arguments)
-
-
-def capsule_affine_gradients(
-    grads: tuple[Tensor, Tensor],
-    moments: tuple[Tensor, Tensor, Tensor],
-    weight: Tensor | None,
-    bias: Tensor | None,
-    tables: AffineTables,
-) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Of mean, variance, weight and bias, from those of scale and shift; moments: mean, centre, capsule variance."""
-    parameters = _present(weight, bias, tables)
-    found = _affine_gradients(_affine_backward_kernel, *grads, *moments, *parameters, *tables)
-    return found[0], found[1], None if weight is None else found[2], None if bias is None else found[3]
-
-
-def _present(weight: Tensor | None, bias: Tensor | None, tables: AffineTables) -> tuple[Tensor, Tensor]:
     weight = torch.ones_like(tables[3]) if weight is None else weight
-    return weight, weight.new_empty(0) if bias is None else bias
-
-
-@triton.jit
-def _scale_shift_kernel(x, y, scale, shift, count, channels, inner, BLOCK: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < count
-    channel = (at // inner) % channels
-    a, b = tl.load(scale + channel, mask=inside), tl.load(shift + channel, mask=inside)
-    value = tl.load(x + at, mask=inside).to(a.dtype)
-    tl.store(y + at, value * a + b, mask=inside)
-
-
-@triton.jit
-def _input_gradient_kernel(grad, x, out, scale, slope, constant, count, channels, inner, BLOCK: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < count
-    channel = (at // inner) % channels
-    a, b = tl.load(scale + channel, mask=inside), tl.load(slope + channel, mask=inside)
-    c = tl.load(constant + channel, mask=inside)
-    g, value = tl.load(grad + at, mask=inside).to(a.dtype), tl.load(x + at, mask=inside).to(a.dtype)
-    tl.store(out + at, g * a + value * b + c, mask=inside)
-
-
-def scale_shift(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """scale · x + shift for (batch, channels, height, width), dense in either memory format."""
-    y = torch.empty_like(x)
-    grid = (triton.cdiv(x.numel(), _VALUES_PER_PROGRAM),)
-    _scale_shift_kernel[grid](x, y, scale, shift, x.numel(), x.shape[1], _inner(x), BLOCK=_VALUES_PER_PROGRAM)
-    return y
-
-
-def input_gradient(grad: Tensor, x: Tensor, scale: Tensor, slope: Tensor, constant: Tensor) -> Tensor:
-    """scale · grad + slope · x + constant, with one number per channel each; grad and x in the same memory format."""
-    out = torch.empty_like(x)
-    grid = (triton.cdiv(x.numel(), _VALUES_PER_PROGRAM),)
-    _input_gradient_kernel[grid](
-        grad, x, out, scale, slope, constant, x.numel(), x.shape[1], _inner(x), BLOCK=_VALUES_PER_PROGRAM
-    )
-    return out
-
-
-def _inner(x: Tensor) -> int:
-    """How many values of one channel lie side by side."""
-    return 1 if x.is_contiguous(memory_format=torch.channels_last) else x.shape[2] * x.shape[3]
+    bias = weight.new_empty(0) if bias is None else bias
+    return _affine_op(mean, variance, weight, bias, *tables, project)

@@ -1,0 +1,247 @@
+"""The passes of a batch norm in eager code on a GPU: torch's own kernels, and one of ours between them.
+
+Ours works out the numbers of capsules from those of channels. It has one row per number and one column per channel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from steerable.nn.fused_norm import Saved
+from steerable.nn.triton.launching import Launcher
+from steerable.nn.triton.norm import CAPSULES_PER_PROGRAM, NormTables
+
+__all__ = ["NormKernels", "PassesOnGpu", "RunningStatistics"]
+
+
+@triton.jit(do_not_specialize=["count"])
+def _rows_kernel(
+    mean,
+    deviation,
+    weight,
+    bias,
+    running_mean,
+    running_variance,
+    batches,
+    rows,
+    count,
+    first,
+    bias_index,
+    reference,
+    inverse_square,
+    capsules,
+    channels,
+    BY_BATCH: tl.constexpr,
+    TRACK: tl.constexpr,
+    SCALED: tl.constexpr,
+    SHIFTED: tl.constexpr,
+    MOMENTUM: tl.constexpr,
+    EPS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = k < capsules
+    start = tl.load(first + k, mask=inside, other=0)
+    dim = tl.load(first + k + 1, mask=inside, other=1) - start
+    channel = start[:, None] + tl.arange(0, WIDTH)[None, :]
+    mine = inside[:, None] & (tl.arange(0, WIDTH)[None, :] < dim[:, None])
+    kind = rows.dtype.element_ty
+    w = tl.load(reference + channel, mask=mine, other=0.0).to(kind)
+    if BY_BATCH:
+        m = tl.load(mean + channel, mask=mine, other=0.0)
+        inverse_deviation = tl.load(deviation + channel, mask=mine, other=1.0)
+        square = tl.load(inverse_square + k, mask=inside, other=0.0)
+        c = (tl.sum(m * w, axis=1) * square)[:, None] * w
+        v = 1.0 / (inverse_deviation * inverse_deviation) + (m - c) * (m - c)
+        total = tl.sum(tl.where(mine, v, 0.0), axis=1) / dim
+        if TRACK:
+            if MOMENTUM < 0:  # a cumulative average; the number of batches has grown already
+                pace = 1.0 / tl.load(batches).to(kind)
+            else:
+                pace = tl.full((), MOMENTUM, kind)
+                if tl.program_id(0) == 0:
+                    tl.store(batches, tl.load(batches) + 1)
+            values = dim.to(kind) * count
+            # A mean that is zero by symmetry costs no degree of freedom.
+            unbiased = total * values / tl.maximum(values - tl.where(square > 0, 1.0, 0.0), 1.0)
+            old_mean = tl.load(running_mean + channel, mask=mine, other=0.0).to(kind)
+            old_variance = tl.load(running_variance + k, mask=inside, other=0.0).to(kind)
+            tl.store(running_mean + channel, old_mean + pace * (c - old_mean), mask=mine)
+            tl.store(running_variance + k, old_variance + pace * (unbiased - old_variance), mask=inside)
+    else:
+        c = tl.load(running_mean + channel, mask=mine, other=0.0).to(kind)
+        total = tl.load(running_variance + k, mask=inside, other=1.0).to(kind)
+    row = rows + channel
+    inverse = (1.0 / tl.sqrt(total + tl.full((), EPS, kind)))[:, None]
+    tl.store(row, c, mask=mine)
+    tl.store(row + channels, tl.broadcast_to(inverse, (BLOCK, WIDTH)), mask=mine)
+    if SCALED:
+        scale = tl.load(weight + k, mask=inside, other=0.0)[:, None]
+        tl.store(row + 2 * channels, tl.broadcast_to(scale, (BLOCK, WIDTH)), mask=mine)
+    else:
+        tl.store(row + 2 * channels, tl.full((BLOCK, WIDTH), 1.0, kind), mask=mine)
+    if SHIFTED:
+        index = tl.load(bias_index + k, mask=inside, other=-1)
+        shift = tl.load(bias + index, mask=inside & (index >= 0), other=0.0)[:, None]
+        tl.store(row + 3 * channels, shift * w, mask=mine)
+    else:
+        tl.store(row + 3 * channels, tl.zeros((BLOCK, WIDTH), kind), mask=mine)
+
+
+@triton.jit(do_not_specialize=["count"])
+def _sums_kernel(
+    total,
+    centred,
+    rows,
+    averages,
+    grad_weight,
+    grad_bias,
+    count,
+    first,
+    bias_index,
+    reference,
+    inverse_square,
+    capsules,
+    channels,
+    SHIFTED: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = k < capsules
+    start = tl.load(first + k, mask=inside, other=0)
+    dim = tl.load(first + k + 1, mask=inside, other=1) - start
+    channel = start[:, None] + tl.arange(0, WIDTH)[None, :]
+    mine = inside[:, None] & (tl.arange(0, WIDTH)[None, :] < dim[:, None])
+    w = tl.load(reference + channel, mask=mine, other=0.0)
+    along = tl.sum(w * tl.load(total + channel, mask=mine, other=0.0), axis=1)
+    spread = tl.sum(tl.load(centred + channel, mask=mine, other=0.0), axis=1)
+    inverse = tl.load(rows + channels + start, mask=inside, other=0.0)
+    square = tl.load(inverse_square + k, mask=inside, other=0.0)
+    tl.store(averages + channel, (along * square / count)[:, None] * w, mask=mine)
+    tl.store(averages + channels + channel, tl.broadcast_to((spread / dim / count)[:, None], (BLOCK, WIDTH)), mask=mine)
+    tl.store(grad_weight + k, spread * inverse, mask=inside)
+    if SHIFTED:
+        index = tl.load(bias_index + k, mask=inside, other=-1)
+        tl.store(grad_bias + index, along, mask=inside & (index >= 0))
+
+
+RunningStatistics = tuple["Tensor | None", "Tensor | None", "Tensor | None"]
+"""The running mean of channels, the running variance of capsules and the number of batches, or three times None."""
+
+
+class NormKernels:
+    """The kernels of one layer.
+
+    Args:
+        tables: what they know of the layer.
+
+    Attributes:
+        reference: the invariant directions of the tables, by which a layer knows whether they are still its own.
+        one: the number 1 in int32 on the device.
+    """
+
+    def __init__(self, tables: NormTables) -> None:
+        *fixed, self._width, self._eps = tables
+        self.reference: Tensor = fixed[2]
+        self.capsules, self._channels = fixed[3].shape[0], fixed[2].shape[0]
+        self._fixed = (*fixed, self.capsules, self._channels)
+        self._grid = (triton.cdiv(self.capsules, CAPSULES_PER_PROGRAM), 1, 1)
+        self._launchers: dict[tuple[Any, ...], Launcher] = {}
+        self.one = torch.ones(1, dtype=torch.int32, device=self.reference.device)
+
+    def rows(
+        self,
+        moments: tuple[Tensor, Tensor] | None,
+        parameters: tuple[Tensor | None, Tensor | None],
+        running: RunningStatistics,
+        momentum: float | None,
+        count: int,
+    ) -> Tensor:
+        """(4, channels): centre, 1/σ, scale and shift, of a batch's mean and 1/σ or else of the running statistics.
+
+        Running statistics follow a batch where there are any.
+        """
+        reference = self.reference
+        by_batch, tracks = moments is not None, running[0] is not None
+        flags = (by_batch, by_batch and tracks, parameters[0] is not None, parameters[1] is not None)
+        flags = (*flags, -1.0 if momentum is None else momentum)
+        launcher = self._launchers.get(flags)
+        if launcher is None:
+            constants = (*flags, self._eps, self._width, CAPSULES_PER_PROGRAM)
+            launcher = self._launchers[flags] = Launcher(_rows_kernel, self._grid, *self._fixed, *constants)
+        mean, deviation = (reference, reference) if moments is None else moments
+        dtype = torch.promote_types(reference.dtype, torch.float32) if moments is None else mean.dtype
+        rows = torch.empty(4, self._channels, dtype=dtype, device=reference.device)
+        given = [reference if t is None else t for t in (*parameters, *running)]
+        launcher(mean, deviation, *given, rows, count)
+        return rows
+
+    def sums(self, total: Tensor, centred: Tensor, rows: Tensor, count: int, biases: int) -> tuple[Tensor, ...]:
+        """The averages of Σ g and Σ g·(x - μ) that the gradient of x needs, and the gradients of weight and bias."""
+        launcher = self._launchers.get((biases,))
+        if launcher is None:
+            constants = (biases > 0, self._width, CAPSULES_PER_PROGRAM)
+            launcher = self._launchers[(biases,)] = Launcher(_sums_kernel, self._grid, *self._fixed, *constants)
+        averages, grad_weight = rows.new_empty(2, self._channels), rows.new_empty(self.capsules)
+        grad_bias = rows.new_empty(biases)
+        launcher(total, centred, rows, averages, grad_weight, grad_bias if biases else rows, count)
+        return *averages.unbind(), grad_weight, grad_bias
+
+
+class PassesOnGpu:
+    """One call of a layer.
+
+    Args:
+        kernels: those of the layer.
+        running: the layer's running statistics, where they are used.
+        momentum: how far they move in a step; None averages over all batches.
+    """
+
+    def __init__(self, kernels: NormKernels, running: RunningStatistics, momentum: float | None) -> None:
+        self._kernels, self._running, self._momentum = kernels, running, momentum
+
+    def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Saved]:
+        # Torch gives 1/σ, and 0 where σ² + ε = 0, as in a field that no filter reaches: without ε that would be ∞.
+        moments = torch.batch_norm_stats(x, 1e-30)
+        self._begin_tracking()
+        count = x.numel() // x.shape[1]
+        rows = self._kernels.rows(moments, (weight, bias), self._running, self._momentum, count)
+        return _scaled(x, rows), (rows,)
+
+    def by_running_statistics(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """y with the running statistics; nothing of it can be differentiated."""
+        return _scaled(x, self._kernels.rows(None, (weight, bias), self._running, None, 1))
+
+    def backward(
+        self, grad: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, saved: Saved
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        (rows,) = saved
+        centre, inverse, scale, _ = rows.unbind()
+        total, centred, _, _ = torch.batch_norm_backward_reduce(grad, x, centre, inverse, None, True, False, False)
+        count, biases = x.numel() // x.shape[1], 0 if bias is None else bias.shape[0]
+        along, spread, grad_weight, grad_bias = self._kernels.sums(total, centred, rows, count, biases)
+        # The averages are divided by the count already.
+        to_x = torch.batch_norm_backward_elemt(grad, x, centre, inverse, scale, along, spread, self._kernels.one)
+        return to_x, grad_weight, grad_bias
+
+    def _begin_tracking(self) -> None:
+        mean, variance, batches = self._running
+        if mean is None or variance is None or batches is None:
+            return
+        if self._momentum is None:  # otherwise the kernel counts
+            batches.add_(1)
+        # The kernel moves them without autograd's knowledge.
+        torch.autograd.graph.increment_version([t for t in (mean, variance, batches) if not t.is_inference()])
+
+
+def _scaled(x: Tensor, rows: Tensor) -> Tensor:
+    """scale · (x - μ)/σ + shift."""
+    centre, inverse, scale, shift = rows.unbind()
+    return torch.batch_norm_elemt(x, scale, shift, centre, inverse, 0.0)
