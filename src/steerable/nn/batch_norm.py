@@ -10,7 +10,7 @@ from torch import Tensor
 
 from steerable.nn.capsule_numbers import CapsuleNumbers
 from steerable.nn.channels import is_exported, widened
-from steerable.nn.fused_norm import NormPasses, can_fuse, fused_norm, moments_norm, scaled_and_shifted
+from steerable.nn.fused_norm import can_fuse, dense, fused_norm, moments_norm, scaled_and_shifted
 from steerable.nn.norm_on_cpu import PassesOnCpu
 from steerable.nn.processes import moments_over_processes, several_processes
 from steerable.nn.statistics_norms import StatisticsNorm
@@ -69,29 +69,38 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         self._kernel_width = 1 << (max(dims) - 1).bit_length()
         self._kernels: NormKernels | None = None  # of eager code on a GPU
 
-    def normalise(self, x: Tensor) -> Tensor:
-        if self.synchronises or not self.one_direction or not can_fuse(x, self._has_kernel):
-            return super().normalise(x)
+    def forward(self, x: Tensor) -> Tensor:
+        if not (type(x) is Tensor and x.is_cuda and x.get_device() == self.reference.get_device() and self._fuses(x)):
+            return super().forward(x)
+        self.check_input(x, ranks=self.ranks)
+        self.check_dtype(x)
+        passes = self._passes_on_gpu()  # which autocast leaves alone
         if self.training or self.running_mean is None:
             self.values_per_channel(x, over_batch=True)
-            return fused_norm(x, self.weight, self.bias, self._passes(x), self._affine)
-        if torch.is_grad_enabled() or self.running_var is None:
+            return fused_norm(x, self.weight, self.bias, passes, self._affine)
+        return passes.by_running_statistics(dense(x), self.weight, self.bias)
+
+    def normalise(self, x: Tensor) -> Tensor:
+        if not self._fuses(x):
             return super().normalise(x)
-        if x.is_cuda:
-            return self._passes_on_gpu().by_running_statistics(x, self.weight, self.bias)
-        passes = PassesOnCpu(self._numbers, self.eps)
+        passes = PassesOnCpu(self._numbers, self.eps, self.track if self.training else None)
+        if self.training or self.running_mean is None or self.running_var is None:
+            self.values_per_channel(x, over_batch=True)
+            return fused_norm(x, self.weight, self.bias, passes, self._affine)
         return passes.by_running_statistics(x, self.running_mean, self.running_var, self.weight, self.bias)
 
-    def _passes(self, x: Tensor) -> NormPasses:
-        if x.is_cuda:
-            return self._passes_on_gpu()
-        return PassesOnCpu(self._numbers, self.eps, self.track if self.training else None)
+    def _fuses(self, x: Tensor) -> bool:
+        """Whether x goes through the few passes of eager code."""
+        by_batch = self.training or self.running_mean is None
+        if self.synchronises or not self.one_direction or (not by_batch and torch.is_grad_enabled()):
+            return False
+        return can_fuse(x, self._has_kernel)
 
     def _passes_on_gpu(self) -> PassesOnGpu:
         from steerable.nn.triton.norm_passes import NormKernels, PassesOnGpu
 
-        kernels = self._kernels
-        if kernels is None or kernels.reference is not self.reference:
+        kernels, reference = self._kernels, self.reference
+        if kernels is None or kernels.reference is not reference:
             kernels = self._kernels = NormKernels(self._kernel_tables)
         return PassesOnGpu(kernels, (self.running_mean, self.running_var, self.num_batches_tracked), self.momentum)
 

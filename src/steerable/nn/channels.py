@@ -140,7 +140,10 @@ def take_with_negatives(
     if is_traced(x) or is_transformed() or is_exported():
         taken = scale_channels(take_channels(x, tables[0]), tables[1].to(x.dtype))
         return torch.relu(taken) if rectified else taken
-    y: Tensor = _TakeWithNegatives.apply(x, *tables, in_channels_last(x), rectified, kernels)
+    last = in_channels_last(x)
+    if kernels is not None and not (torch.is_grad_enabled() and x.requires_grad):
+        return kernels.take(_dense(x, last), rectified=rectified)
+    y: Tensor = _TakeWithNegatives.apply(x, *tables, last, rectified, kernels)
     return y
 
 

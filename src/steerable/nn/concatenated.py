@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from steerable.nn.admissibility import require
-from steerable.nn.channels import merge_order, take_with_negatives
+from steerable.nn.channels import is_exported, merge_order, take_with_negatives
 from steerable.nn.module import EquivariantModule
 from steerable.nn.scalar_functions import ScalarFunction, check_scale_free, check_valuewise, function_name
 from steerable.nn.triton import HAS_TRITON
@@ -67,8 +67,9 @@ class Concatenated(EquivariantModule):
 
     def _with_negatives(self, x: Tensor, *, rectified: bool = False) -> Tensor:
         self.check_input(x, ranks=(2, 4))
-        by_kernels = type(x) is Tensor and x.is_cuda and HAS_TRITON and not torch.compiler.is_compiling()
-        kernels = self._kernels_on_gpu() if by_kernels and x.numel() else None
+        on_gpu = type(x) is Tensor and x.is_cuda and HAS_TRITON and x.get_device() == self.sign.get_device()
+        followed = torch.compiler.is_compiling() or is_exported()
+        kernels = self._kernels_on_gpu() if on_gpu and not followed and x.numel() else None
         sign = self.sign if kernels is not None else self.sign.to(x.dtype)
         tables = (self.source, sign, self.plus, self.minus)
         return take_with_negatives(x, tables, rectified=rectified, kernels=kernels)

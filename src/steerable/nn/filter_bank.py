@@ -118,35 +118,32 @@ class FilterBankModule(EquivariantModule):
 
     def expand_from(self, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """The same as functions of other parameters of the same shape."""
-        if self._tables is not None and weight.is_cuda and not (is_transformed() or is_exported()):
-            bank = self._bank_by_kernel(weight, self._tables)
+        tables = self._tables
+        if tables is not None and weight.is_cuda and not (is_transformed() or is_exported()):
+            # In one kernel, in channels_last, already in the dtype in which the convolution runs.
+            dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else weight.dtype
+            if torch.compiler.is_compiling():
+                bank = tables.bank_in_graph(weight, self.bank_index, self.bank_factor, dtype)
+            else:
+                bank = tables.bank(weight, dtype)
         elif self.looks_up:  # without a product, to which alone autocast would matter
             bank = (take(weight, 0, self.lookup_index) * self.lookup_factor).view(self.plan.bank_shape)
         else:
             with without_autocast(weight.device):
                 bank = self.plan.expand(weight, self.basis)
-        return bank, self.expand_bias(bias)
+        return bank, None if bias is None else self.expand_bias(bias)
 
     def expand_bias(self, bias: Tensor | None) -> Tensor | None:
         """(out channels,), or None where there is no bias."""
         return None if bias is None else self.invariants.expand(bias, self.bias_entry, self.bias_factor)
 
-    def _bank_by_kernel(self, weight: Tensor, tables: PackedTables) -> Tensor:
-        """The bank in one kernel, in channels_last, already in the dtype in which the convolution runs."""
-        from steerable.nn.triton.bank import expand, expand_in_graph
-
-        dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else weight.dtype
-        if not torch.compiler.is_compiling():
-            return expand(weight, tables, dtype)
-        bank: Tensor = expand_in_graph(weight, self.bank_index, self.bank_factor, tables.sizes, dtype)
-        outputs, inputs, *size = self.plan.bank_shape
-        return bank.view(outputs, *size, inputs).movedim(-1, 1)
-
     # ---------------------------------------------------------------- what is kept in evaluation
 
     def filters(self) -> tuple[Tensor, Tensor | None]:
         """``expand()``, or what it gave last time where that is kept. ``to_plain`` fixes it for good."""
-        known = None if self._tables is not None else self.kept("filters", self.expand)
+        if self._tables is not None:  # nothing is kept on a GPU, and the kernel is quicker than to find that out
+            return self.expand_from(self.weight, self.bias)
+        known = self.kept("filters", self.expand)
         return self.expand() if known is None else known
 
     def kept(self, name: object, make: Callable[[], Made]) -> Made | None:

@@ -28,7 +28,7 @@ from steerable.nn.channels import (
     widened,
 )
 
-__all__ = ["Affine", "NormPasses", "Saved", "can_fuse", "fused_norm", "moments_norm", "scaled_and_shifted"]
+__all__ = ["Affine", "NormPasses", "Saved", "can_fuse", "dense", "fused_norm", "moments_norm", "scaled_and_shifted"]
 
 Affine = Callable[[Tensor, Tensor, "Tensor | None", "Tensor | None"], tuple[Tensor, Tensor, Tensor, Tensor]]
 """(mean, variance, weight, bias) → (scale, shift, centre, capsule variance), each one row per channel or capsule."""
@@ -107,7 +107,7 @@ class _FusedNorm(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, passes: NormPasses, affine: Affine
     ) -> Tensor:
-        y, saved = passes.forward(_dense(x), weight, bias)
+        y, saved = passes.forward(dense(x), weight, bias)
         ctx.save_for_backward(x, weight, bias, *saved)
         ctx.passes, ctx.affine = passes, affine
         return y
@@ -117,8 +117,8 @@ class _FusedNorm(torch.autograd.Function):
         x, weight, bias, *saved = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative may follow
             return (*_differentiable_gradients(ctx, grad, x, weight, bias), None, None)
-        x = _dense(x)
-        grad = _dense(grad.to(x.dtype), like=x)
+        x = dense(x)
+        grad = dense(grad.to(x.dtype), like=x)
         to_x, to_weight, to_bias = ctx.passes.backward(grad, x, weight, bias, tuple(saved))
         return to_x, None if weight is None else to_weight, None if bias is None else to_bias, None, None
 
@@ -133,7 +133,7 @@ def _differentiable_gradients(
     return tuple(next(found) if asked else None for asked in needed)
 
 
-def _dense(x: Tensor, like: Tensor | None = None) -> Tensor:
+def dense(x: Tensor, like: Tensor | None = None) -> Tensor:
     """The same values, dense in memory: in the memory format of ``like``, or in x's own if it has one."""
     last = torch.channels_last
     if like is None:

@@ -54,6 +54,7 @@ def record(network: nn.Module, run: Network, x: Tensor) -> Network:
     ):
         # Warming up happens on a stream of its own, and that is meant.
         warnings.filterwarnings("ignore", ".*AccumulateGrad node's stream does not match")
+        warnings.filterwarnings("ignore", "Attempting to run cuBLAS")  # where a backward pass is the first to need it
         recorded = torch.cuda.make_graphed_callables(_Whole(network, run), (example,))
     with torch.no_grad():
         for buffer, value in zip(buffers, before, strict=True):

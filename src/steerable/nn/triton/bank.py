@@ -1,7 +1,7 @@
 """A filter bank in one kernel, straight into its final layout and dtype, and its gradient in one reduction.
 
-``expand(θ)`` and ``project(bank)`` are adjoint to each other; :mod:`steerable.nn.bank_tables` has the equation. Neither
-uses atomics: every program writes its own values, so that results are the same each time.
+``PackedTables.bank(θ)`` and ``gradient(bank)`` are adjoint to each other; :mod:`steerable.nn.bank_tables` has the
+equation. Neither uses atomics: every program writes its own values, so that results are the same each time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.library import triton_op, wrap_triton
 from steerable.nn.bank_tables import PARAMETERS_PER_PROGRAM, BankTables
 from steerable.nn.triton.launching import Launcher
 
-__all__ = ["PackedTables", "expand", "expand_in_graph", "project"]
+__all__ = ["PackedTables"]
 
 _CHANNELS_PER_PROGRAM = 256
 
@@ -115,16 +115,34 @@ class PackedTables:
         self._stride = torch.empty(outputs, *kernel, inputs, device="meta").movedim(-1, 1).stride()
         self._launchers: tuple[Launcher, Launcher] | None = None
 
+    def bank(self, weight: Tensor, dtype: torch.dtype) -> Tensor:
+        """The bank in eager code, (out, in, *kernel) in channels_last; differentiable any number of times."""
+        if torch.is_grad_enabled() and weight.requires_grad:
+            return _Expand.apply(weight, self, dtype)  # type: ignore[no-any-return]
+        return self.expand(weight, dtype)
+
+    def bank_in_graph(self, weight: Tensor, index: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
+        """The same in compiled graphs, which must see the tables as buffers of the layer."""
+        bank: Tensor = _expand(weight, index, factor, self.sizes, dtype)
+        outputs, inputs, *kernel = self._shape
+        return bank.view(outputs, *kernel, inputs).movedim(-1, 1)
+
+    def gradient(self, bank: Tensor, dtype: torch.dtype) -> Tensor:
+        """The adjoint of ``bank`` in eager code, (parameters,); differentiable any number of times."""
+        if torch.is_grad_enabled() and bank.requires_grad:
+            return _Project.apply(bank, self, dtype)  # type: ignore[no-any-return]
+        return self.project(bank, dtype)
+
     def expand(self, weight: Tensor, dtype: torch.dtype) -> Tensor:
-        """The bank, (out, in, *kernel) in channels_last, in ``dtype``; nothing is recorded for gradients."""
+        """``bank`` without derivatives."""
         bank = torch.empty_strided(self._shape, self._stride, dtype=dtype, device=weight.device)
-        self._started()[0](weight.contiguous(), bank)
+        self._started()[0]((weight.contiguous(), bank))
         return bank
 
     def project(self, bank: Tensor, dtype: torch.dtype) -> Tensor:
-        """The adjoint, (parameters,)."""
+        """``gradient`` without derivatives."""
         weight = torch.empty(self._parameters, dtype=dtype, device=bank.device)
-        self._started()[1](bank.movedim(1, -1).contiguous(), weight)
+        self._started()[1]((bank.movedim(1, -1).contiguous(), weight))
         return weight
 
     def _started(self) -> tuple[Launcher, Launcher]:
@@ -138,22 +156,6 @@ class PackedTables:
     def __getstate__(self) -> dict[str, Any]:
         """Of a copy or a file: compiled kernels belong to this process."""
         return {**self.__dict__, "_launchers": None}
-
-
-def expand(weight: Tensor, tables: PackedTables, dtype: torch.dtype) -> Tensor:
-    """The bank in eager code, (out, in, *kernel) in channels_last, in ``dtype``; differentiable any number of times."""
-    if not (torch.is_grad_enabled() and weight.requires_grad):
-        return tables.expand(weight, dtype)
-    bank: Tensor = _Expand.apply(weight, tables, dtype)
-    return bank
-
-
-def project(bank: Tensor, tables: PackedTables, dtype: torch.dtype) -> Tensor:
-    """The adjoint of :func:`expand`, (parameters,), in ``dtype``, in eager code."""
-    if not (torch.is_grad_enabled() and bank.requires_grad):
-        return tables.project(bank, dtype)
-    weight: Tensor = _Project.apply(bank, tables, dtype)
-    return weight
 
 
 # ---------------------------------------------------------------- operators, as compiled graphs hold them
@@ -176,8 +178,7 @@ def _project_tables(parts: Any, factor: Tensor, sizes: list[int]) -> tuple[Any, 
 
 
 @triton_op("steerable::expand_bank", mutates_args=())
-def expand_in_graph(weight: Tensor, index: Tensor, factor: Tensor, sizes: list[int], dtype: torch.dtype) -> Tensor:
-    """The bank in compiled graphs, (out, taps, in)."""
+def _expand(weight: Tensor, index: Tensor, factor: Tensor, sizes: list[int], dtype: torch.dtype) -> Tensor:
     bank = torch.empty(sizes[3], sizes[11], sizes[5], dtype=dtype, device=weight.device)
     tables = _expand_tables(index.split(sizes[:10]), factor, sizes)
     wrap_triton(_expand_kernel)[_expand_grid(sizes)](weight.contiguous(), bank, *tables)
@@ -204,10 +205,10 @@ def _expand_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, 
 
 
 def _project_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None, None]:
-    return expand_in_graph(grad, *ctx.saved_tensors, ctx.sizes, ctx.dtype), None, None, None, None, None
+    return _expand(grad, *ctx.saved_tensors, ctx.sizes, ctx.dtype), None, None, None, None, None
 
 
-expand_in_graph.register_autograd(_expand_backward, setup_context=_remember)
+_expand.register_autograd(_expand_backward, setup_context=_remember)
 _project.register_autograd(_project_backward, setup_context=_remember)
 
 
@@ -222,7 +223,7 @@ class _Expand(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return project(grad, ctx.tables, ctx.dtype), None, None
+        return ctx.tables.gradient(grad, ctx.dtype), None, None
 
 
 class _Project(torch.autograd.Function):
@@ -233,4 +234,4 @@ class _Project(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return expand(grad, ctx.tables, ctx.dtype), None, None
+        return ctx.tables.bank(grad, ctx.dtype), None, None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from operator import or_
 from typing import Any
 
 import torch
@@ -18,26 +20,38 @@ class Launcher:
     finds that out at every start, which takes longer than to start the kernel.
 
     Args:
-        kernel: the arguments that change are its first ones.
+        kernel: its arguments are tensors that change, numbers that change and must not be specialised, and the rest.
         grid: the number of programs along each axis.
-        fixed: all other arguments, constants too, in the kernel's order.
+        fixed: the rest, constants too, in the kernel's order.
     """
 
     def __init__(self, kernel: Any, grid: tuple[int, int, int], *fixed: Any) -> None:
         self._kernel, self._grid, self._fixed = kernel, grid, fixed
-        self._compiled: dict[tuple[object, ...], Callable[..., None]] = {}
+        self._addresses = tuple([a.data_ptr() if isinstance(a, Tensor) else a for a in fixed])
+        self._compiled: dict[tuple[torch.dtype, ...], Callable[..., None]] = {}
 
-    def __call__(self, *given: Tensor | int) -> None:
-        """Start it with these first arguments, on the device of the first one; the kernel must not specialise ints."""
-        device = given[0].get_device()  # type: ignore[union-attr]
+    def __call__(self, tensors: Sequence[Tensor], *numbers: int) -> None:
+        """Start it with these first arguments, on the device of the first tensor."""
+        device = tensors[0].get_device()
         if device != torch.cuda.current_device():  # kernels run on the current one, and a change takes its time
             with torch.cuda.device(device):
-                return self(*given)
-        key = tuple([None if type(a) is int else (a.dtype, a.data_ptr() % 16) for a in given])
+                return self(tensors, *numbers)
+        addresses = [t.data_ptr() for t in tensors]
+        key = tuple([t.dtype for t in tensors])
         compiled = self._compiled.get(key)
-        if compiled is not None:
-            return compiled(*given, *self._fixed)
-        found = self._kernel[self._grid](*given, *self._fixed)
-        if found is not None:  # as Triton's interpreter gives
-            self._compiled[key] = found[self._grid]
-        return None
+        aligned = reduce(or_, addresses) % 16 == 0
+        if compiled is None or not aligned:
+            found = self._kernel[self._grid](*tensors, *numbers, *self._fixed)
+            if aligned and found is not None:  # as Triton's interpreter gives
+                self._compiled[key] = _starter(found, self._grid)
+            return None
+        # Triton asks the driver about each tensor, but takes addresses as they are.
+        return compiled(torch._C._cuda_getCurrentRawStream(device), *addresses, *numbers, *self._addresses)
+
+
+def _starter(compiled: Any, grid: tuple[int, int, int]) -> Callable[..., None]:
+    """What starts a compiled kernel, given a stream and the kernel's arguments, as Triton's own runner does."""
+    run = compiled.run
+    after_stream = (compiled.function, compiled.packed_metadata, None, None, None)  # without hooks of profilers
+    start = partial(run, *grid)
+    return lambda stream, *arguments: start(stream, *after_stream, *arguments)

@@ -5,6 +5,7 @@ Ours works out the numbers of capsules from those of channels. It has one row pe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -136,6 +137,12 @@ RunningStatistics = tuple["Tensor | None", "Tensor | None", "Tensor | None"]
 """The running mean of channels, the running variance of capsules and the number of batches, or three times None."""
 
 
+Parameters = tuple["Tensor | None", "Tensor | None"]
+"""The layer's weight and bias."""
+
+Numbers = tuple["float | None", int]
+
+
 class NormKernels:
     """The kernels of one layer.
 
@@ -154,34 +161,50 @@ class NormKernels:
         self._fixed = (*fixed, self.capsules, self._channels)
         self._grid = (triton.cdiv(self.capsules, CAPSULES_PER_PROGRAM), 1, 1)
         self._launchers: dict[tuple[Any, ...], Launcher] = {}
+        self._room: tuple[Tensor, ...] = ()  # for the rows of evaluation
         self.one = torch.ones(1, dtype=torch.int32, device=self.reference.device)
 
-    def rows(
-        self,
-        moments: tuple[Tensor, Tensor] | None,
-        parameters: tuple[Tensor | None, Tensor | None],
-        running: RunningStatistics,
-        momentum: float | None,
-        count: int,
+    def of_batch(
+        self, mean: Tensor, deviation: Tensor, parameters: Parameters, running: RunningStatistics, numbers: Numbers
     ) -> Tensor:
-        """(4, channels): centre, 1/σ, scale and shift, of a batch's mean and 1/σ or else of the running statistics.
+        """(4, channels): centre, 1/σ, scale and shift, of a batch's mean and 1/σ; running statistics follow them.
 
-        Running statistics follow a batch where there are any.
+        Args:
+            numbers: the momentum, where None averages over all batches, and how many values there are per channel.
         """
-        reference = self.reference
-        by_batch, tracks = moments is not None, running[0] is not None
-        flags = (by_batch, by_batch and tracks, parameters[0] is not None, parameters[1] is not None)
-        flags = (*flags, -1.0 if momentum is None else momentum)
+        momentum, count = numbers
+        rows = torch.empty(4, self._channels, dtype=mean.dtype, device=mean.device)
+        tracks = running[0] is not None
+        launcher = self._launcher(parameters, (True, tracks), -1.0 if momentum is None else momentum)
+        launcher((mean, deviation, *self._present(parameters), *self._present(running), rows), count)
+        return rows
+
+    def of_running(self, parameters: Parameters, running: RunningStatistics) -> tuple[Tensor, ...]:
+        """The same four rows of the running statistics, in memory that the next call overwrites."""
+        if torch.cuda.is_current_stream_capturing():  # what a graph allocates is its own
+            room = self._new_room()
+        else:
+            room = self._room = self._room or self._new_room()
+        launcher = self._launcher(parameters, (False, False), 0.0)
+        unused = (self.reference, self.reference)
+        launcher((*unused, *self._present(parameters), *self._present(running), room[0]), 1)
+        return room[1:]
+
+    def _new_room(self) -> tuple[Tensor, ...]:
+        dtype = torch.promote_types(self.reference.dtype, torch.float32)
+        rows = torch.empty(4, self._channels, dtype=dtype, device=self.reference.device)
+        return rows, *rows.unbind()
+
+    def _present(self, tensors: Sequence[Tensor | None]) -> list[Tensor]:
+        return [self.reference if t is None else t for t in tensors]
+
+    def _launcher(self, parameters: Parameters, by_batch: tuple[bool, bool], momentum: float) -> Launcher:
+        flags = (*by_batch, parameters[0] is not None, parameters[1] is not None, momentum)
         launcher = self._launchers.get(flags)
         if launcher is None:
             constants = (*flags, self._eps, self._width, CAPSULES_PER_PROGRAM)
             launcher = self._launchers[flags] = Launcher(_rows_kernel, self._grid, *self._fixed, *constants)
-        mean, deviation = (reference, reference) if moments is None else moments
-        dtype = torch.promote_types(reference.dtype, torch.float32) if moments is None else mean.dtype
-        rows = torch.empty(4, self._channels, dtype=dtype, device=reference.device)
-        given = [reference if t is None else t for t in (*parameters, *running)]
-        launcher(mean, deviation, *given, rows, count)
-        return rows
+        return launcher
 
     def sums(self, total: Tensor, centred: Tensor, rows: Tensor, count: int, biases: int) -> tuple[Tensor, ...]:
         """The averages of Σ g and Σ g·(x - μ) that the gradient of x needs, and the gradients of weight and bias."""
@@ -191,7 +214,7 @@ class NormKernels:
             launcher = self._launchers[(biases,)] = Launcher(_sums_kernel, self._grid, *self._fixed, *constants)
         averages, grad_weight = rows.new_empty(2, self._channels), rows.new_empty(self.capsules)
         grad_bias = rows.new_empty(biases)
-        launcher(total, centred, rows, averages, grad_weight, grad_bias if biases else rows, count)
+        launcher((total, centred, rows, averages, grad_weight, grad_bias if biases else rows), count)
         return *averages.unbind(), grad_weight, grad_bias
 
 
@@ -211,13 +234,15 @@ class PassesOnGpu:
         # Torch gives 1/σ, and 0 where σ² + ε = 0, as in a field that no filter reaches: without ε that would be ∞.
         moments = torch.batch_norm_stats(x, 1e-30)
         self._begin_tracking()
-        count = x.numel() // x.shape[1]
-        rows = self._kernels.rows(moments, (weight, bias), self._running, self._momentum, count)
-        return _scaled(x, rows), (rows,)
+        numbers = self._momentum, x.numel() // x.shape[1]
+        rows = self._kernels.of_batch(*moments, (weight, bias), self._running, numbers)
+        centre, inverse, scale, shift = rows.unbind()
+        return torch.batch_norm_elemt(x, scale, shift, centre, inverse, 0.0), (rows,)
 
     def by_running_statistics(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         """y with the running statistics; nothing of it can be differentiated."""
-        return _scaled(x, self._kernels.rows(None, (weight, bias), self._running, None, 1))
+        centre, inverse, scale, shift = self._kernels.of_running((weight, bias), self._running)
+        return torch.batch_norm_elemt(x, scale, shift, centre, inverse, 0.0)
 
     def backward(
         self, grad: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, saved: Saved
@@ -239,9 +264,3 @@ class PassesOnGpu:
             batches.add_(1)
         # The kernel moves them without autograd's knowledge.
         torch.autograd.graph.increment_version([t for t in (mean, variance, batches) if not t.is_inference()])
-
-
-def _scaled(x: Tensor, rows: Tensor) -> Tensor:
-    """scale · (x - μ)/σ + shift."""
-    centre, inverse, scale, shift = rows.unbind()
-    return torch.batch_norm_elemt(x, scale, shift, centre, inverse, 0.0)

@@ -93,14 +93,14 @@ class SignedSelection:
     def take(self, x: Tensor, *, rectified: bool) -> Tensor:
         """sign · x[:, source] of a tensor that is dense in either memory format, in the same format."""
         y = _room(x, len(self._source))
-        self._launcher("take", y, x.shape[1], y.shape[1], rectified)(x, y)
+        self._launcher("take", y, x.shape[1], y.shape[1], rectified)((x, y))
         return y
 
     def gradient(self, grad: Tensor, y: Tensor | None) -> Tensor:
         """grad[:, plus] - grad[:, minus], where y, if it is given, is greater than 0; both dense in one format."""
         to_x = _room(grad, len(self._plus))
         launcher = self._launcher("gradient", to_x, to_x.shape[1], grad.shape[1], y is not None)
-        launcher(grad, grad if y is None else y, to_x)
+        launcher((grad, grad if y is None else y, to_x))
         return to_x
 
     def _launcher(self, what: str, written: Tensor, channels_in: int, channels_out: int, rectified: bool) -> Launcher:
