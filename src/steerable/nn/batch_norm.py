@@ -70,12 +70,12 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         self._kernels: NormKernels | None = None  # of eager code on a GPU
 
     def forward(self, x: Tensor) -> Tensor:
-        if not (type(x) is Tensor and x.is_cuda and x.get_device() == self.reference.get_device() and self._fuses(x)):
+        if not (type(x) is Tensor and x.is_cuda and self._fuses(x)):
             return super().forward(x)
         self.check_input(x, ranks=self.ranks)
         self.check_dtype(x)
         passes = self._passes_on_gpu()  # which autocast leaves alone
-        if self.training or self.running_mean is None:
+        if self._uses_batch():
             self.values_per_channel(x, over_batch=True)
             return fused_norm(x, self.weight, self.bias, passes, self._affine)
         return passes.by_running_statistics(dense(x), self.weight, self.bias)
@@ -91,18 +91,22 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
 
     def _fuses(self, x: Tensor) -> bool:
         """Whether x goes through the few passes of eager code."""
-        by_batch = self.training or self.running_mean is None
-        if self.synchronises or not self.one_direction or (not by_batch and torch.is_grad_enabled()):
+        if self.synchronises or not self.one_direction or (torch.is_grad_enabled() and not self._uses_batch()):
             return False
-        return can_fuse(x, self._has_kernel)
+        reference = self._buffers["reference"]
+        return can_fuse(x, HAS_TRITON) and reference is not None and x.get_device() == reference.get_device()
+
+    def _uses_batch(self) -> bool:
+        return self.training or self._buffers["running_mean"] is None
 
     def _passes_on_gpu(self) -> PassesOnGpu:
         from steerable.nn.triton.norm_passes import NormKernels, PassesOnGpu
 
-        kernels, reference = self._kernels, self.reference
-        if kernels is None or kernels.reference is not reference:
+        buffers, kernels = self._buffers, self._kernels  # quicker than attributes, which torch has to search for
+        if kernels is None or kernels.reference is not buffers["reference"]:
             kernels = self._kernels = NormKernels(self._kernel_tables)
-        return PassesOnGpu(kernels, (self.running_mean, self.running_var, self.num_batches_tracked), self.momentum)
+        running = (buffers["running_mean"], buffers["running_var"], buffers["num_batches_tracked"])
+        return PassesOnGpu(kernels, running, self.momentum)
 
     def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
         if self.synchronises:

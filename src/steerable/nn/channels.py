@@ -169,9 +169,12 @@ class _TakeWithNegatives(torch.autograd.Function):
         else:
             dim = 3 if last else 1
             taken = take(x.permute(0, 2, 3, 1) if last else x, dim, source)
-            taken.mul_(sign if dim == x.ndim - 1 else sign[:, None, None])
-            if rectified:
-                taken.relu_()
+            factor = sign if dim == x.ndim - 1 else sign[:, None, None]
+            if torch.compiler.is_compiling():  # which loses the gradient of what is changed in place (torch 2.11)
+                taken = torch.relu(taken * factor) if rectified else taken * factor
+            else:
+                taken.mul_(factor)
+                taken = taken.relu_() if rectified else taken
             y = taken.permute(0, 3, 1, 2) if last else taken
         ctx.save_for_backward(plus, minus, y if rectified else None)
         ctx.last, ctx.kernels = last, kernels

@@ -43,9 +43,9 @@ def can_fuse(x: Tensor, has_triton: bool) -> bool:
         return False
     if type(x) is not Tensor or x.ndim != 4 or not x.numel():
         return False
-    if x.device.type == "cpu":
+    if x.is_cpu:
         return x.dtype in (torch.float32, torch.float64)
-    return x.device.type == "cuda" and has_triton
+    return x.is_cuda and has_triton
 
 
 def moments_norm(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from collections.abc import Sequence
+from functools import reduce
 from operator import or_
 from typing import Any
 
@@ -28,7 +28,7 @@ class Launcher:
     def __init__(self, kernel: Any, grid: tuple[int, int, int], *fixed: Any) -> None:
         self._kernel, self._grid, self._fixed = kernel, grid, fixed
         self._addresses = tuple([a.data_ptr() if isinstance(a, Tensor) else a for a in fixed])
-        self._compiled: dict[tuple[torch.dtype, ...], Callable[..., None]] = {}
+        self._compiled: dict[tuple[torch.dtype, ...], Any] = {}
 
     def __call__(self, tensors: Sequence[Tensor], *numbers: int) -> None:
         """Start it with these first arguments, on the device of the first tensor."""
@@ -43,15 +43,10 @@ class Launcher:
         if compiled is None or not aligned:
             found = self._kernel[self._grid](*tensors, *numbers, *self._fixed)
             if aligned and found is not None:  # as Triton's interpreter gives
-                self._compiled[key] = _starter(found, self._grid)
+                self._compiled[key] = found
             return None
-        # Triton asks the driver about each tensor, but takes addresses as they are.
-        return compiled(torch._C._cuda_getCurrentRawStream(device), *addresses, *numbers, *self._addresses)
-
-
-def _starter(compiled: Any, grid: tuple[int, int, int]) -> Callable[..., None]:
-    """What starts a compiled kernel, given a stream and the kernel's arguments, as Triton's own runner does."""
-    run = compiled.run
-    after_stream = (compiled.function, compiled.packed_metadata, None, None, None)  # without hooks of profilers
-    start = partial(run, *grid)
-    return lambda stream, *arguments: start(stream, *after_stream, *arguments)
+        # As Triton's own runner does, but by addresses, for it asks the driver about tensors, and without profilers.
+        stream = torch._C._cuda_getCurrentRawStream(device)
+        about = (compiled.function, compiled.packed_metadata, None, None, None)
+        compiled.run(*self._grid, stream, *about, *addresses, *numbers, *self._addresses)
+        return None
