@@ -9,7 +9,7 @@ from torch import Tensor
 from steerable.nn.capsule_numbers import CapsuleNumbers
 from steerable.nn.channels import is_exported, widened
 from steerable.nn.fused_norm import NormPasses, can_fuse, fused_norm, moments_norm, scaled_and_shifted
-from steerable.nn.norm_on_cpu import PassesOnCpu
+from steerable.nn.norm_on_cpu import EvaluationOnCpu, PassesOnCpu
 from steerable.nn.norm_on_gpu import PassesOnGpu
 from steerable.nn.processes import moments_over_processes, several_processes
 from steerable.nn.statistics_norms import StatisticsNorm
@@ -62,6 +62,7 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         has_entry = directed > 0 if self.bias is not None else np.zeros(len(dims), dtype=bool)
         self.register_index("bias_index", np.where(has_entry, np.cumsum(directed) - 1, -1))
         self._numbers = CapsuleNumbers(field_type, self._constants["reference"])
+        self._evaluation = EvaluationOnCpu(self._numbers)
         self._kernel_width = 1 << (max(dims) - 1).bit_length()
 
     def normalise(self, x: Tensor) -> Tensor:
@@ -72,13 +73,12 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
             return fused_norm(x, self.weight, self.bias, self._passes(x, count), self._affine)
         if x.is_cuda or torch.is_grad_enabled() or self.running_var is None:
             return super().normalise(x)
-        passes = PassesOnCpu(self._numbers, self.eps)
-        return passes.by_running_statistics(x, self.running_mean, self.running_var, self.weight, self.bias)
+        return self._evaluation(x, self.eps, self.running_mean, self.running_var, self.weight, self.bias)
 
     def _passes(self, x: Tensor, count: int) -> NormPasses:
         tracks = self.training and self.running_mean is not None
         if not x.is_cuda:
-            return PassesOnCpu(self._numbers, self.eps, self.track if tracks else None)
+            return PassesOnCpu(self._numbers, self.eps, self.track_on_cpu if tracks else None)
 
         def track(centre: Tensor, variance: Tensor) -> None:
             self._track_batch(centre.unsqueeze(0), variance.unsqueeze(0), count)
