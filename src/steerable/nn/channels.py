@@ -124,8 +124,23 @@ def take_with_negatives(
     if is_traced(x) or is_transformed() or is_exported():
         taken = scale_channels(take_channels(x, source), sign)
         return torch.relu(taken) if rectified else taken
+    if not (torch.is_grad_enabled() and x.requires_grad):
+        return _signed(x, source, sign, in_channels_last(x), rectified)
     y: Tensor = _TakeWithNegatives.apply(x, source, sign, plus, minus, in_channels_last(x), rectified)
     return y
+
+
+def _signed(x: Tensor, source: Tensor, sign: Tensor, last: bool, rectified: bool) -> Tensor:
+    """``take_with_negatives`` of x in a known layout.
+
+    A compiler lays out by axes what it keeps, so that everything is done while channels are the last axis.
+    """
+    dim = 3 if last else 1
+    taken = take(x.permute(0, 2, 3, 1) if last else x, dim, source)
+    taken.mul_(sign if dim == x.ndim - 1 else sign.view(-1, 1, 1))
+    if rectified:
+        taken.relu_()
+    return taken.permute(0, 3, 1, 2) if last else taken
 
 
 class _TakeWithNegatives(torch.autograd.Function):
@@ -135,14 +150,8 @@ class _TakeWithNegatives(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, source: Tensor, sign: Tensor, plus: Tensor, minus: Tensor, last: bool, rectified: bool
     ) -> Tensor:
-        # The layout is that of x: a compiler does not know the gradient's when it follows the backward pass. It lays
-        # out by axes what it keeps, so that everything is done while channels are the last axis.
-        dim = 3 if last else 1
-        taken = take(x.permute(0, 2, 3, 1) if last else x, dim, source)
-        taken.mul_(sign if dim == x.ndim - 1 else sign[:, None, None])
-        if rectified:
-            taken.relu_()
-        y = taken.permute(0, 3, 1, 2) if last else taken
+        # The layout is that of x: a compiler does not know the gradient's when it follows the backward pass.
+        y = _signed(x, source, sign, last, rectified)
         ctx.save_for_backward(plus, minus, y if rectified else None)
         ctx.last = last
         return y
