@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from itertools import pairwise
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -29,10 +33,10 @@ def both_ways(norm: snn.BatchNorm2d, x: Tensor) -> list[tuple[Tensor, ...]]:
     for fused in (True, False):
         leaf = x.detach().requires_grad_()
         if fused:
-            tracked: list[tuple[Tensor, Tensor]] = []
+            tracked: list[tuple[Any, Any]] = []
             passes = PassesOnCpu(norm._numbers, norm.eps, track=lambda *both, seen=tracked: seen.append(both))
             y = fused_norm(leaf, norm.weight, norm.bias, passes, norm._affine)
-            ((centre, variance),) = tracked
+            centre, variance = map(torch.from_numpy, *tracked)
         else:
             y, centre, biased = moments_norm(leaf, norm.weight, norm.bias, norm._affine)
             values = norm.capsule_dims * (x.numel() // x.shape[1])
@@ -111,6 +115,39 @@ def test_evaluation_is_the_same_with_and_without_gradients(
         without = norm(x)
     assert (without - norm(x)).abs().max() <= 1e-12
     assert without.is_contiguous(memory_format=memory_format)
+
+
+@pytest.mark.parametrize("text", TYPES)
+def test_evaluation_sees_every_change(text: str) -> None:
+    """Tables are kept from one evaluation to the next, but never longer than the numbers that they are made from."""
+    norm = snn.BatchNorm2d(st.FieldType(D4, text)).double().eval()
+    x = torch.randn(3, norm.in_type.channels, 4, 5, dtype=torch.float64)
+    seen = []
+    numbers = [norm.weight, norm.bias, norm.running_mean, norm.running_var]
+    for changed in [None, *(n for n in numbers if n is not None), "eps"]:
+        if isinstance(changed, Tensor):
+            changed.data += 0.5  # leaves no trace but the values
+        elif changed == "eps":
+            norm.eps = 0.1
+        with torch.inference_mode():
+            inferred = norm(x)
+        with torch.no_grad():
+            seen.append(norm(x))
+        assert torch.equal(inferred, seen[-1])
+        assert (seen[-1] - norm(x)).abs().max() <= 1e-12
+    assert not any(torch.equal(before, after) for before, after in pairwise(seen))
+
+
+@pytest.mark.parametrize("momentum", [0.3, None])
+def test_running_statistics_are_those_of_tensor_code(momentum: float | None) -> None:
+    norm = snn.BatchNorm2d(st.FieldType(D4, "2*(A1 + A2 + 2*E) + regular"), momentum=momentum)
+    other = deepcopy(norm)
+    for _ in range(3):
+        x = 2 + torch.randn(4, norm.in_type.channels, 5, 5)
+        norm(x)
+        other(x.transpose(0, 1).flatten(1).T)  # as pooled fields, for which there is tensor code only
+    for name in ("running_mean", "running_var", "num_batches_tracked"):
+        torch.testing.assert_close(getattr(norm, name), getattr(other, name), rtol=1e-5, atol=1e-6)
 
 
 def test_only_eager_images_are_fused() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from steerable.nn.capsule_numbers import CapsuleNumbers
 from steerable.nn.channels import is_exported, widened
 from steerable.nn.fused_norm import can_fuse, dense, fused_norm, moments_norm, scaled_and_shifted
-from steerable.nn.norm_on_cpu import PassesOnCpu
+from steerable.nn.norm_on_cpu import EvaluationOnCpu, PassesOnCpu
 from steerable.nn.processes import moments_over_processes, several_processes
 from steerable.nn.statistics_norms import StatisticsNorm
 from steerable.nn.torch_tools import KnownToTorch
@@ -66,6 +66,7 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         has_entry = directed > 0 if self.bias is not None else np.zeros(len(dims), dtype=bool)
         self.register_index("bias_index", np.where(has_entry, np.cumsum(directed) - 1, -1))
         self._numbers = CapsuleNumbers(field_type, self._constants["reference"])
+        self._evaluation = EvaluationOnCpu(self._numbers)
         self._kernel_width = 1 << (max(dims) - 1).bit_length()
         self._kernels: NormKernels | None = None  # of eager code on a GPU
 
@@ -83,11 +84,13 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
     def normalise(self, x: Tensor) -> Tensor:
         if not self._fuses(x):
             return super().normalise(x)
-        passes = PassesOnCpu(self._numbers, self.eps, self.track if self.training else None)
-        if self.training or self.running_mean is None or self.running_var is None:
+        running = self.running_mean, self.running_var
+        if self.training or running[0] is None or running[1] is None:
             self.values_per_channel(x, over_batch=True)
+            tracks = self.training and running[0] is not None
+            passes = PassesOnCpu(self._numbers, self.eps, self.track_on_cpu if tracks else None)
             return fused_norm(x, self.weight, self.bias, passes, self._affine)
-        return passes.by_running_statistics(x, self.running_mean, self.running_var, self.weight, self.bias)
+        return self._evaluation(x, self.eps, running[0], running[1], self.weight, self.bias)
 
     def _fuses(self, x: Tensor) -> bool:
         """Whether x goes through the few passes of eager code."""

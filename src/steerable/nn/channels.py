@@ -141,10 +141,30 @@ def take_with_negatives(
         taken = scale_channels(take_channels(x, tables[0]), tables[1].to(x.dtype))
         return torch.relu(taken) if rectified else taken
     last = in_channels_last(x)
-    if kernels is not None and not (torch.is_grad_enabled() and x.requires_grad):
-        return kernels.take(_dense(x, last), rectified=rectified)
+    if not (torch.is_grad_enabled() and x.requires_grad):
+        return _signed(x, tables[0], tables[1], last, rectified, kernels)
     y: Tensor = _TakeWithNegatives.apply(x, *tables, last, rectified, kernels)
     return y
+
+
+def _signed(
+    x: Tensor, source: Tensor, sign: Tensor, last: bool, rectified: bool, kernels: SelectionKernels | None
+) -> Tensor:
+    """``take_with_negatives`` of x in a known layout.
+
+    A compiler lays out by axes what it keeps, so that everything is done while channels are the last axis.
+    """
+    if kernels is not None:
+        return kernels.take(_dense(x, last), rectified=rectified)
+    dim = 3 if last else 1
+    taken = take(x.permute(0, 2, 3, 1) if last else x, dim, source)
+    factor = sign if dim == x.ndim - 1 else sign.view(-1, 1, 1)
+    if torch.compiler.is_compiling():  # which loses the gradient of what is changed in place (torch 2.11)
+        taken = torch.relu(taken * factor) if rectified else taken * factor
+    else:
+        taken.mul_(factor)
+        taken = taken.relu_() if rectified else taken
+    return taken.permute(0, 3, 1, 2) if last else taken
 
 
 class _TakeWithNegatives(torch.autograd.Function):
@@ -162,20 +182,8 @@ class _TakeWithNegatives(torch.autograd.Function):
         rectified: bool,
         kernels: SelectionKernels | None,
     ) -> Tensor:
-        # The layout is that of x: a compiler does not know the gradient's when it follows the backward pass. It lays
-        # out by axes what it keeps, so that everything is done while channels are the last axis.
-        if kernels is not None:
-            y = kernels.take(_dense(x, last), rectified=rectified)
-        else:
-            dim = 3 if last else 1
-            taken = take(x.permute(0, 2, 3, 1) if last else x, dim, source)
-            factor = sign if dim == x.ndim - 1 else sign[:, None, None]
-            if torch.compiler.is_compiling():  # which loses the gradient of what is changed in place (torch 2.11)
-                taken = torch.relu(taken * factor) if rectified else taken * factor
-            else:
-                taken.mul_(factor)
-                taken = taken.relu_() if rectified else taken
-            y = taken.permute(0, 3, 1, 2) if last else taken
+        # The layout is that of x: a compiler does not know the gradient's when it follows the backward pass.
+        y = _signed(x, source, sign, last, rectified, kernels)
         ctx.save_for_backward(plus, minus, y if rectified else None)
         ctx.last, ctx.kernels = last, kernels
         return y

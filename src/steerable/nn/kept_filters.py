@@ -23,23 +23,22 @@ def is_constant(parameter: Tensor) -> bool:
 
 
 class MadeFromParameters:
-    """A copy of a layer's parameters, and what was made from them, by name."""
+    """A copy of a layer's parameters (or of other numbers that it has), and what was made from them, by name."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+    def __init__(self, *parameters: Tensor | None) -> None:
         # What is made in inference mode cannot take part in a differentiable computation later.
         self._inference = torch.is_inference_mode_enabled()
-        self._weight = weight.detach().clone()
-        self._bias = None if bias is None else bias.detach().clone()
+        self._parameters = [None if p is None else p.detach().clone() for p in parameters]
         self.made: dict[object, Any] = {}
 
-    def is_of(self, weight: Tensor, bias: Tensor | None) -> bool:
+    def is_of(self, *parameters: Tensor | None) -> bool:
         """Whether these are the parameters that it was made from."""
-        return (
-            self._inference == torch.is_inference_mode_enabled()
-            and _equal(self._weight, weight)
-            and (self._bias is bias if self._bias is None or bias is None else _equal(self._bias, bias))
-        )
-
-
-def _equal(known: Tensor, parameter: Tensor) -> bool:
-    return known.dtype == parameter.dtype and torch.equal(known, parameter)
+        if self._inference != torch.is_inference_mode_enabled():
+            return False
+        for known, p in zip(self._parameters, parameters, strict=True):
+            if known is None or p is None:
+                if known is not p:
+                    return False
+            elif known.dtype != p.dtype or not torch.equal(known, p):
+                return False
+        return True

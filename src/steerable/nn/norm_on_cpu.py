@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from steerable.nn.capsule_numbers import CapsuleNumbers
+from steerable.nn.capsule_numbers import AnyNumbers, CapsuleNumbers, Numbers, Shares
 from steerable.nn.fused_norm import Saved
+from steerable.nn.kept_filters import MadeFromParameters
 
-__all__ = ["PassesOnCpu"]
-
-_Numbers = NDArray[np.floating]
+__all__ = ["EvaluationOnCpu", "PassesOnCpu"]
 
 
 class PassesOnCpu:
@@ -28,71 +27,82 @@ class PassesOnCpu:
     """
 
     def __init__(
-        self, numbers: CapsuleNumbers, eps: float, track: Callable[[Tensor, Tensor], None] | None = None
+        self, numbers: CapsuleNumbers, eps: float, track: Callable[[AnyNumbers, AnyNumbers], None] | None = None
     ) -> None:
         self._numbers, self._eps, self._track = numbers, eps, track
 
     def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Saved]:
-        numbers, count = self._numbers, x.numel() // x.shape[1]
+        numbers, shares = self._numbers, self._numbers.shares(x.numel() // x.shape[1])
         with np.errstate(all="ignore"):  # torch does not warn of fields that are not finite
-            centre, variance = _statistics(x, numbers, count)
-            rows = self._rows(x.dtype, centre, variance, weight, bias)
-        if self._track is not None:
-            self._track(rows[0], torch.from_numpy(numbers.unbiased(variance, count)))
-        return self._scaled(x, *rows.unbind()[:4]), (rows,)
-
-    def by_running_statistics(
-        self, x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None
-    ) -> Tensor:
-        """y with the running mean of channels and variance of capsules; nothing of it can be differentiated."""
-        rows = self._rows(x.dtype, 0, variance.numpy(), weight, bias)
-        return self._scaled(x, mean, *rows.unbind()[1:4])
+            centre, variance = _statistics(x, numbers, shares)
+            rows = (centre, variance, numbers.scales(weight), numbers.biases(bias))
+            tables = numbers.on_channels(np.array(rows, dtype=_DTYPES[x.dtype]), (0, 3))
+            if self._track is not None:
+                self._track(tables[0], variance * shares.unbiased)
+        return _scaled(x, tables[0], tables[1], tables[2], tables[3], self._eps), (torch.from_numpy(tables),)
 
     def backward(
         self, grad: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, saved: Saved
     ) -> tuple[Tensor, Tensor, Tensor]:
-        numbers, count = self._numbers, x.numel() // x.shape[1]
-        centre, variance, _, _, slope = saved[0].unbind()
+        numbers, shares = self._numbers, self._numbers.shares(x.numel() // x.shape[1])
+        centre, variance, scale, _ = saved[0].numpy()
+        moments = torch.from_numpy(centre), torch.from_numpy(variance)
         # For μ and σ that are constants torch's gradients of scale and shift are Σ g·(x - μ)/σ and Σ g.
-        _, sums, totals = _norm_backward(grad, x, None, centre, variance, None, None, False, self._eps, _SUMS)
+        _, sums, totals = _norm_backward(grad, x, None, *moments, None, None, False, self._eps, _SUMS)
         with np.errstate(all="ignore"):
+            slope = scale / np.sqrt(variance + self._eps)
             to_weight, along = numbers.sums(sums.numpy()), numbers.along(totals.numpy())
-            factors = np.empty((2, len(to_weight)), dtype=sums.numpy().dtype)
-            factors[0] = to_weight / (-count * numbers.dims)
-            factors[1] = along * numbers.inverse_square / -count
-            factors = numbers.on_channels(factors, (1,)) * slope.numpy()
-        out = self._scaled(x, centre, variance, *torch.from_numpy(factors).unbind())
-        out.addcmul_(grad, slope[:, None, None])
-        return out, torch.from_numpy(to_weight), torch.from_numpy(along[numbers.biased])
+            factors = np.array((to_weight * shares.of_capsule, along * shares.of_direction), dtype=slope.dtype)
+            factors = numbers.on_channels(factors, (1,)) * -slope
+        out = _scaled(x, centre, variance, factors[0], factors[1], self._eps)
+        out.addcmul_(grad, torch.from_numpy(slope.reshape(-1, 1, 1)))
+        to_bias = along[numbers.biased].astype(slope.dtype)
+        return out, torch.from_numpy(to_weight.astype(slope.dtype)), torch.from_numpy(to_bias)
 
-    def _rows(
-        self,
-        dtype: torch.dtype,
-        centre: _Numbers | float,
-        variance: _Numbers,
-        weight: Tensor | None,
-        bias: Tensor | None,
+
+class EvaluationOnCpu:
+    """y = a·x + b by running statistics; a and b are kept as long as the numbers that they are made from.
+
+    Args:
+        numbers: the capsules of the layer.
+    """
+
+    def __init__(self, numbers: CapsuleNumbers) -> None:
+        self._numbers = numbers
+        self._kept: MadeFromParameters | None = None
+
+    def __call__(
+        self, x: Tensor, eps: float, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None
     ) -> Tensor:
-        """(5, channels): centre, variance, scale, shift, and the factor of x."""
-        rows = np.zeros((5, len(variance)), dtype=np.float32 if dtype == torch.float32 else np.float64)
-        rows[0], rows[1] = centre, variance
-        rows[2] = 1 if weight is None else weight.detach().numpy()
-        if bias is not None:
-            rows[3, self._numbers.biased] = bias.detach().numpy()
-        rows[4] = rows[2] / np.sqrt(variance + self._eps)
-        return torch.from_numpy(self._numbers.on_channels(rows, (0, 3)))
+        """y with this mean of channels and variance of capsules; nothing of it can be differentiated."""
+        kept = self._kept
+        if kept is None or eps not in kept.made or not kept.is_of(mean, variance, weight, bias):
+            kept = self._kept = MadeFromParameters(mean, variance, weight, bias)
+            rows = (variance.numpy(), self._numbers.scales(weight), self._numbers.biases(bias))
+            tables = self._numbers.on_channels(np.array(rows, dtype=_DTYPES[x.dtype]), (2,))
+            kept.made[eps] = [torch.from_numpy(table) for table in tables]
+        variance, weight, bias = kept.made[eps]
+        return torch.native_batch_norm(x, weight, bias, mean, variance, False, 0.0, eps)[0]
 
-    def _scaled(self, x: Tensor, centre: Tensor, variance: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-        """scale · (x - μ)/σ + shift."""
-        return torch.native_batch_norm(x, scale, shift, centre, variance, False, 0.0, self._eps)[0]
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}
 
 
+_DTYPES = {torch.float32: np.float32, torch.float64: np.float64}
 _norm_backward = torch.ops.aten.native_batch_norm_backward.default
 _SUMS = [False, True, True]
 _MEAN_SQUARES_PER_VARIANCE = 25
 
 
-def _statistics(x: Tensor, numbers: CapsuleNumbers, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _scaled(
+    x: Tensor, centre: AnyNumbers, variance: AnyNumbers, scale: AnyNumbers, shift: AnyNumbers, eps: float
+) -> Tensor:
+    """scale · (x - μ)/σ + shift."""
+    mean, var, weight, bias = map(torch.from_numpy, (centre, variance, scale, shift))
+    return torch.native_batch_norm(x, weight, bias, mean, var, False, 0.0, eps)[0]
+
+
+def _statistics(x: Tensor, numbers: CapsuleNumbers, shares: Shares) -> tuple[Numbers, Numbers]:
     """Centre and variance of each capsule.
 
     Torch's statistics are not vectorised where channels are planes. Σ x² is, as Σ g·(x - 0) of the backward pass, and
@@ -102,13 +112,13 @@ def _statistics(x: Tensor, numbers: CapsuleNumbers, count: int) -> tuple[NDArray
         _, squares, totals = _norm_backward(
             x, x, None, None, None, *_zeros_and_ones(x.shape[1], x.dtype), True, 0.0, _SUMS
         )
-        square = squares.numpy() / count
-        centre, variance = numbers.statistics(totals.numpy() / count, square)
-        if not (numbers.sums(square) > _MEAN_SQUARES_PER_VARIANCE * numbers.dims * variance).any():
+        centre, square, variance = numbers.statistics(totals.numpy(), squares.numpy(), shares)
+        if True not in (square > _MEAN_SQUARES_PER_VARIANCE * variance).tolist():
             return centre, variance
-    moments = torch.batch_norm_update_stats(x, None, None, 0.0)
-    mean, variance = (t.numpy().astype(np.float64) for t in moments)
-    return numbers.statistics(mean, variance + mean * mean)
+    count = x.numel() // x.shape[1]
+    mean, spread = (t.numpy().astype(np.float64) for t in torch.batch_norm_update_stats(x, None, None, 0.0))
+    centre, _, variance = numbers.statistics(mean * count, (spread + mean * mean) * count, shares)
+    return centre, np.maximum(variance, 0)
 
 
 @lru_cache(maxsize=256)
