@@ -72,7 +72,7 @@ def prepared_run(
     lines = ProgressLines(tell) if tell is not None and settings.progress and not sys.stdout.isatty() else None
     watching = [callback for callback in (stopping, keeper, deadline, lines) if callback is not None]
     trainer = make_trainer(settings, folder, plan.epochs, watching)
-    module.shortened = plan.shortened or ()
+    module.rescheduled = plan.rescheduled or ()
     module.to(trainer.strategy.root_device)
     try:
         module.use_backends(plan.backends)
@@ -118,10 +118,19 @@ def announcement(run: PreparedRun) -> str:
     early = f" at most, ending {settings.patience} after the best one" if stops else ""
     shown = augmentation(settings, data.train)
     return (
-        f"{data.name}: {counts} images of {len(data.train.classes)} classes, {height}×{width} pixels, {data.colours}. "
+        f"{data.name}: {counts} images of {len(data.train.classes)} classes, {height}×{width} pixels"
+        f"{_reduction(data)}, {data.colours}. "
         f"{settings.model['name']} with {size:,} parameters{size_in_words(settings, height)}, {epochs} epochs{early}."
         + (f" Images are shown with {shown}." if shown is not None else "")
     )
+
+
+def _reduction(data: TrainingData) -> str:
+    """Why images are smaller than they were read, and how to keep them."""
+    if data.pixels is None or data.pixels.reduction == 1:
+        return ""
+    side = data.side * data.pixels.reduction
+    return f" (reduced from {side}×{side} to have enough epochs; --image-size {side} keeps them)"
 
 
 def _checkpoint(folder: Path, module: Classifier, *, speaks: bool) -> Path | None:

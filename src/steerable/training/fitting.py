@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 import time
 import warnings
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,15 +18,16 @@ from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.limits import MOST_EPOCHS
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
-from steerable.training.sizing import sized_model, sizes_to_try, with_depth, with_stem
+from steerable.training.sizing import sides_to_try, sized_model, sizes_to_try, with_depth, with_stem
 from steerable.training.speed import autocast, this_machine
 
-__all__ = ["fitted_to_minutes", "settle_backends", "steps_per_epoch", "with_sized_model"]
+__all__ = ["fitted_to_minutes", "most_epochs", "settle_backends", "steps_per_epoch", "with_sized_model"]
 
 FEW_EPOCHS = 30  # a run with fewer says what would have to give
 ENOUGH = ((40, 500), (30, 1_000))  # epochs and steps; a larger network that has them is better than more of them
 MOST_STEPS = 3_000  # a run with few images has more epochs than its recipe, up to these steps
 TOO_FEW = (2, 50)  # epochs and steps; with fewer of both, or less than one epoch, a network learns nothing
+WORTH_A_HALVING = 1.5  # times the epochs, where none has enough: for less, images are not made smaller
 LARGEST_FIRST_STAGE = 48  # pixels; a network that sees more than that at first is slow
 TIMED_STEPS = 25
 LONGEST_TRIAL = 1.0  # seconds that the steps of one size are timed
@@ -38,9 +41,8 @@ def with_sized_model(config: RunConfig, data: TrainingData) -> RunConfig:
     if config.parameters is None:
         return config
     kind = {"in_channels": data.train.channels, "num_classes": len(data.train.classes)}
-    side = max(data.train.image_size)
     # Small images need few convolutions to be seen as a whole.
-    model = with_stem(with_depth(config.model, 8 if side < 32 else 14), side)
+    model = with_stem(with_depth(config.model, 8 if data.side < 32 else 14), data.side)
     return replace(config, model=sized_model(model, config.parameters, **kind), parameters=None)
 
 
@@ -48,26 +50,31 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
     """The same config with a size and a number of epochs that fit the time, by timing steps of throw-away copies.
 
     ``config.fit`` says whether there may be more epochs than the recipe has, and whether the network's size is chosen
-    too: then it is the largest of :func:`~steerable.training.sizing.sizes_to_try` that has enough epochs. The steps
-    are timed as the run will take them: augmented, with its precision, recorded or not, with measured backends.
+    too: then it is the largest of :func:`~steerable.training.sizing.sizes_to_try` that has enough epochs. Images that
+    are too large for any of them, and have no ``config.image_size``, get a smaller one. The steps are timed as the run
+    will take them: augmented, with its precision, recorded or not, with measured backends.
     """
     end = time.perf_counter() + 60 * minutes
     if config.fit == "shrink":
-        config = _largest_that_learns(config, data, end)
-        _warn_of_slow_size(max(data.train.image_size) // config.model.get("stem", 1), max(data.train.image_size))
+        config, data = _largest_that_learns(config, data, end)
+        _warn_of_slow_size(data.side // config.model.get("stem", 1), data.side)
     sized = with_sized_model(config, data)
     epochs = _epochs_within(end, sized, data, settle=True)
     if config.fit == "shrink":
         _refuse_too_few(epochs, steps_per_epoch(config, data), minutes)
-    whole = min(MOST_EPOCHS, max(1, int(epochs)))
-    if config.fit != "stretch":
-        more = MOST_STEPS // steps_per_epoch(config, data)
-        most = config.recipe.epochs if config.fit == "shorten" else max(config.recipe.epochs, more)
-        whole = min(whole, most)
-        if whole < min(FEW_EPOCHS, config.recipe.epochs):
-            _warn_of_few(whole, minutes, data)
+    whole = min(most_epochs(config, data), max(1, int(epochs)))
+    if config.fit != "stretch" and whole < min(FEW_EPOCHS, config.recipe.epochs):
+        _warn_of_few(whole, minutes, data)
     patience = config.patience and max(10, round(config.patience * whole / config.recipe.epochs))
     return replace(config, recipe=config.recipe.with_epochs(whole), patience=patience)
+
+
+def most_epochs(request: RunConfig, data: TrainingData) -> int:
+    """How many epochs a run may have, however much time there is."""
+    if request.fit == "stretch":
+        return MOST_EPOCHS
+    more = MOST_STEPS // steps_per_epoch(request, data) if request.fit == "shrink" else 0
+    return max(request.recipe.epochs, more)
 
 
 def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
@@ -78,19 +85,58 @@ def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
     return snn.recorded_backends(module.model)
 
 
-def _largest_that_learns(config: RunConfig, data: TrainingData, end: float) -> RunConfig:
-    """The config with the largest network that has enough epochs until ``end``, else with the quickest one."""
+class _Choice(NamedTuple):
+    """A network for images of some size.
+
+    Args:
+        config: with the network, and with the image size where it is another one than that of the images.
+        data: with images of that size.
+        place: of the network among its sizes, from 0 on; -1 where even the quickest has too few epochs.
+        epochs: how many it has.
+    """
+
+    config: RunConfig
+    data: TrainingData
+    place: int
+    epochs: float
+
+    def is_better(self, other: _Choice) -> bool:
+        """Whether it makes up for images that are smaller than those of the other."""
+        if self.place < 0 and other.place < 0:
+            return self.epochs > WORTH_A_HALVING * other.epochs
+        return self.place >= (2 if other.place == 0 else 0)
+
+
+def _largest_that_learns(config: RunConfig, data: TrainingData, end: float) -> tuple[RunConfig, TrainingData]:
+    """The config with the largest network that has enough epochs until ``end``, and the images that it sees.
+
+    Resolution is given up late: only where no network has enough epochs, or the quickest one alone.
+    """
+    sides = sides_to_try(data.side) if config.image_size is None and data.pixels is not None else [data.side]
+    best = _largest_at_size(config, data, end)
+    for side in sides[1:]:
+        if best.place > 0:
+            break
+        tried = _largest_at_size(replace(config, image_size=side), data.at_size(side), end)
+        if not tried.is_better(best):
+            break
+        best = tried
+    return best.config, best.data
+
+
+def _largest_at_size(config: RunConfig, data: TrainingData, end: float) -> _Choice:
+    """The largest network for images of this size that has enough epochs until ``end``, else the quickest one."""
     steps = steps_per_epoch(config, data)
     best = None
-    for model in sizes_to_try(config.model, max(data.train.image_size)):
+    for place, model in enumerate(sizes_to_try(config.model, data.side)):
         sized = replace(config, model=model, parameters=None)
         epochs = _epochs_within(end, sized, data, settle=False)
         enough = any(epochs >= few and epochs * steps >= least for few, least in ENOUGH)
         if best is None or enough:
-            best = sized
+            best = _Choice(sized, data, place if enough else -1, epochs)
         if not enough:
             break
-    return best or config
+    return best or _Choice(config, data, -1, 0.0)
 
 
 def _epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: bool) -> float:
@@ -114,8 +160,7 @@ def _epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle:
         if len(times) > TIMED_STEPS or (len(times) > 3 and sum(times[1:]) >= longest):
             break
         last = time.perf_counter()
-    # A run that turns out to take longer is shortened, but none is lengthened: so the quicker steps count.
-    typical = sorted(times[1:])[(len(times) - 1) // 4]
+    typical = statistics.median(times[1:])
     # An image in an evaluation costs a third of one in a step.
     validation = len(data.validation) / len(data.train) / 3 if data.validation is not None else 0.0
     tests = len(data.test) * TEST_LOOKS / len(data.train) / 3 if config.evaluate == "test" else 0.0

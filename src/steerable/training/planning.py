@@ -38,10 +38,11 @@ def make_plan(request: RunConfig, data: TrainingData, *, fit: bool = True, start
     if settings.minutes is not None and timed:
         used = 0.0 if started is None else (time.monotonic() - started) / 60
         settings = fitted_to_minutes(settings, data, max(settings.minutes - used, SHORTEST * settings.minutes))
+        data = data.at_size(settings.image_size)
     settings = with_sized_model(settings, data)
     backends = _backends(settings, data, machine)
     return Plan(
-        settings, data.summary(), backends, machine.accelerator, machine.threads, shortened=() if timed else None
+        settings, data.summary(), backends, machine.accelerator, machine.threads, rescheduled=() if timed else None
     )
 
 

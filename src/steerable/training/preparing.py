@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.normalisation import Normalisation
 from steerable.data.pixel_formats import PixelFormat
+from steerable.data.squares import reduced
 from steerable.models import build_model
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
@@ -42,9 +43,32 @@ class TrainingData:
     pixels: PixelFormat | None = None
 
     @property
+    def side(self) -> int:
+        """The larger one of the images' height and width."""
+        return max(self.train.image_size)
+
+    @property
     def colours(self) -> str:
         """What the images are, in words."""
         return (self.pixels or PixelFormat(channels=self.train.channels)).in_words()
+
+    def at_size(self, side: int | None) -> TrainingData:
+        """The same data with images of this side, of which theirs is a multiple; None leaves them as they are."""
+        if side in (None, self.side):
+            return self
+        if self.pixels is None or self.side % side:
+            raise ValueError(f"images of {self.side}×{self.side} pixels cannot be reduced exactly to {side}×{side}.")
+        factor = self.side // side
+        train = self.train.reduced(factor)
+        has_more = self.for_statistics is not self.train.images
+        return replace(
+            self,
+            train=train,
+            validation=self.validation and self.validation.reduced(factor),
+            test=self.test.reduced(factor),
+            for_statistics=torch.from_numpy(reduced(self.for_statistics.numpy(), factor)) if has_more else train.images,
+            pixels=replace(self.pixels, reduction=factor * self.pixels.reduction),
+        )
 
     def summary(self) -> dict[str, Any]:
         """Plain values, for JSON."""

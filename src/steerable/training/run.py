@@ -34,7 +34,7 @@ from steerable.training.carrying_out import PreparedRun, announcement, carry_out
 from steerable.training.config import RunConfig
 from steerable.training.deadline import Deadline
 from steerable.training.environment import environment
-from steerable.training.fitting import fitted_to_minutes, with_sized_model
+from steerable.training.fitting import fitted_to_minutes, most_epochs, with_sized_model
 from steerable.training.interruption import reporting_interruptions
 from steerable.training.phases import Phase, unseen
 from steerable.training.plan import Plan
@@ -112,9 +112,11 @@ def train(
             followed = _followed(given, request, folder, data, recorded, started)
         else:
             followed = make_plan(request, data, fit=False)
+    data = data.at_size(followed.settings.image_size)
     # A run that repeats a plan takes the time that it takes.
-    timed = followed.shortened is not None and given is None
-    deadline = Deadline(followed, folder / "plan.json", data, started, tell) if timed else None
+    timed = followed.rescheduled is not None and given is None
+    most = most_epochs(request, data)
+    deadline = Deadline(followed, folder / "plan.json", data, started, most, tell) if timed else None
     run = prepared_run(followed, request, folder, data, deadline=deadline, tell=tell)
     with naming_full_disk(folder):  # all that may be refused has been; from here on the folder is a run's
         folder.mkdir(parents=True, exist_ok=True)

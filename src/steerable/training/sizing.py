@@ -12,9 +12,18 @@ from steerable.models.registry import build_model
 from steerable.training.config import CLASSIFIERS, SIZES, RunConfig
 from steerable.types.network_plans import STEMS
 
-__all__ = ["count_parameters", "size_in_words", "sized_model", "sizes_to_try", "with_depth", "with_stem"]
+__all__ = [
+    "count_parameters",
+    "sides_to_try",
+    "size_in_words",
+    "sized_model",
+    "sizes_to_try",
+    "with_depth",
+    "with_stem",
+]
 
 HALVINGS = 4  # the product of the strides behind the stem, which divides the side that the stem leaves
+SMALLEST_SIDE = 32  # pixels to which a run with little time reduces larger images
 
 
 def sized_model(model: dict[str, Any], parameters: int, **kind: int) -> dict[str, Any]:
@@ -49,6 +58,16 @@ def sizes_to_try(model: dict[str, Any], side: int) -> list[dict[str, Any]]:
         finer = size["depth"] > smallest["depth"] and side // usual < 24
         found.append(with_stem({**size, **model}, side, usual // 2 if finer else usual))
     return [sized for number, sized in enumerate(found) if sized not in found[:number]]
+
+
+def sides_to_try(side: int) -> list[int]:
+    """The side of images and its halves, as far as a network is exact on them and can still see much.
+
+    >>> sides_to_try(128), sides_to_try(96), sides_to_try(28)
+    ([128, 64, 32], [96, 48], [28])
+    """
+    half = side // 2
+    return [side, *(sides_to_try(half) if half >= SMALLEST_SIDE and side % (2 * HALVINGS) == 0 else [])]
 
 
 def size_in_words(settings: RunConfig, side: int) -> str:
