@@ -26,7 +26,7 @@ PAUSE = 0.05  # the share of the time that was left which passes before the sche
 RECENT = 15  # epochs whose mean is what an epoch takes
 EARLY = 3  # epochs of which too little is known to go by
 LONGEST_TO_WRITE = 3.0  # seconds for the network, its results and the report; less where the whole run is short
-SHARE_TO_WRITE = 1 / 60  # of the run's time, for the same
+SHARE_TO_WRITE = 1 / 40  # of the run's time, for the same
 WORTH_TELLING = 0.1  # by which share the number of epochs has changed since it was last told
 
 

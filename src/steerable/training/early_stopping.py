@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import lightning.pytorch as pl
@@ -26,10 +27,11 @@ class KeepBest(Callback):
 
     Args:
         patience: epochs without a lower validation loss after which the run stops.
+        tell: called with a line when that happens.
     """
 
-    def __init__(self, patience: int) -> None:
-        self.patience = patience
+    def __init__(self, patience: int, tell: Callable[[str], None] | None = None) -> None:
+        self.patience, self.tell = patience, tell
         self.loss = math.inf
         self.epoch = self.epochs_done = 0  # counted from 1
         self.metrics: dict[str, float] = {}
@@ -51,7 +53,13 @@ class KeepBest(Callback):
             self.weights = {key: value.cpu().clone() for key, value in module.best_model.state_dict().items()}
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        trainer.should_stop = trainer.should_stop or self.exhausted
+        if self.exhausted and not trainer.should_stop:
+            trainer.should_stop = True
+            if self.tell is not None and trainer.is_global_zero:
+                self.tell(
+                    f"The run ends after epoch {self.epochs_done}: its validation loss was lowest after epoch "
+                    f"{self.epoch}, and these weights are kept."
+                )
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         # A run that was killed after its last epoch, and before its results were written, has nothing left to train.

@@ -30,8 +30,8 @@ TOO_FEW = (2, 50)  # epochs and steps; with fewer of both, or less than one epoc
 WORTH_A_HALVING = 1.5  # times the epochs, where none has enough: for less, images are not made smaller
 LARGEST_FIRST_STAGE = 48  # pixels; a network that sees more than that at first is slow
 TIMED_STEPS = 25
-LONGEST_TRIAL = 1.0  # seconds that the steps of one size are timed
-TEST_LOOKS = 11  # how often each test image is looked at: the test, the upright image, eight poses, the mistakes
+LONGEST_TRIAL = 0.6  # seconds that the steps of one size are timed
+TEST_LOOKS = 10  # how often each test image is looked at: the test, eight poses, the mistakes
 BETWEEN_EPOCHS = 0.05  # seconds that validation and bookkeeping take at least
 SPARE = 0.93  # the share of the time that is planned; checkpoints and reports take the rest
 
@@ -112,7 +112,9 @@ def _largest_that_learns(config: RunConfig, data: TrainingData, end: float) -> t
 
     Resolution is given up late: only where no network has enough epochs, or the quickest one alone.
     """
-    sides = sides_to_try(data.side) if config.image_size is None and data.pixels is not None else [data.side]
+    sides = (
+        sides_to_try(config.model, data.side) if config.image_size is None and data.pixels is not None else [data.side]
+    )
     best = _largest_at_size(config, data, end)
     for side in sides[1:]:
         if best.place > 0:
@@ -149,7 +151,7 @@ def _epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle:
     endless = itertools.chain.from_iterable(itertools.repeat(batches))
     times: list[float] = []
     optimiser = module.configure_optimizers()
-    longest = min(LONGEST_TRIAL * (1 + settle), (end - time.perf_counter()) / 50)
+    longest = min(LONGEST_TRIAL, (end - time.perf_counter()) / 100)
     last = time.perf_counter()
     whole = min(config.recipe.batch_size, len(data.train))
     for images, labels in endless:

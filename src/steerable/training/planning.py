@@ -16,6 +16,7 @@ from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
 from steerable.training.settings import marked
 from steerable.training.speed import Machine, this_machine, with_speed
+from steerable.types.network_plans import check_stem
 
 __all__ = ["make_plan", "plan_here"]
 
@@ -32,6 +33,7 @@ def make_plan(request: RunConfig, data: TrainingData, *, fit: bool = True, start
         fit: whether the run is still to be fitted to its minutes, where it has some.
         started: when the run's minutes began, by ``time.monotonic``; now by default.
     """
+    check_stem(request.model.get("stem", 1), data.side)
     timed = request.minutes is not None and fit
     machine = this_machine(request)
     settings = with_speed(request, machine, _steps(request, data))

@@ -24,6 +24,8 @@ from steerable.training.moves_to_show import Moves, moves_to_show
 
 __all__ = ["TrainingData", "augmentation", "make_classifier", "prepare_data", "training_batches"]
 
+FEWEST_TO_CHOOSE_BY = 3  # validation images; fewer are not held out
+
 
 @dataclass(frozen=True)
 class TrainingData:
@@ -108,9 +110,11 @@ def prepare_data(
         train = train.balanced_subset(config.labels, seed=config.seed)
     if config.validation and splits.validation is not None:
         validation = splits.validation
-    elif config.validation and config.patience and config.evaluate == "test" and max(train.counts) == 1:
-        # Early stopping is a default for people's own images, and no reason to refuse a handful of them.
-        note = "each class has one training image: nothing is held out for validation, and the last weights are kept."
+    elif config.patience and config.evaluate == "test" and _too_few_to_choose_by(config.validation, train):
+        # Early stopping is a default for people's own images; by one or two of them nobody can say which epoch is best.
+        note = (
+            f"{len(train)} training images are few: nothing is held out for validation, and the last weights are kept."
+        )
         warnings.warn(note, stacklevel=2)
         notes = (*notes, note)
     elif config.validation:
@@ -120,6 +124,11 @@ def prepare_data(
     for_statistics = splits.train.images if config.recipe.statistics_of_all else train.images
     told = (splits.name, splits.skipped, notes, splits.pixels)
     return TrainingData(train, validation, splits.test, for_statistics, *told)
+
+
+def _too_few_to_choose_by(validation: float, train: LabelledImages) -> bool:
+    """Whether a share of the training images is too small to say which epoch is the best, or nothing can be spared."""
+    return max(train.counts) == 1 or (validation < 1 and validation * len(train) < FEWEST_TO_CHOOSE_BY)
 
 
 def augmentation(settings: RunConfig, images: LabelledImages) -> Augmentation | None:
