@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from steerable.reporting.run_records import read_runs
-from steerable.training import fitting
+from steerable.training import fitting, timing
 from steerable.training.classifier import Classifier
 from steerable.training.config import CLASSIFIERS, RunConfig
 from steerable.training.early_stopping import KeepBest
@@ -201,7 +201,7 @@ def test_the_largest_network_that_has_enough_epochs_is_taken(name: str, monkeypa
         def epochs(end: float, config: RunConfig, data: object, *, settle: bool) -> float:
             return first / (1 + sizes.index(config.model))
 
-        monkeypatch.setattr(fitting, "_epochs_within", epochs)
+        monkeypatch.setattr(fitting, "epochs_within", epochs)
         changed = dataclasses.replace(recipe, batch_size=batch_size)
         return fitted_to_minutes(dataclasses.replace(asked, recipe=changed), data, 5)
 
@@ -258,12 +258,12 @@ def test_the_time_of_an_epoch_counts_a_small_last_batch_for_what_it_is(
     """A step takes so long for each image; the clock moves in steps alone."""
     asked = config(recipe=load_recipe("images"), labels=images, validation=0, patience=0)
     data, now = prepare_data(asked), [0.0]
-    monkeypatch.setattr(fitting.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
 
     def step(module: object, optimiser: object, images: torch.Tensor, labels: torch.Tensor) -> None:
         now[0] += 0.01 * len(labels)
 
-    monkeypatch.setattr(fitting, "_step", step)
-    found = fitting._epochs_within(1000.0, asked, data, settle=False)
-    left = fitting.SPARE * (1000 - now[0]) - 0.01 * fitting.TEST_LOOKS * len(data.test) / 3
-    assert found == pytest.approx(left / (0.01 * images + fitting.BETWEEN_EPOCHS))
+    monkeypatch.setattr(timing, "_step", step)
+    found = timing.epochs_within(1000.0, asked, data, settle=False)
+    left = timing.SPARE * (1000 - now[0]) - 0.01 * timing.TEST_LOOKS * len(data.test) / 3
+    assert found == pytest.approx(left / (0.01 * images + timing.BETWEEN_EPOCHS))

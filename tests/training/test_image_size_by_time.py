@@ -58,7 +58,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, epochs: Times) -> list[tuple[int, i
             tried.append((data.side, _place(config, data)))
         return epochs(config, data)
 
-    monkeypatch.setattr(fitting, "_epochs_within", within)
+    monkeypatch.setattr(fitting, "epochs_within", within)
     return tried
 
 

@@ -13,9 +13,10 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
 from steerable.training.classifier import Classifier
-from steerable.training.fitting import FEW_EPOCHS, TEST_LOOKS
+from steerable.training.fitting import FEW_EPOCHS
 from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData
+from steerable.training.timing import TEST_LOOKS
 from steerable.training.trainer import minutes_trained
 
 __all__ = ["Deadline"]

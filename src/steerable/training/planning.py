@@ -11,11 +11,12 @@ import torch
 
 from steerable import nn as snn
 from steerable.training.config import RunConfig
-from steerable.training.fitting import fitted_to_minutes, settle_backends, steps_per_epoch, with_sized_model
+from steerable.training.fitting import fitted_to_minutes, with_sized_model
 from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
 from steerable.training.settings import marked
 from steerable.training.speed import Machine, this_machine, with_speed
+from steerable.training.timing import settle_backends, steps_per_epoch
 from steerable.types.network_plans import check_stem
 
 __all__ = ["make_plan", "plan_here"]
