@@ -251,6 +251,21 @@ def test_a_run_says_which_size_it_has_chosen() -> None:
     assert size_in_words(config(minutes=5.0), 64) == ""
 
 
+def test_a_run_that_was_lengthened_is_the_more_patient() -> None:
+    module = make_classifier(config(recipe=load_recipe("demo", epochs=10)), prepare_data(config()))
+    keeper = KeepBest(4)
+    for epochs_done, best, rescheduled, exhausted in (
+        (6, 2, (), True),
+        (6, 2, ((3, 15),), False),  # 6 of 15 epochs
+        (8, 2, ((3, 15),), True),
+        (6, 2, ((6, 15),), True),  # a change counts from the next epoch on
+        (6, 2, ((3, 15), (4, 8)), True),  # the run is shorter than planned, and as patient as planned
+        (5, 2, ((3, 15), (4, 8)), False),
+    ):
+        keeper.epochs_done, keeper.epoch, module.rescheduled = epochs_done, best, rescheduled
+        assert keeper.exhausted(module) is exhausted
+
+
 @pytest.mark.parametrize("images", [20, 64, 72, 100])
 def test_the_time_of_an_epoch_counts_a_small_last_batch_for_what_it_is(
     images: int, monkeypatch: pytest.MonkeyPatch

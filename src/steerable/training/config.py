@@ -76,8 +76,8 @@ class RunConfig:
     image_size: int | None = setting(
         None,
         Range(4, 4096, whole=True, optional=True),
-        "The side that images are resized to. By default their median size, up to 128; half or a quarter of that where "
-        "their minutes are too short for it.",
+        "The side that images are resized to. By default their median size, up to 128, or a half or a quarter of that "
+        "where it leaves too few epochs.",
         **OPTION,
     )
     channels: str | None = setting(

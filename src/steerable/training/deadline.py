@@ -16,7 +16,7 @@ from steerable.training.classifier import Classifier
 from steerable.training.fitting import FEW_EPOCHS
 from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData
-from steerable.training.timing import TEST_LOOKS
+from steerable.training.timing import EVALUATION, images_to_test
 from steerable.training.trainer import minutes_trained
 
 __all__ = ["Deadline"]
@@ -104,13 +104,12 @@ class Deadline(Callback):
 
     def _seconds_to_finish(self, epoch: float) -> float:
         """How long the run will take after its last epoch, from how long a validation takes, else an epoch."""
-        data, images = self.data, len(self.data.test) * TEST_LOOKS
-        per_image = epoch / len(data.train) / 3  # a step takes three times an evaluation
-        if data.validation is not None:
+        per_image = EVALUATION * epoch / len(self.data.train)
+        if self.data.validation is not None:
             # Where few images are held out, most of a validation is spent on other things.
-            per_image = min(per_image, self.validation / len(data.validation))
-            images = len(data.validation) if self.plan.settings.evaluate == "validation" else images
-        return min(LONGEST_TO_WRITE, SHARE_TO_WRITE * 60 * self.minutes) + images * per_image
+            per_image = min(per_image, self.validation / len(self.data.validation))
+        writing = min(LONGEST_TO_WRITE, SHARE_TO_WRITE * 60 * self.minutes)
+        return writing + per_image * images_to_test(self.plan.settings, self.data)
 
     def _reschedule(self, trainer: pl.Trainer, module: Classifier, done: int, epochs: int) -> None:
         self.plan = replace(self.plan, rescheduled=(*(self.plan.rescheduled or ()), (done, epochs)))

@@ -16,11 +16,12 @@ from steerable.training.config import RunConfig
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
 from steerable.training.speed import autocast, this_machine
 
-__all__ = ["TEST_LOOKS", "epochs_within", "settle_backends", "steps_per_epoch"]
+__all__ = ["EVALUATION", "epochs_within", "images_to_test", "settle_backends", "steps_per_epoch"]
 
 TIMED_STEPS = 25
 LONGEST_TRIAL = 0.6  # seconds that the steps of one size are timed
 TEST_LOOKS = 10  # how often each test image is looked at: the test, eight poses, the mistakes
+EVALUATION = 1 / 3  # the cost of an image in an evaluation, relative to one in a step
 BETWEEN_EPOCHS = 0.05  # seconds that validation and bookkeeping take at least
 SPARE = 0.93  # the share of the time that is planned; checkpoints and reports take the rest
 
@@ -47,12 +48,18 @@ def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: 
             break
         last = time.perf_counter()
     typical = statistics.median(times[1:])
-    # An image in an evaluation costs a third of one in a step.
-    validation = len(data.validation) / len(data.train) / 3 if data.validation is not None else 0.0
-    tests = len(data.test) * TEST_LOOKS / len(data.train) / 3 if config.evaluate == "test" else 0.0
-    training = typical * len(data.train) / whole
-    left = SPARE * (end - time.perf_counter()) - tests * training
-    return max(0.0, left / (training * (1 + validation) + BETWEEN_EPOCHS))
+    per_image = typical / whole
+    validation = 0 if data.validation is None else len(data.validation)
+    epoch = per_image * (len(data.train) + EVALUATION * validation) + BETWEEN_EPOCHS
+    left = SPARE * (end - time.perf_counter()) - EVALUATION * per_image * images_to_test(config, data)
+    return max(0.0, left / epoch)
+
+
+def images_to_test(settings: RunConfig, data: TrainingData) -> int:
+    """How many images a run evaluates after its last epoch; one that is looked at ten times counts as ten."""
+    if settings.evaluate == "test":
+        return TEST_LOOKS * len(data.test)
+    return 0 if data.validation is None else len(data.validation)
 
 
 def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
