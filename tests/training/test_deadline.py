@@ -101,13 +101,13 @@ def deadline(
 @pytest.mark.parametrize(
     ("epochs", "now", "validation", "expected"),
     [
-        ([2.0, 2.0, 2.0], 6.0, 0.0, EPOCHS),  # 18 seconds of 53 are needed
-        ([5.0, 6.0, 6.0], 17.0, 0.0, 9),  # 54 needed, 42 left: 41.2 are six epochs
+        ([2.0, 2.0, 2.0], 6.0, 0.0, EPOCHS),  # 18 seconds of 52 are needed
+        ([5.0, 6.0, 6.0], 17.0, 0.0, 9),  # 54 needed, 41 left: 40 are six epochs
         ([30.0, 2.0, 2.0], 34.0, 0.0, EPOCHS),  # the first one is not typical
         ([9.0], 9.0, 0.0, EPOCHS),  # one epoch says little, and there is time to wait
         ([20.0], 20.0, 0.0, 2),  # it says enough where it is long
         ([2.0, 2.0, 2.0], 30.0, 0.0, EPOCHS),
-        ([2.0, 2.0, 2.0], 30.0, 0.13, 4),  # the test takes 26 seconds, and 3 are left
+        ([2.0, 2.0, 2.0], 30.0, 0.14, 4),  # the test takes 25 seconds, and 3 are left
         ([2.0, 2.0, 2.0], 70.0, 0.0, 3),  # nothing more
     ],
 )
@@ -121,9 +121,9 @@ def test_what_fits_a_minute(
 @pytest.mark.parametrize(
     ("epochs", "now", "changed", "expected"),
     [
-        ([2.0, 2.0, 2.0], 6.0, 0.0, 28),  # 53 seconds are left, and 51.4 of them are 25 epochs
+        ([2.0, 2.0, 2.0], 6.0, 0.0, 28),  # 52 seconds are left, and 51 of them are 25 epochs
         ([1.0, 1.0, 1.0], 6.0, 0.0, 40),  # no more than the run may have
-        ([5.6, 5.6, 5.6], 6.0, 0.0, EPOCHS),  # 50.4 of 53 seconds are needed, which is near enough
+        ([5.6, 5.6, 5.6], 6.0, 0.0, EPOCHS),  # 50.4 of 52.5 seconds are needed, which is near enough
         ([2.0, 2.0, 2.0], 6.0, 4.0, EPOCHS),  # two seconds ago the schedule was changed
         ([2.0], 2.0, 0.0, EPOCHS),  # one epoch says little
     ],

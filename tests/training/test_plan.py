@@ -117,7 +117,7 @@ def test_a_plan_is_written_and_read_again(mixed: Plan, tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:only .* 0.03 minutes")  # on a busy machine
 def test_the_request_stays_as_it_was_given_and_the_plan_leaves_nothing_open(tmp_path: Path) -> None:
-    request = config(model={"name": "resnet", "head": "invariant"}, parameters=12_000, minutes=0.2, fit="shrink")
+    request = config(model={"name": "resnet", "head": "invariant"}, parameters=12_000, minutes=0.4, fit="shrink")
     results = train(request, tmp_path / "run")
     assert RunConfig.load(tmp_path / "run" / "config.json") == request
     plan = Plan.load(tmp_path / "run" / "plan.json")
