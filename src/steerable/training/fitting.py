@@ -8,6 +8,7 @@ import warnings
 from dataclasses import replace
 from typing import NamedTuple
 
+from steerable.data.labelled_images import LabelledImages
 from steerable.training.config import RunConfig
 from steerable.training.limits import MOST_EPOCHS
 from steerable.training.preparing import TrainingData
@@ -52,7 +53,7 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
         _refuse_too_few(epochs, steps_per_epoch(config, data), minutes)
     whole = min(most_epochs(config, data), max(1, int(epochs)))
     if config.fit != "stretch" and whole < min(FEW_EPOCHS, config.recipe.epochs):
-        _warn_of_few(whole, minutes, len(data.train), image_size)
+        _warn_of_few(whole, minutes, data.train, image_size)
     patience = config.patience and max(10, round(config.patience * whole / config.recipe.epochs))
     return replace(config, recipe=config.recipe.with_epochs(whole), patience=patience)
 
@@ -136,14 +137,16 @@ def _in_words(minutes: float) -> str:
     return str(math.ceil(minutes)) if minutes >= 3 else f"{minutes:.1f}"
 
 
-def _warn_of_few(epochs: int, minutes: float, images: int, image_size: int | None) -> None:
+def _warn_of_few(epochs: int, minutes: float, train: LabelledImages, image_size: int | None) -> None:
     """What would have to give for a run of many images in little time; a smaller size where the user has given one."""
     share = FEW_EPOCHS / epochs
+    labels = int(len(train) / share)
     smaller = f", an --image-size below {image_size}" if image_size is not None else ""
+    # Every class gives as many labels as the others.
+    fewer = f", or --labels {labels}" if labels <= min(train.counts) * len(train.classes) else ""
     warnings.warn(
         f"only {epochs} {'epoch fits' if epochs == 1 else 'epochs fit'} the time, fewer than the {FEW_EPOCHS} that a "
-        f"network usually needs. For that many give --minutes {math.ceil(minutes * share)}{smaller}, or --labels "
-        f"{int(images / share)}.",
+        f"network usually needs. For that many give --minutes {math.ceil(minutes * share)}{smaller}{fewer}.",
         stacklevel=3,
     )
 
