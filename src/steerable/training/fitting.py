@@ -22,6 +22,7 @@ ENOUGH = ((40, 500), (30, 1_000))  # epochs and steps; a larger network that has
 MOST_STEPS = 3_000  # a run with few images has more epochs than its recipe, up to these steps
 TOO_FEW = (2, 50)  # epochs and steps; with fewer of both, or less than one epoch, a network learns nothing
 WORTH_A_HALVING = 1.5  # times the epochs, where none has enough: for less, images are not made smaller
+CLEARLY_LARGER = 2  # places in the list of sizes
 LARGEST_FIRST_STAGE = 48  # pixels; a network that sees more than that at first is slow
 
 
@@ -83,9 +84,7 @@ class _Choice(NamedTuple):
 
     def is_better(self, other: _Choice) -> bool:
         """Whether it makes up for images that are smaller than those of the other."""
-        if self.place < 0 and other.place < 0:
-            return self.epochs > WORTH_A_HALVING * other.epochs
-        return self.place >= (2 if other.place == 0 else 0)
+        return self.place >= 0 or (other.place < 0 and self.epochs > WORTH_A_HALVING * other.epochs)
 
 
 def _largest_that_learns(config: RunConfig, data: TrainingData, end: float) -> tuple[RunConfig, TrainingData]:
@@ -98,18 +97,20 @@ def _largest_that_learns(config: RunConfig, data: TrainingData, end: float) -> t
     for side in sides_to_try(config.model, data.side)[1:] if may_be_smaller else ():
         if best.place > 0:
             break
-        tried = _largest_at_size(replace(config, image_size=side), data.at_size(side), end)
+        # Where the quickest network has enough epochs, a smaller image is worth it for one that is clearly larger.
+        first = CLEARLY_LARGER if best.place == 0 else 0
+        tried = _largest_at_size(replace(config, image_size=side), data.at_size(side), end, first)
         if not tried.is_better(best):
             break
         best = tried
     return best.config, best.data
 
 
-def _largest_at_size(config: RunConfig, data: TrainingData, end: float) -> _Choice:
-    """The largest network for images of this size that has enough epochs until ``end``, else the quickest one."""
+def _largest_at_size(config: RunConfig, data: TrainingData, end: float, first: int = 0) -> _Choice:
+    """The largest network from place ``first`` on that has enough epochs until ``end``, else the quickest of them."""
     steps = steps_per_epoch(config, data)
     best = None
-    for place, model in enumerate(sizes_to_try(config.model, data.side)):
+    for place, model in list(enumerate(sizes_to_try(config.model, data.side)))[first:]:
         sized = replace(config, model=model, parameters=None)
         epochs = epochs_within(end, sized, data, settle=False)
         enough = any(epochs >= few and epochs * steps >= least for few, least in ENOUGH)
