@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from steerable.reporting.run_records import read_runs
-from steerable.training import fitting
+from steerable.training import fitting, timing
 from steerable.training.classifier import Classifier
 from steerable.training.config import CLASSIFIERS, RunConfig
 from steerable.training.early_stopping import KeepBest
@@ -201,7 +201,7 @@ def test_the_largest_network_that_has_enough_epochs_is_taken(name: str, monkeypa
         def epochs(end: float, config: RunConfig, data: object, *, settle: bool) -> float:
             return first / (1 + sizes.index(config.model))
 
-        monkeypatch.setattr(fitting, "_epochs_within", epochs)
+        monkeypatch.setattr(fitting, "epochs_within", epochs)
         changed = dataclasses.replace(recipe, batch_size=batch_size)
         return fitted_to_minutes(dataclasses.replace(asked, recipe=changed), data, 5)
 
@@ -245,11 +245,25 @@ def test_a_run_fitted_to_a_time_is_resumed_as_it_was_fitted(tmp_path: Path) -> N
 def test_a_run_says_which_size_it_has_chosen() -> None:
     sizes = sizes_to_try({"name": "resnet"}, 64)
     chosen = config(fit="shrink", minutes=5.0, model=sizes[2])
-    assert size_in_words(chosen, 64) == " (stem 4, depth 8, copies 2: the largest that has enough epochs of 7 sizes)"
+    assert size_in_words(chosen, 64) == " (stem 4, depth 8, copies 2: the largest of 7 sizes that has enough epochs)"
     assert "the quickest of 7 sizes" in size_in_words(config(fit="shrink", minutes=5.0, model=sizes[0]), 64)
-    assert "2: the largest of 7 sizes" not in size_in_words(chosen, 64)
-    assert "6: the largest of 7 sizes" in size_in_words(config(fit="shrink", minutes=5.0, model=sizes[-1]), 64)
+    assert "6: the largest of 7 sizes)" in size_in_words(config(fit="shrink", minutes=5.0, model=sizes[-1]), 64)
     assert size_in_words(config(minutes=5.0), 64) == ""
+
+
+def test_a_run_that_was_lengthened_is_the_more_patient() -> None:
+    module = make_classifier(config(recipe=load_recipe("demo", epochs=10)), prepare_data(config()))
+    keeper = KeepBest(4)
+    for epochs_done, best, rescheduled, exhausted in (
+        (6, 2, (), True),
+        (6, 2, ((3, 15),), False),  # 6 of 15 epochs
+        (8, 2, ((3, 15),), True),
+        (6, 2, ((6, 15),), True),  # a change counts from the next epoch on
+        (6, 2, ((3, 15), (4, 8)), True),  # the run is shorter than planned, and as patient as planned
+        (5, 2, ((3, 15), (4, 8)), False),
+    ):
+        keeper.epochs_done, keeper.epoch, module.rescheduled = epochs_done, best, rescheduled
+        assert keeper.exhausted(module) is exhausted
 
 
 @pytest.mark.parametrize("images", [20, 64, 72, 100])
@@ -259,12 +273,12 @@ def test_the_time_of_an_epoch_counts_a_small_last_batch_for_what_it_is(
     """A step takes so long for each image; the clock moves in steps alone."""
     asked = config(recipe=load_recipe("images"), labels=images, validation=0, patience=0)
     data, now = prepare_data(asked), [0.0]
-    monkeypatch.setattr(fitting.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
 
     def step(module: object, optimiser: object, images: torch.Tensor, labels: torch.Tensor) -> None:
         now[0] += 0.01 * len(labels)
 
-    monkeypatch.setattr(fitting, "_step", step)
-    found = fitting._epochs_within(1000.0, asked, data, settle=False)
-    left = fitting.SPARE * (1000 - now[0]) - 0.01 * fitting.TEST_LOOKS * len(data.test) / 3
-    assert found == pytest.approx(left / (0.01 * images + fitting.BETWEEN_EPOCHS))
+    monkeypatch.setattr(timing, "_step", step)
+    found = timing.epochs_within(1000.0, asked, data, settle=False)
+    left = timing.SPARE * (1000 - now[0]) - 0.01 * timing.TEST_LOOKS * len(data.test) / 3
+    assert found == pytest.approx(left / (0.01 * images + timing.BETWEEN_EPOCHS))

@@ -63,7 +63,7 @@ class Augmentation:
             f"turns up to {self.angle:g}°": self.angle,
             "mirror images": self.flip and not self.dihedral,
             "quarter turns and mirror images": self.dihedral,
-            f"shifts up to {self.shift} pixels": self.shift,
+            f"shifts up to {self.shift} pixel{'s' if self.shift > 1 else ''}": self.shift,
             f"sizes up to ×{self.scale:g}": self.scale > 1,
             f"brightness ±{self.brightness:.0%}".replace("%", " %"): self.brightness,
             f"contrast ±{self.contrast:.0%}".replace("%", " %"): self.contrast,

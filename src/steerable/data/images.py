@@ -17,7 +17,15 @@ from torch import Tensor
 
 from steerable.data.files import files_below, printable, reason
 from steerable.data.pixel_formats import EARLIER, PixelFormat, Selection
-from steerable.data.squares import Counts, Pixels, eight_bits, square_of_numbers, square_of_picture, with_channels
+from steerable.data.squares import (
+    Counts,
+    Pixels,
+    eight_bits,
+    reduced,
+    square_of_numbers,
+    square_of_picture,
+    with_channels,
+)
 from steerable.data.stored_images import StoredImage, opened, stored_image
 from steerable.extras import require
 
@@ -112,12 +120,12 @@ def read_squares(
     The middle square is shrunk by averaging, or enlarged by bilinear interpolation; a photograph's orientation tag is
     followed. Palettes are looked up, transparent parts laid over white. An image without colours has one channel,
     however it is stored. ``pixels`` says how numbers of more than 8 bits become bytes; by default, 16 bits are divided
-    by 257.
+    by 257. Where it says so, squares are read larger and reduced after that.
     """
     if image_size < 1:
         raise ValueError(f"`image_size` must be at least 1, got {image_size}.")
     with _strict_about_bombs():
-        return _for_each(_or_reason(lambda path: _read(path, image_size, pixels)), paths, progress)
+        return _for_each(_or_reason(lambda path: _read_and_reduced(path, image_size, pixels)), paths, progress)
 
 
 def read_counts(paths: Sequence[Path], image_size: int, pixels: PixelFormat) -> list[Counts | str]:
@@ -177,6 +185,10 @@ def _or_reason(function: Callable[[Path], T]) -> Callable[[Path], T | str]:
             return reason(error)
 
     return careful
+
+
+def _read_and_reduced(path: Path, size: int, pixels: PixelFormat) -> Pixels:
+    return reduced(_read(path, size * pixels.reduction, pixels), pixels.reduction)
 
 
 def _read(path: Path, size: int, pixels: PixelFormat) -> Pixels:

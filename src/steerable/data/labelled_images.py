@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from steerable.data.squares import reduced
 from steerable.errors import listing
 
 __all__ = ["LabelledImages"]
@@ -154,6 +155,11 @@ class LabelledImages:
             for chunk in self.images.split(1024)  # in pieces: floats take four times the memory
         ]
         return LabelledImages(torch.cat(scaled), self.labels, self.classes, self.files)
+
+    def reduced(self, factor: int) -> LabelledImages:
+        """The same images with sides that are ``factor`` times smaller, each pixel the mean of a block of them."""
+        smaller = torch.from_numpy(reduced(self.images.cpu().numpy(), factor)).to(self.images.device)
+        return LabelledImages(smaller, self.labels, self.classes, self.files)
 
     def _sample(self, wanted: Sequence[int], seed: int) -> Tensor:
         """The sorted numbers of ``wanted[c]`` random images of each class c, drawn class by class."""

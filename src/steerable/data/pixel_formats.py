@@ -12,9 +12,10 @@ import numpy.typing as npt
 from steerable.data.files import Unusable
 from steerable.errors import shown
 
-__all__ = ["EARLIER", "PixelFormat", "Selection"]
+__all__ = ["EARLIER", "LARGEST_REDUCTION", "PixelFormat", "Selection"]
 
 MOST_RANGES = 4  # that are written out in a sentence
+LARGEST_REDUCTION = 16  # of an image after it has been read; the sum of so many bytes squared has 16 bits
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class PixelFormat:
         channels: how many channels the images have.
         low, high: for each channel the counts that become 0 and 255; empty for bytes.
         selection: which pages and channels of the files are used.
+        reduction: by how much the images are reduced after they have been read: the bytes of so many by so many pixels
+            are averaged, see :func:`~steerable.data.squares.reduced`.
     """
 
     depth: str = ""
@@ -82,6 +85,7 @@ class PixelFormat:
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     selection: Selection = Selection()
+    reduction: int = 1
 
     @property
     def has_counts(self) -> bool:
@@ -142,11 +146,13 @@ class PixelFormat:
             page, chosen = values["selection"]["page"], ",".join(map(str, values["selection"]["channels"]))
             selection = Selection.parse(None if page is None else str(page), chosen or None)
             low, high = (tuple(float(count) for count in values[end]) for end in ("low", "high"))
-            found = PixelFormat(str(values["depth"]), int(values["channels"]), low, high, selection)
+            reduction = int(values.get("reduction", 1))  # which earlier models do not have
+            found = PixelFormat(str(values["depth"]), int(values["channels"]), low, high, selection, reduction)
         except (KeyError, TypeError, ValueError, OverflowError):
             found = EARLIER
         expected = 0 if found.depth == "8-bit" else found.channels
-        if not found.depth or not _is_scale(found.low, found.high) or len(found.low) != expected:
+        is_scaled = _is_scale(found.low, found.high) and len(found.low) == expected
+        if not found.depth or not is_scaled or not 1 <= found.reduction <= LARGEST_REDUCTION:
             raise ValueError(
                 f"got {shown(values)} for the pixels of image files, expected their depth, their channels, and the "
                 "counts that become 0 and 255."

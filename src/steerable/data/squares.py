@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from steerable.data.stored_images import in_grey_or_colour
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["Counts", "Pixels", "eight_bits", "square_of_numbers", "square_of_picture", "with_channels"]
+__all__ = ["Counts", "Pixels", "eight_bits", "reduced", "square_of_numbers", "square_of_picture", "with_channels"]
 
 GREY = np.array([0.299, 0.587, 0.114]).reshape(3, 1, 1)  # brightness of red, green, blue by ITU-R 601
 
@@ -56,6 +57,24 @@ def square_of_numbers(numbers: npt.NDArray[Any], size: int, *, colours: bool) ->
         values = np.nan_to_num(values, nan=low, posinf=high, neginf=low)
     squares = np.stack([np.asarray(_resized(Image.fromarray(plane), size)) for plane in values])
     return _grey_if_equal(squares) if colours else squares
+
+
+def reduced(pixels: Pixels, factor: int) -> Pixels:
+    """Images (…, height, width) whose sides are ``factor`` times smaller, each pixel the mean of a block of them.
+
+    Turning an image and reducing it commute exactly. The factor divides both sides.
+
+    >>> reduced(np.array([[0, 1, 7, 8], [1, 1, 7, 8]], np.uint8), 2)
+    array([[1, 8]], dtype=uint8)
+    """
+    if factor == 1:
+        return pixels
+    *more, height, width = pixels.shape
+    total = np.zeros((*more, height // factor, width // factor), np.uint16)
+    for i, j in itertools.product(range(factor), repeat=2):
+        total += pixels[..., i::factor, j::factor]
+    found: Pixels = ((total + factor**2 // 2) // factor**2).astype(np.uint8)  # halves are rounded up
+    return found
 
 
 def eight_bits(image: Image.Image) -> Image.Image:

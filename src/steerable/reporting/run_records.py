@@ -21,6 +21,7 @@ from steerable.training.run_files import (
     Fields,
     read_fields,
     read_object,
+    rescheduled_in,
 )
 
 __all__ = ["RunRecord", "read_runs"]
@@ -101,9 +102,9 @@ class RunRecord:
 
     @property
     def planned_epochs(self) -> int | None:
-        """How many the schedule has, as far as it has been shortened by now."""
-        if shortened := self.plan.get("shortened"):
-            return int(shortened[-1][1])
+        """How many the schedule has, as far as is known by now."""
+        if rescheduled := rescheduled_in(self.plan):
+            return int(rescheduled[-1][1])
         recipe = _mapping(self._settled.get("recipe") or self.config.get("recipe"))
         planned: int | None = recipe.get("epochs")
         return planned

@@ -66,13 +66,13 @@ def prepared_run(
     module = make_classifier(settings, data)
     if request.parameters is not None and request.fit != "shrink":
         _warn_of_size(sum(p.numel() for p in module.model.parameters()), request.parameters, settings.model["name"])
-    keeper = KeepBest(settings.patience) if settings.patience and data.validation is not None else None
+    keeper = KeepBest(settings.patience, tell) if settings.patience and data.validation is not None else None
     stopping = StopOnRequest(tell)
     # The best weights and the time are noted before a checkpoint is written.
     lines = ProgressLines(tell) if tell is not None and settings.progress and not sys.stdout.isatty() else None
     watching = [callback for callback in (stopping, keeper, deadline, lines) if callback is not None]
     trainer = make_trainer(settings, folder, plan.epochs, watching)
-    module.shortened = plan.shortened or ()
+    module.rescheduled = plan.rescheduled or ()
     module.to(trainer.strategy.root_device)
     try:
         module.use_backends(plan.backends)
@@ -115,13 +115,23 @@ def announcement(run: PreparedRun) -> str:
     height, width = data.train.image_size
     size = sum(p.numel() for p in run.module.model.parameters())
     stops = 0 < settings.patience < epochs and data.validation is not None
+    length = "1 epoch" if epochs == 1 else f"{epochs} epochs"
     early = f" at most, ending {settings.patience} after the best one" if stops else ""
     shown = augmentation(settings, data.train)
     return (
-        f"{data.name}: {counts} images of {len(data.train.classes)} classes, {height}×{width} pixels, {data.colours}. "
-        f"{settings.model['name']} with {size:,} parameters{size_in_words(settings, height)}, {epochs} epochs{early}."
+        f"{data.name}: {counts} images of {len(data.train.classes)} classes, {height}×{width} pixels"
+        f"{_reduction(data)}, {data.colours}. "
+        f"{settings.model['name']} with {size:,} parameters{size_in_words(settings, height)}, {length}{early}."
         + (f" Images are shown with {shown}." if shown is not None else "")
     )
+
+
+def _reduction(data: TrainingData) -> str:
+    """Why images are smaller than they were read, and how to keep them."""
+    if data.pixels is None or data.pixels.reduction == 1:
+        return ""
+    side = data.side * data.pixels.reduction
+    return f" (reduced from {side}×{side} to have enough epochs; --image-size {side} keeps them)"
 
 
 def _checkpoint(folder: Path, module: Classifier, *, speaks: bool) -> Path | None:

@@ -20,7 +20,7 @@ from steerable.nn.recorded_network import RecordedNetwork
 from steerable.training.compiled_network import CompiledNetwork
 from steerable.training.config import RunConfig
 from steerable.training.optimiser import make_optimiser, set_learning_rate
-from steerable.training.recipes import Shortenings
+from steerable.training.recipes import Rescheduled
 
 __all__ = ["Classifier"]
 
@@ -52,7 +52,7 @@ class Classifier(pl.LightningModule):
         self.accuracy = nn.ModuleDict(
             {stage: MulticlassAccuracy(num_classes, average="micro") for stage in ("val", "test")}
         )
-        self.shortened: Shortenings = ()
+        self.rescheduled: Rescheduled = ()
         self._averaging: list[tuple[list[Tensor], list[Tensor]]] = []
 
     @cached_property
@@ -108,7 +108,7 @@ class Classifier(pl.LightningModule):
         self._averaging = [([kept for kept, _ in part], [now for _, now in part]) for part in (floating, counts)]
 
     def on_train_batch_start(self, batch: Batch, batch_index: int) -> None:
-        rate = self.recipe.learning_rate_at(self.global_step / self.steps_per_epoch, self.shortened)
+        rate = self.recipe.learning_rate_at(self.global_step / self.steps_per_epoch, self.rescheduled)
         set_learning_rate(self.optimizers(), rate)  # type: ignore[arg-type]
 
     @torch.no_grad()

@@ -76,7 +76,8 @@ class RunConfig:
     image_size: int | None = setting(
         None,
         Range(4, 4096, whole=True, optional=True),
-        "The side that images are resized to. By default their median size, up to 128.",
+        "The side that images are resized to. By default their median size, up to 128, or a half or a quarter of that "
+        "where it leaves too few epochs.",
         **OPTION,
     )
     channels: str | None = setting(
@@ -277,12 +278,13 @@ class RunConfig:
         return dataclasses.replace(self, **where)
 
     def as_settled_in(self, settled: RunConfig) -> RunConfig:
-        """This request with what it leaves open as another config of the same run has it: speed, epochs, width."""
+        """This request with what it leaves open as another config of the same run has it: speed, epochs, sizes."""
         taken: dict[str, Any] = {name: getattr(settled, name) for name in self.left_open}
         if self.minutes is not None and self.minutes == settled.minutes:
             taken |= {"recipe": self.recipe.with_epochs(settled.recipe.epochs), "patience": settled.patience}
             if self.fit == "shrink":
                 taken["parameters"] = settled.parameters
+                taken["image_size"] = self.image_size or settled.image_size
         if self.parameters is not None and settled.parameters is None:
             sized = {key: settled.model[key] for key in SIZES if key in settled.model}
             taken |= {"parameters": None, "model": {**sized, **self.model}}

@@ -13,6 +13,7 @@ from steerable.training.config import CLASSIFIERS, KNOWN_DATA_RECIPE, OWN_IMAGES
 from steerable.training.plan import Plan
 from steerable.training.recipes import load_recipe
 from steerable.training.sizing import count_parameters, with_depth
+from steerable.types.network_plans import check_stem
 
 __all__ = ["OWN_IMAGES", "configured", "repeated"]
 
@@ -104,6 +105,7 @@ def _check_network(config: RunConfig) -> None:
             f"a run trains a classifier, {' or '.join(CLASSIFIERS)}; got {name!r}, an unknown model or one with "
             f"another task. {did_you_mean(name, CLASSIFIERS)}"
         )
+    check_stem(config.model.get("stem", 1), config.image_size)
     if parameters is None:
         count_parameters(config.model)
         return

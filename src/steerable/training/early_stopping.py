@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import lightning.pytorch as pl
@@ -25,19 +26,24 @@ class KeepBest(Callback):
     the same one as a run that was left alone.
 
     Args:
-        patience: epochs without a lower validation loss after which the run stops.
+        patience: epochs of the planned schedule without a lower validation loss after which the run stops.
+        tell: called with a line when that happens.
     """
 
-    def __init__(self, patience: int) -> None:
-        self.patience = patience
+    def __init__(self, patience: int, tell: Callable[[str], None] | None = None) -> None:
+        self.patience, self.tell = patience, tell
         self.loss = math.inf
         self.epoch = self.epochs_done = 0  # counted from 1
         self.metrics: dict[str, float] = {}
         self.weights: dict[str, Tensor] = {}
 
-    @property
-    def exhausted(self) -> bool:
-        return self.epochs_done - self.epoch >= self.patience
+    def exhausted(self, module: pl.LightningModule) -> bool:
+        """Whether the best epoch lies too far back; a run that was lengthened meanwhile is the more patient."""
+        patience = float(self.patience)
+        if isinstance(module, Classifier):
+            before = [epochs for done, epochs in module.rescheduled if done < self.epochs_done]
+            patience *= max(1.0, before[-1] / module.recipe.epochs) if before else 1.0
+        return self.epochs_done - self.epoch >= patience
 
     def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         if not isinstance(module, Classifier) or trainer.sanity_checking:
@@ -51,11 +57,17 @@ class KeepBest(Callback):
             self.weights = {key: value.cpu().clone() for key, value in module.best_model.state_dict().items()}
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        trainer.should_stop = trainer.should_stop or self.exhausted
+        if self.exhausted(module) and not trainer.should_stop:
+            trainer.should_stop = True
+            if self.tell is not None and trainer.is_global_zero:
+                self.tell(
+                    f"The run ends after epoch {self.epochs_done}: its validation loss was lowest after epoch "
+                    f"{self.epoch}, and these weights are kept."
+                )
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         # A run that was killed after its last epoch, and before its results were written, has nothing left to train.
-        trainer.should_stop = self.epochs_done > 0 and self.exhausted
+        trainer.should_stop = self.epochs_done > 0 and self.exhausted(module)
 
     def state_dict(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in KEPT}

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 import warnings
 from dataclasses import replace
+from typing import NamedTuple
 
-import torch
-from torch import Tensor, nn
-
-from steerable import nn as snn
-from steerable.training.classifier import Classifier
+from steerable.data.labelled_images import LabelledImages
 from steerable.training.config import RunConfig
 from steerable.training.limits import MOST_EPOCHS
-from steerable.training.preparing import TrainingData, make_classifier, training_batches
-from steerable.training.sizing import sized_model, sizes_to_try, with_depth, with_stem
-from steerable.training.speed import autocast, this_machine
+from steerable.training.preparing import TrainingData
+from steerable.training.sizing import sides_to_try, sized_model, sizes_to_try, with_depth, with_stem
+from steerable.training.timing import epochs_within, steps_per_epoch
 
-__all__ = ["fitted_to_minutes", "settle_backends", "steps_per_epoch", "with_sized_model"]
+__all__ = ["FEW_EPOCHS", "fitted_to_minutes", "most_epochs", "with_sized_model"]
 
 FEW_EPOCHS = 30  # a run with fewer says what would have to give
 ENOUGH = ((40, 500), (30, 1_000))  # epochs and steps; a larger network that has them is better than more of them
 MOST_STEPS = 3_000  # a run with few images has more epochs than its recipe, up to these steps
 TOO_FEW = (2, 50)  # epochs and steps; with fewer of both, or less than one epoch, a network learns nothing
+WORTH_A_HALVING = 1.5  # times the epochs, where none has enough: for less, images are not made smaller
+CLEARLY_LARGER = 2  # places in the list of sizes
 LARGEST_FIRST_STAGE = 48  # pixels; a network that sees more than that at first is slow
-TIMED_STEPS = 25
-LONGEST_TRIAL = 1.0  # seconds that the steps of one size are timed
-TEST_LOOKS = 11  # how often each test image is looked at: the test, the upright image, eight poses, the mistakes
-BETWEEN_EPOCHS = 0.05  # seconds that validation and bookkeeping take at least
-SPARE = 0.93  # the share of the time that is planned; checkpoints and reports take the rest
 
 
 def with_sized_model(config: RunConfig, data: TrainingData) -> RunConfig:
@@ -38,9 +31,8 @@ def with_sized_model(config: RunConfig, data: TrainingData) -> RunConfig:
     if config.parameters is None:
         return config
     kind = {"in_channels": data.train.channels, "num_classes": len(data.train.classes)}
-    side = max(data.train.image_size)
     # Small images need few convolutions to be seen as a whole.
-    model = with_stem(with_depth(config.model, 8 if side < 32 else 14), side)
+    model = with_stem(with_depth(config.model, 8 if data.side < 32 else 14), data.side)
     return replace(config, model=sized_model(model, config.parameters, **kind), parameters=None)
 
 
@@ -48,95 +40,85 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
     """The same config with a size and a number of epochs that fit the time, by timing steps of throw-away copies.
 
     ``config.fit`` says whether there may be more epochs than the recipe has, and whether the network's size is chosen
-    too: then it is the largest of :func:`~steerable.training.sizing.sizes_to_try` that has enough epochs. The steps
-    are timed as the run will take them: augmented, with its precision, recorded or not, with measured backends.
+    too: then it is the largest of :func:`~steerable.training.sizing.sizes_to_try` that has enough epochs. Images that
+    are too large for any of them, and have no ``config.image_size``, get a smaller one. The steps are timed as the run
+    will take them: augmented, with its precision, recorded or not, with measured backends.
     """
-    end = time.perf_counter() + 60 * minutes
+    end, image_size = time.perf_counter() + 60 * minutes, config.image_size
     if config.fit == "shrink":
-        config = _largest_that_learns(config, data, end)
-        _warn_of_slow_size(max(data.train.image_size) // config.model.get("stem", 1), max(data.train.image_size))
+        config, data = _largest_that_learns(config, data, end)
+        _warn_of_slow_size(data.side // config.model.get("stem", 1), data.side)
     sized = with_sized_model(config, data)
-    epochs = _epochs_within(end, sized, data, settle=True)
+    epochs = epochs_within(end, sized, data, settle=True)
     if config.fit == "shrink":
         _refuse_too_few(epochs, steps_per_epoch(config, data), minutes)
-    whole = min(MOST_EPOCHS, max(1, int(epochs)))
-    if config.fit != "stretch":
-        more = MOST_STEPS // steps_per_epoch(config, data)
-        most = config.recipe.epochs if config.fit == "shorten" else max(config.recipe.epochs, more)
-        whole = min(whole, most)
-        if whole < min(FEW_EPOCHS, config.recipe.epochs):
-            _warn_of_few(whole, minutes, data)
+    whole = min(most_epochs(config, data), max(1, int(epochs)))
+    if config.fit != "stretch" and whole < min(FEW_EPOCHS, config.recipe.epochs):
+        _warn_of_few(whole, minutes, data.train, image_size)
     patience = config.patience and max(10, round(config.patience * whole / config.recipe.epochs))
     return replace(config, recipe=config.recipe.with_epochs(whole), patience=patience)
 
 
-def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
-    """Measure how each convolution is best carried out in training on such images, and return the choice as text."""
-    settings = module.settings
-    with autocast(images.device, settings.precision):
-        snn.choose_backends(module.model, module.prepare(images), cuda_graphs=bool(settings.cuda_graphs))
-    return snn.recorded_backends(module.model)
+def most_epochs(request: RunConfig, data: TrainingData) -> int:
+    """How many epochs a run may have, however much time there is."""
+    if request.fit == "stretch":
+        return MOST_EPOCHS
+    more = MOST_STEPS // steps_per_epoch(request, data) if request.fit == "shrink" else 0
+    return max(request.recipe.epochs, more)
 
 
-def _largest_that_learns(config: RunConfig, data: TrainingData, end: float) -> RunConfig:
-    """The config with the largest network that has enough epochs until ``end``, else with the quickest one."""
+class _Choice(NamedTuple):
+    """A network for images of some size.
+
+    Args:
+        config: with the network, and with the image size where it is another one than that of the images.
+        data: with images of that size.
+        place: of the network among its sizes, from 0 on; -1 where even the quickest has too few epochs.
+        epochs: how many it has.
+    """
+
+    config: RunConfig
+    data: TrainingData
+    place: int
+    epochs: float
+
+    def is_better(self, other: _Choice) -> bool:
+        """Whether it makes up for images that are smaller than those of the other."""
+        return self.place >= 0 or (other.place < 0 and self.epochs > WORTH_A_HALVING * other.epochs)
+
+
+def _largest_that_learns(config: RunConfig, data: TrainingData, end: float) -> tuple[RunConfig, TrainingData]:
+    """The config with the largest network that has enough epochs until ``end``, and the images that it sees.
+
+    Resolution is given up late: only where no network has enough epochs, or the quickest one alone.
+    """
+    best = _largest_at_size(config, data, end)
+    may_be_smaller = config.image_size is None and data.pixels is not None
+    for side in sides_to_try(config.model, data.side)[1:] if may_be_smaller else ():
+        if best.place > 0:
+            break
+        # Where the quickest network has enough epochs, a smaller image is worth it for one that is clearly larger.
+        first = CLEARLY_LARGER if best.place == 0 else 0
+        tried = _largest_at_size(replace(config, image_size=side), data.at_size(side), end, first)
+        if not tried.is_better(best):
+            break
+        best = tried
+    return best.config, best.data
+
+
+def _largest_at_size(config: RunConfig, data: TrainingData, end: float, first: int = 0) -> _Choice:
+    """The largest network from place ``first`` on that has enough epochs until ``end``, else the quickest of them."""
     steps = steps_per_epoch(config, data)
     best = None
-    for model in sizes_to_try(config.model, max(data.train.image_size)):
+    for place, model in list(enumerate(sizes_to_try(config.model, data.side)))[first:]:
         sized = replace(config, model=model, parameters=None)
-        epochs = _epochs_within(end, sized, data, settle=False)
+        epochs = epochs_within(end, sized, data, settle=False)
         enough = any(epochs >= few and epochs * steps >= least for few, least in ENOUGH)
         if best is None or enough:
-            best = sized
+            best = _Choice(sized, data, place if enough else -1, epochs)
         if not enough:
             break
-    return best or config
-
-
-def _epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: bool) -> float:
-    """How many epochs fit until ``end``, by ``time.perf_counter``; where ``settle``, with measured backends."""
-    device = torch.device(this_machine(config).device)
-    module = make_classifier(config, data).to(device)
-    batches = training_batches(config, data, device)
-    if settle:
-        settle_backends(module, batches.batch(0)[0])
-    endless = itertools.chain.from_iterable(itertools.repeat(batches))
-    times: list[float] = []
-    optimiser = module.configure_optimizers()
-    longest = min(LONGEST_TRIAL * (1 + settle), (end - time.perf_counter()) / 50)
-    last = time.perf_counter()
-    whole = min(config.recipe.batch_size, len(data.train))
-    for images, labels in endless:
-        _step(module, optimiser, images, labels)
-        if len(labels) == whole:  # the last batch of an epoch may be smaller
-            times.append(time.perf_counter() - last)
-        # The first step, which computes filter bases, is not counted; three at least are.
-        if len(times) > TIMED_STEPS or (len(times) > 3 and sum(times[1:]) >= longest):
-            break
-        last = time.perf_counter()
-    # A run that turns out to take longer is shortened, but none is lengthened: so the quicker steps count.
-    typical = sorted(times[1:])[(len(times) - 1) // 4]
-    # An image in an evaluation costs a third of one in a step.
-    validation = len(data.validation) / len(data.train) / 3 if data.validation is not None else 0.0
-    tests = len(data.test) * TEST_LOOKS / len(data.train) / 3 if config.evaluate == "test" else 0.0
-    training = typical * len(data.train) / whole
-    left = SPARE * (end - time.perf_counter()) - tests * training
-    return max(0.0, left / (training * (1 + validation) + BETWEEN_EPOCHS))
-
-
-def steps_per_epoch(config: RunConfig, data: TrainingData) -> int:
-    """The steps of an epoch; the last one may be of fewer images."""
-    return math.ceil(len(data.train) / config.recipe.batch_size)
-
-
-def _step(module: Classifier, optimiser: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> None:
-    with autocast(images.device, module.settings.precision):
-        scores = module.network(module.prepare(images))
-    nn.functional.cross_entropy(scores.float(), labels).backward()
-    optimiser.step()
-    optimiser.zero_grad()
-    if images.is_cuda:
-        torch.cuda.synchronize()
+    return best or _Choice(config, data, -1, 0.0)
 
 
 def _refuse_too_few(epochs: float, steps: int, minutes: float) -> None:
@@ -156,14 +138,16 @@ def _in_words(minutes: float) -> str:
     return str(math.ceil(minutes)) if minutes >= 3 else f"{minutes:.1f}"
 
 
-def _warn_of_few(epochs: int, minutes: float, data: TrainingData) -> None:
-    """What would have to give for a run of many images in little time."""
-    side, share = max(data.train.image_size), FEW_EPOCHS / epochs
-    smaller = f", --image-size {side // 2 // 4 * 4} (about {4 * epochs} epochs)" if side >= 48 else ""
+def _warn_of_few(epochs: int, minutes: float, train: LabelledImages, image_size: int | None) -> None:
+    """What would have to give for a run of many images in little time; a smaller size where the user has given one."""
+    share = FEW_EPOCHS / epochs
+    labels = int(len(train) / share)
+    smaller = f", an --image-size below {image_size}" if image_size is not None else ""
+    # Every class gives as many labels as the others.
+    fewer = f", or --labels {labels}" if labels <= min(train.counts) * len(train.classes) else ""
     warnings.warn(
         f"only {epochs} {'epoch fits' if epochs == 1 else 'epochs fit'} the time, fewer than the {FEW_EPOCHS} that a "
-        f"network usually needs. For that many give --minutes {math.ceil(minutes * share)}{smaller}, or --labels "
-        f"{int(len(data.train) / share)}.",
+        f"network usually needs. For that many give --minutes {math.ceil(minutes * share)}{smaller}{fewer}.",
         stacklevel=3,
     )
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from steerable.atomic import write_json
 from steerable.training.config import RunConfig
-from steerable.training.recipes import Shortenings
-from steerable.training.run_files import PLAN, PLAN_NEEDED, PLAN_VERSION, read_fields
+from steerable.training.recipes import Rescheduled
+from steerable.training.run_files import PLAN, PLAN_NEEDED, PLAN_VERSION, read_fields, rescheduled_in
 
 __all__ = ["Plan"]
 
@@ -24,7 +24,8 @@ class Plan:
         backends: how each convolution is carried out, by its name, as ``snn.recorded_backends`` writes it.
         accelerator: ``"cpu"``, ``"gpu"`` or ``"mps"``; what is fast on one is not on another.
         threads: how many threads torch uses on the CPU. Their number decides in which order gradients are summed.
-        shortened: when and to how many epochs the run was shortened to end on time; None where it is not timed.
+        rescheduled: when and to how many epochs the end of the run was moved, so that it ends on time; None where it is
+            not timed.
     """
 
     settings: RunConfig
@@ -32,12 +33,12 @@ class Plan:
     backends: dict[str, str]
     accelerator: str
     threads: int
-    shortened: Shortenings | None = None
+    rescheduled: Rescheduled | None = None
 
     @property
     def epochs(self) -> int:
         """How many epochs the run has, as far as is known."""
-        return self.shortened[-1][1] if self.shortened else self.settings.recipe.epochs
+        return self.rescheduled[-1][1] if self.rescheduled else self.settings.recipe.epochs
 
     def save(self, path: Path) -> None:
         values = {"version": PLAN_VERSION, **vars(self), "settings": self.settings.to_dict()}
@@ -73,14 +74,14 @@ class Plan:
         missing += [layer for layer, way in values["backends"].items() if way == "auto"]  # which would measure anew
         if missing:
             raise ValueError(f"`{path}` is not the plan of a run: it leaves `{missing[0]}` open.")
-        shortened = values.get("shortened")
+        rescheduled = rescheduled_in(values)
         return Plan(
             settings,
             values["data"],
             values["backends"],
             values["accelerator"],
             values["threads"],
-            None if shortened is None else tuple((done, epochs) for done, epochs in shortened),
+            None if rescheduled is None else tuple((done, epochs) for done, epochs in rescheduled),
         )
 
     def differences(self, request: RunConfig) -> list[str]:

@@ -11,11 +11,13 @@ import torch
 
 from steerable import nn as snn
 from steerable.training.config import RunConfig
-from steerable.training.fitting import fitted_to_minutes, settle_backends, steps_per_epoch, with_sized_model
+from steerable.training.fitting import fitted_to_minutes, with_sized_model
 from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
 from steerable.training.settings import marked
 from steerable.training.speed import Machine, this_machine, with_speed
+from steerable.training.timing import settle_backends, steps_per_epoch
+from steerable.types.network_plans import check_stem
 
 __all__ = ["make_plan", "plan_here"]
 
@@ -32,16 +34,18 @@ def make_plan(request: RunConfig, data: TrainingData, *, fit: bool = True, start
         fit: whether the run is still to be fitted to its minutes, where it has some.
         started: when the run's minutes began, by ``time.monotonic``; now by default.
     """
+    check_stem(request.model.get("stem", 1), data.side)
     timed = request.minutes is not None and fit
     machine = this_machine(request)
     settings = with_speed(request, machine, _steps(request, data))
     if settings.minutes is not None and timed:
         used = 0.0 if started is None else (time.monotonic() - started) / 60
         settings = fitted_to_minutes(settings, data, max(settings.minutes - used, SHORTEST * settings.minutes))
+        data = data.at_size(settings.image_size)
     settings = with_sized_model(settings, data)
     backends = _backends(settings, data, machine)
     return Plan(
-        settings, data.summary(), backends, machine.accelerator, machine.threads, shortened=() if timed else None
+        settings, data.summary(), backends, machine.accelerator, machine.threads, rescheduled=() if timed else None
     )
 
 

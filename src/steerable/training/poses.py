@@ -78,7 +78,8 @@ def pose_report(
         upright = scores(images).float()
         confusion.index_put_((labels.cpu(), upright.argmax(1).cpu()), torch.tensor(1), accumulate=True)
         for element in group.elements:
-            moved = scores(transform(images, element, image_type)).float()
+            is_upright = element == group.identity
+            moved = upright if is_upright else scores(transform(images, element, image_type)).float()
             correct[element] += int((moved.argmax(1) == labels).sum())
             change = (moved - upright).norm(dim=1) / upright.norm(dim=1).clamp_min(1e-12)
             drift[element] += float(change.sum())

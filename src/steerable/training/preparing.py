@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,12 +16,15 @@ from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.normalisation import Normalisation
 from steerable.data.pixel_formats import PixelFormat
+from steerable.data.squares import reduced
 from steerable.models import build_model
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.moves_to_show import Moves, moves_to_show
 
 __all__ = ["TrainingData", "augmentation", "make_classifier", "prepare_data", "training_batches"]
+
+FEWEST_TO_CHOOSE_BY = 3  # validation images; fewer are not held out
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,32 @@ class TrainingData:
     pixels: PixelFormat | None = None
 
     @property
+    def side(self) -> int:
+        """The larger one of the images' height and width."""
+        return max(self.train.image_size)
+
+    @property
     def colours(self) -> str:
         """What the images are, in words."""
         return (self.pixels or PixelFormat(channels=self.train.channels)).in_words()
+
+    def at_size(self, side: int | None) -> TrainingData:
+        """The same data with images of this side, of which theirs is a multiple; None leaves them as they are."""
+        if side in (None, self.side):
+            return self
+        if self.pixels is None or self.side % side:
+            raise ValueError(f"images of {self.side}×{self.side} pixels cannot be reduced exactly to {side}×{side}.")
+        factor = self.side // side
+        train = self.train.reduced(factor)
+        has_more = self.for_statistics is not self.train.images
+        return replace(
+            self,
+            train=train,
+            validation=self.validation and self.validation.reduced(factor),
+            test=self.test.reduced(factor),
+            for_statistics=torch.from_numpy(reduced(self.for_statistics.numpy(), factor)) if has_more else train.images,
+            pixels=replace(self.pixels, reduction=factor * self.pixels.reduction),
+        )
 
     def summary(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -84,9 +110,11 @@ def prepare_data(
         train = train.balanced_subset(config.labels, seed=config.seed)
     if config.validation and splits.validation is not None:
         validation = splits.validation
-    elif config.validation and config.patience and config.evaluate == "test" and max(train.counts) == 1:
-        # Early stopping is a default for people's own images, and no reason to refuse a handful of them.
-        note = "each class has one training image: nothing is held out for validation, and the last weights are kept."
+    elif config.patience and config.evaluate == "test" and _too_few_to_choose_by(config.validation, train):
+        # Early stopping is a default for people's own images; by one or two of them nobody can say which epoch is best.
+        note = (
+            f"{len(train)} training images are few: nothing is held out for validation, and the last weights are kept."
+        )
         warnings.warn(note, stacklevel=2)
         notes = (*notes, note)
     elif config.validation:
@@ -96,6 +124,11 @@ def prepare_data(
     for_statistics = splits.train.images if config.recipe.statistics_of_all else train.images
     told = (splits.name, splits.skipped, notes, splits.pixels)
     return TrainingData(train, validation, splits.test, for_statistics, *told)
+
+
+def _too_few_to_choose_by(validation: float, train: LabelledImages) -> bool:
+    """Whether a share of the training images is too small to say which epoch is the best, or nothing can be spared."""
+    return max(train.counts) == 1 or (validation < 1 and validation * len(train) < FEWEST_TO_CHOOSE_BY)
 
 
 def augmentation(settings: RunConfig, images: LabelledImages) -> Augmentation | None:

@@ -17,15 +17,15 @@ from steerable.errors import did_you_mean, shown
 from steerable.training.limits import MOST_EPOCHS, Flag, OneOf, Range
 from steerable.training.settings import check_names, check_settings, documented, setting
 
-__all__ = ["Recipe", "Shortenings", "load_recipe", "recipe_names"]
+__all__ = ["Recipe", "Rescheduled", "load_recipe", "recipe_names"]
 
 MILESTONE = Range(0, 10**9, whole=True)
 MOST_MILESTONES = 1000
 LARGEST_FILE, LONGEST_LINE = 100_000, 1_000
 OPTION: dict[str, Any] = {"option": True, "panel": "Network and recipe"}
 
-Shortenings = Sequence[tuple[int, int]]
-"""When a run was shortened, in epochs that were done, and to how many; each later than the one before, and to fewer."""
+Rescheduled = Sequence[tuple[int, int]]
+"""When the end of a run was moved, in epochs that were done, and to how many in all; each later than the one before."""
 
 
 @documented
@@ -124,16 +124,16 @@ class Recipe:
         if self.nesterov and not self.momentum:
             raise ValueError("a recipe's nesterov needs a momentum above 0; got a momentum of 0.")
 
-    def learning_rate_at(self, epoch: float, shortened: Shortenings = ()) -> float:
+    def learning_rate_at(self, epoch: float, rescheduled: Rescheduled = ()) -> float:
         """The learning rate after ``epoch`` epochs, which may be a fraction.
 
         Args:
             epoch: how many epochs of the run are done.
-            shortened: pairs (done, epochs): after the epochs ``done`` it was decided to end after ``epochs``. The rest
-                of the schedule is spread evenly over the rest of the run.
+            rescheduled: pairs (done, epochs): after the epochs ``done`` it was decided to end after ``epochs``. The
+                rest of the schedule is spread evenly over the rest of the run.
         """
         begun, position, pace = 0, 0.0, 1.0
-        for done, epochs in shortened:
+        for done, epochs in rescheduled:
             if epoch >= done:
                 position += (done - begun) * pace
                 begun, pace = done, (self.epochs - position) / max(epochs - done, 1)

@@ -34,7 +34,7 @@ from steerable.training.carrying_out import PreparedRun, announcement, carry_out
 from steerable.training.config import RunConfig
 from steerable.training.deadline import Deadline
 from steerable.training.environment import environment
-from steerable.training.fitting import fitted_to_minutes, with_sized_model
+from steerable.training.fitting import fitted_to_minutes, most_epochs, with_sized_model
 from steerable.training.interruption import reporting_interruptions
 from steerable.training.phases import Phase, unseen
 from steerable.training.plan import Plan
@@ -76,12 +76,12 @@ def train(
     started: float | None = None,
     phase: Phase = unseen,
 ) -> dict[str, Any]:
-    """Train, test and write everything down; a run that was interrupted goes on where it stopped.
+    """Train, test and write everything down; return what ``results.json`` contains.
 
     Args:
         config: the request.
-        folder: the run folder. If it holds a run of the same request, that run is resumed; with another request it is
-            an error, and nothing is touched.
+        folder: the run folder. If it holds a run of the same request, that run goes on where it was interrupted; with
+            another request it is an error, and nothing is touched.
         plan: the plan of another run of the same request, or its file, to repeat that run bit for bit.
         progress: called with (images read, all images) while a folder of images is read.
         tell: called with a line about data and network and one about what makes the run fast before the training
@@ -89,9 +89,6 @@ def train(
         started: when the run's minutes began, by ``time.monotonic``; by default when this is called.
         phase: called with what the run is busy with, apart from training. It returns a context manager that shows this
             as long as it lasts, and gives a function of (done, total), or None.
-
-    Returns:
-        What ``results.json`` contains.
     """
     folder, started = Path(folder), time.monotonic() if started is None else started
     earlier = check_run_folder(config, folder)
@@ -112,9 +109,10 @@ def train(
             followed = _followed(given, request, folder, data, recorded, started)
         else:
             followed = make_plan(request, data, fit=False)
-    # A run that repeats a plan takes the time that it takes.
-    timed = followed.shortened is not None and given is None
-    deadline = Deadline(followed, folder / "plan.json", data, started, tell) if timed else None
+    data = data.at_size(followed.settings.image_size)
+    deadline = None
+    if followed.rescheduled is not None and given is None:  # a run that repeats a plan takes the time that it takes
+        deadline = Deadline(followed, folder / "plan.json", data, started, most_epochs(request, data), tell)
     run = prepared_run(followed, request, folder, data, deadline=deadline, tell=tell)
     with naming_full_disk(folder):  # all that may be refused has been; from here on the folder is a run's
         folder.mkdir(parents=True, exist_ok=True)

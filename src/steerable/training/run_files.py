@@ -26,6 +26,7 @@ __all__ = [
     "kind_of",
     "read_fields",
     "read_object",
+    "rescheduled_in",
 ]
 
 DEEPEST = 50  # a run's own files are four deep; what is much deeper was made to break programs
@@ -148,12 +149,18 @@ def _poses(value: object) -> bool:
     )
 
 
-def _shortenings(value: object) -> bool:
-    """As ``Deadline`` writes them: later and later, to fewer and fewer epochs."""
+def rescheduled_in(plan: Mapping[str, Any]) -> list[list[int]] | None:
+    """The pairs (epochs done, epochs in all) in a ``plan.json``; those of the last revision could only be shortened."""
+    found: list[list[int]] | None = plan.get("rescheduled", plan.get("shortened"))
+    return found
+
+
+def _rescheduled(value: object) -> bool:
+    """As ``Deadline`` writes them: later and later, each to another number of epochs than the one before."""
     if not _list(value, lambda pair: _list(pair, _whole) and len(pair) == 2 and 0 < pair[0] <= pair[1]):
         return False
     pairs: list[list[int]] = value  # type: ignore[assignment]
-    return all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(pairs))
+    return all(a[0] < b[0] and a[1] != b[1] for a, b in itertools.pairwise(pairs))
 
 
 def _pixels(value: object) -> bool:
@@ -177,6 +184,7 @@ _MODEL = (_model, "the model's `name` and its options")
 _COUNT = (_whole, "a whole number")
 _NUMBER = (_number, "a number")
 _TEXT = (_text, "text")
+_RESCHEDULED = (_rescheduled, "pairs of epochs that were done, more and more, and of epochs in all")
 _PIXELS = (_pixels, "how the numbers in image files become bytes")
 
 RESULTS: Fields = {
@@ -245,12 +253,12 @@ PLAN: Fields = {
     "backends": (lambda value: _by_name(value, _text), "the backend of each convolution"),
     "accelerator": _TEXT,
     "threads": (lambda value: _whole(value) and 1 <= value <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}"),
-    "shortened": (_shortenings, "pairs of epochs that were done and of fewer and fewer epochs in all"),
+    **dict.fromkeys(("rescheduled", "shortened"), _RESCHEDULED),
 }
 """``plan.json``; :class:`~steerable.training.plan.Plan` checks all of it."""
 
-PLAN_NEEDED = tuple(key for key in PLAN if key != "shortened")
-"""What every ``plan.json`` has: one without a time to keep, or of the last revision, is not shortened."""
+PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened"))
+"""What every ``plan.json`` has: the end of a run without a time to keep, or of an earlier revision, is not moved."""
 
 MISTAKES: Fields = {
     "count": _COUNT,

@@ -10,11 +10,19 @@ from steerable.errors import did_you_mean
 from steerable.models import widths
 from steerable.models.registry import build_model
 from steerable.training.config import CLASSIFIERS, SIZES, RunConfig
-from steerable.types.network_plans import STEMS
+from steerable.types.network_plans import HALVINGS, STEMS
 
-__all__ = ["count_parameters", "size_in_words", "sized_model", "sizes_to_try", "with_depth", "with_stem"]
+__all__ = [
+    "count_parameters",
+    "sides_to_try",
+    "size_in_words",
+    "sized_model",
+    "sizes_to_try",
+    "with_depth",
+    "with_stem",
+]
 
-HALVINGS = 4  # the product of the strides behind the stem, which divides the side that the stem leaves
+SMALLEST_SIDE = 32  # pixels to which a run with little time reduces larger images
 
 
 def sized_model(model: dict[str, Any], parameters: int, **kind: int) -> dict[str, Any]:
@@ -51,6 +59,17 @@ def sizes_to_try(model: dict[str, Any], side: int) -> list[dict[str, Any]]:
     return [sized for number, sized in enumerate(found) if sized not in found[:number]]
 
 
+def sides_to_try(model: dict[str, Any], side: int) -> list[int]:
+    """The side of images and its halves, as far as the model is exact on them and can still see much.
+
+    >>> sides_to_try({"name": "resnet"}, 128), sides_to_try({"name": "resnet", "stem": 8}, 96)
+    ([128, 64, 32], [96])
+    """
+    half, odd = divmod(side, 2)
+    is_last = odd or half < SMALLEST_SIDE or not _is_exact(model.get("stem", 1), half)
+    return [side] if is_last else [side, *sides_to_try(model, half)]
+
+
 def size_in_words(settings: RunConfig, side: int) -> str:
     """How large the network of a run is, and why, where the run has chosen it by its time; else nothing.
 
@@ -66,8 +85,8 @@ def size_in_words(settings: RunConfig, side: int) -> str:
     place = sizes.index(model) if model in sizes else -1
     if place == 0:
         return f" ({given}: the quickest of {len(sizes)} sizes)"
-    last = "the largest" if place == len(sizes) - 1 else "the largest that has enough epochs"
-    return f" ({given}: {last} of {len(sizes)} sizes)" if place > 0 else f" ({given})"
+    enough = "" if place == len(sizes) - 1 else " that has enough epochs"
+    return f" ({given}: the largest of {len(sizes)} sizes{enough})" if place > 0 else f" ({given})"
 
 
 def with_stem(model: dict[str, Any], side: int, stem: int | None = None) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from steerable.types.field_types import FieldType
 
 __all__ = [
     "DEEPEST",
+    "HALVINGS",
+    "STEMS",
     "ConvolutionPlan",
     "ResNetPlan",
     "ResidualBlockPlan",
@@ -24,6 +26,7 @@ __all__ = [
 ]
 
 DEEPEST, MOST_COPIES = 2_000, 5_000  # larger networks fit no machine
+HALVINGS = 4  # the product of the strides behind the stem, which divides the side that the stem leaves
 STEMS = (1, 2, 4, 8)
 """By how much the first convolution of a residual network may reduce an image."""
 PAPER_MIXES = ("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E")
@@ -107,12 +110,19 @@ class ResNetPlan:
         return sum(conv.parameters for conv in self.convolutions)
 
 
-def check_stem(stem: int) -> None:
-    """ValueError unless a first convolution can reduce images by this number of pixels."""
+def check_stem(stem: int, side: int | None = None) -> None:
+    """ValueError unless a first convolution can reduce images by this number of pixels, and those with this side."""
     if stem not in STEMS:
         raise ValueError(
             f"`stem` is the number of pixels per axis that the first convolution makes one of: one of "
             f"{', '.join(map(str, STEMS))}; got {stem!r}."
+        )
+    if side is not None and side < HALVINGS * stem:
+        smaller = max((fitting for fitting in STEMS if HALVINGS * fitting <= side), default=1)
+        raise ValueError(
+            f"got `stem={stem}` for images of {side}×{side} pixels, expected at least {HALVINGS * stem}×"
+            f"{HALVINGS * stem}: the first convolution makes one pixel of {stem}×{stem}, and what it leaves is halved "
+            f"twice. Use `stem={smaller}`, or larger images."
         )
 
 

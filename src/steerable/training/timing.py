@@ -1,0 +1,85 @@
+"""How long a run takes, from the steps of a throw-away copy, timed as the run will take them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+import time
+
+import torch
+from torch import Tensor, nn
+
+from steerable import nn as snn
+from steerable.training.classifier import Classifier
+from steerable.training.config import RunConfig
+from steerable.training.preparing import TrainingData, make_classifier, training_batches
+from steerable.training.speed import autocast, this_machine
+
+__all__ = ["EVALUATION", "epochs_within", "images_to_test", "settle_backends", "steps_per_epoch"]
+
+TIMED_STEPS = 25
+LONGEST_TRIAL = 0.6  # seconds that the steps of one size are timed
+TEST_LOOKS = 10  # how often each test image is looked at: the test, eight poses, the mistakes
+EVALUATION = 1 / 3  # the cost of an image in an evaluation, relative to one in a step
+BETWEEN_EPOCHS = 0.05  # seconds that validation and bookkeeping take at least
+SPARE = 0.93  # the share of the time that is planned; checkpoints and reports take the rest
+
+
+def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: bool) -> float:
+    """How many epochs fit until ``end``, by ``time.perf_counter``; where ``settle``, with measured backends."""
+    device = torch.device(this_machine(config).device)
+    module = make_classifier(config, data).to(device)
+    batches = training_batches(config, data, device)
+    if settle:
+        settle_backends(module, batches.batch(0)[0])
+    endless = itertools.chain.from_iterable(itertools.repeat(batches))
+    times: list[float] = []
+    optimiser = module.configure_optimizers()
+    longest = min(LONGEST_TRIAL, (end - time.perf_counter()) / 100)
+    last = time.perf_counter()
+    whole = min(config.recipe.batch_size, len(data.train))
+    for images, labels in endless:
+        _step(module, optimiser, images, labels)
+        if len(labels) == whole:  # the last batch of an epoch may be smaller
+            times.append(time.perf_counter() - last)
+        # The first step, which computes filter bases, is not counted; three at least are.
+        if len(times) > TIMED_STEPS or (len(times) > 3 and sum(times[1:]) >= longest):
+            break
+        last = time.perf_counter()
+    typical = statistics.median(times[1:])
+    per_image = typical / whole
+    validation = 0 if data.validation is None else len(data.validation)
+    epoch = per_image * (len(data.train) + EVALUATION * validation) + BETWEEN_EPOCHS
+    left = SPARE * (end - time.perf_counter()) - EVALUATION * per_image * images_to_test(config, data)
+    return max(0.0, left / epoch)
+
+
+def images_to_test(settings: RunConfig, data: TrainingData) -> int:
+    """How many images a run evaluates after its last epoch; one that is looked at ten times counts as ten."""
+    if settings.evaluate == "test":
+        return TEST_LOOKS * len(data.test)
+    return 0 if data.validation is None else len(data.validation)
+
+
+def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
+    """Measure how each convolution is best carried out in training on such images, and return the choice as text."""
+    settings = module.settings
+    with autocast(images.device, settings.precision):
+        snn.choose_backends(module.model, module.prepare(images), cuda_graphs=bool(settings.cuda_graphs))
+    return snn.recorded_backends(module.model)
+
+
+def steps_per_epoch(config: RunConfig, data: TrainingData) -> int:
+    """The steps of an epoch; the last one may be of fewer images."""
+    return math.ceil(len(data.train) / config.recipe.batch_size)
+
+
+def _step(module: Classifier, optimiser: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> None:
+    with autocast(images.device, module.settings.precision):
+        scores = module.network(module.prepare(images))
+    nn.functional.cross_entropy(scores.float(), labels).backward()
+    optimiser.step()
+    optimiser.zero_grad()
+    if images.is_cuda:
+        torch.cuda.synchronize()
