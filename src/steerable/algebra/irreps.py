@@ -6,7 +6,6 @@ C_n, D_n, O and O_h have closed forms with fixed names; those of every other gro
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import final
 
 from numpy.typing import ArrayLike
 
@@ -22,7 +21,6 @@ __all__ = ["Irrep", "irrep_by_name", "real_irreps", "trivial_aliases"]
 _SCHUR_TYPES = {1: "real", 2: "complex", 4: "quaternionic"}
 
 
-@final
 class Irrep(Representation):
     """A real irreducible representation φ in orthogonal matrices.
 
@@ -30,9 +28,12 @@ class Irrep(Representation):
     quaternionic.
     """
 
+    commutant_dim: int
+    schur_type: str
+
     def __init__(self, group: FiniteGroup, matrices: ArrayLike, *, name: str) -> None:
         super().__init__(group, matrices, name=name)
-        self.commutant_dim = whole_number(inner_product(self.character, self.character))
+        self._set_commutant(whole_number(inner_product(self.character, self.character)))
         # ⟨χ, χ⟩ = 2 also for a sum of two irreps; the mean of χ(g²) tells them apart.
         indicator = whole_number(float(self.character[group.table.diagonal()].mean()))
         if (self.commutant_dim, indicator) not in ((1, 1), (2, 0), (4, -2)):
@@ -40,7 +41,9 @@ class Irrep(Representation):
                 f"{name} of {group.name} is not irreducible: ⟨χ, χ⟩ = {self.commutant_dim} and the mean of χ(g²) is "
                 f"{indicator}."
             )
-        self.schur_type = _SCHUR_TYPES[self.commutant_dim]
+
+    def _set_commutant(self, dim: int) -> None:
+        self.commutant_dim, self.schur_type = dim, _SCHUR_TYPES[dim]
 
 
 def real_irreps(group: FiniteGroup) -> tuple[Irrep, ...]:
