@@ -66,21 +66,23 @@ class PlanarRepresentation(Representation):
         """A representation with these monomial matrices at the generators: 1, and an involution in O(2)."""
         if monomial is None or not isinstance(group, PlanarGroup):
             raise RuntimeError("only monomial matrices determine a representation of SO(2) or O(2) by themselves")
-        waves, columns = [], []
+        unit = np.eye(monomial.image.shape[1])
+        waves, columns = [], [np.zeros((len(unit), 0))]
         for j, (image, scale) in enumerate(zip(monomial.image[-1], monomial.scale[-1], strict=True)):
-            unit = np.eye(len(monomial.image[-1]))
             if image == j:
                 waves.append(Wave(0, odd=bool(scale < 0)))
-                columns.append(unit[j])
+                columns.append(unit[:, [j]])
             elif image > j:  # ρ(m) exchanges e_j and s e_i: their sum is even, their difference odd
                 waves += [Wave(0), Wave(0, odd=True)]
-                columns += [unit[j] + scale * unit[image], unit[j] - scale * unit[image]]
-        return PlanarRepresentation(group, waves, np.array(columns).reshape(len(columns), -1).T, name=name)
+                columns.append(unit[:, [j]] + unit[:, [image]] * (scale, -scale))
+        return PlanarRepresentation(group, waves, np.concatenate(columns, axis=1), name=name)
 
     # ---------------------------------------------------------------- matrices
 
     def __call__(self, element: Element) -> FloatArray:
         self.group.check_element(element)
+        if self.monomial is not None:  # the identity at rotations, and one involution at all reflections
+            return self.known_matrices[-1].copy() if element.mirrored else np.eye(self.dim)
         return self._in_own_basis(self._in_irreps(element))
 
     @property
