@@ -117,7 +117,7 @@ def test_functions_on_the_two_cosets_of_the_rotations() -> None:
             ValueError,
             "has no reflection in the line at 0° from the vertical",
         ),
-        (lambda: SO2.capsule("regular"), ValueError, r"unknown capsule `regular` of SO2. It has .* functions regular"),
+        (lambda: SO2.capsule("regular"), ValueError, r"`regular` of SO2. It has .* a frequency: `regular\(3\)` on"),
         (lambda: SO2.capsule("r"), ValueError, "unknown capsule `r` of SO2"),
         (lambda: O2.capsule("B1"), ValueError, r"unknown capsule `B1` of O2. It has the irreps A1, A2, E1, E2 …"),
         (lambda: O2.capsule(3), TypeError, "a capsule of O2 is named by text such as"),

@@ -172,10 +172,10 @@ def _planar_capsule_by_name(group: PlanarGroup, name: str) -> Capsule:
     wave, functions = wave_named(group, name), functions_named(group, name)
     if wave is None and functions is None:
         irreps = "A1, A2, E1, E2 …" if group.reflections else "A, E1, E2 …"
-        quotients = ", the functions qm(3) on the circle, qC4(8) and qD4(8)" if group.reflections else " and qC4(8)"
+        more = "`qm(3)` on the circle, `qC4(8)` and `qD4(8)`" if group.reflections else "`qC4(8)`"
         raise ValueError(
-            f"unknown capsule `{name}` of {group.name}. It has the irreps {irreps}, the functions regular(3) on the "
-            f"group up to a frequency{quotients} on cosets."
+            f"unknown capsule `{name}` of {group.name}. It has the irreps {irreps}, and functions up to a frequency: "
+            f"`regular(3)` on the group, {more} on cosets{', and `r` on those of SO(2)' if group.reflections else ''}."
         )
     return Capsule(functions or group.irrep(name))
 

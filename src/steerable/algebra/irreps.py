@@ -29,11 +29,10 @@ class Irrep(Representation):
     """
 
     commutant_dim: int
-    schur_type: str
 
     def __init__(self, group: FiniteGroup, matrices: ArrayLike, *, name: str) -> None:
         super().__init__(group, matrices, name=name)
-        self._set_commutant(whole_number(inner_product(self.character, self.character)))
+        self.commutant_dim = whole_number(inner_product(self.character, self.character))
         # ⟨χ, χ⟩ = 2 also for a sum of two irreps; the mean of χ(g²) tells them apart.
         indicator = whole_number(float(self.character[group.table.diagonal()].mean()))
         if (self.commutant_dim, indicator) not in ((1, 1), (2, 0), (4, -2)):
@@ -42,8 +41,9 @@ class Irrep(Representation):
                 f"{indicator}."
             )
 
-    def _set_commutant(self, dim: int) -> None:
-        self.commutant_dim, self.schur_type = dim, _SCHUR_TYPES[dim]
+    @property
+    def schur_type(self) -> str:
+        return _SCHUR_TYPES[self.commutant_dim]
 
 
 def real_irreps(group: FiniteGroup) -> tuple[Irrep, ...]:

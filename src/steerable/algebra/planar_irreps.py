@@ -24,7 +24,7 @@ class PlanarIrrep(PlanarRepresentation, Irrep):
 
     def __init__(self, group: PlanarGroup, wave: Wave) -> None:
         PlanarRepresentation.__init__(self, group, [wave], name=wave.name(group))
-        self._set_commutant(len(wave.commutant(group)))
+        self.commutant_dim = len(wave.commutant(group))
 
 
 @lru_cache(maxsize=4096)
