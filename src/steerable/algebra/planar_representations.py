@@ -147,14 +147,15 @@ class PlanarRepresentation(Representation):
         if not isinstance(other, PlanarRepresentation):
             raise RuntimeError("representations of SO(2) and O(2) are in closed form")
         waves: list[Wave] = []
+        start = 0
         columns = np.zeros((self.dim * other.dim,) * 2)
         places = np.arange(len(columns)).reshape(self.dim, other.dim)
         for a, i in zip(self.waves, self.slices, strict=True):
             for b, j in zip(other.waves, other.slices, strict=True):
                 parts, coefficients = clebsch_gordan(self.group, a, b)
-                start = sum(wave.dim for wave in waves)
                 columns[places[i, j].ravel(), start : start + len(coefficients)] = coefficients
                 waves.extend(parts)
+                start += len(coefficients)
         if self._basis is not None or other._basis is not None:
             columns = np.kron(self.basis, other.basis) @ columns
         return PlanarRepresentation(self.group, waves, columns)
