@@ -43,11 +43,17 @@ FRONT_DOORS = ("nn.backends",)
 # A group offers its irreps and capsules, a representation its type: early classes with accessors for what is computed
 # later. They import late, and only these do so against the order of the other imports.
 ACCESSORS = {
+    ("algebra.group_interface", "algebra.capsules"),
+    ("algebra.group_interface", "algebra.groups"),
+    ("algebra.group_interface", "algebra.irreps"),
     ("algebra.groups", "algebra.capsules"),
     ("algebra.groups", "algebra.homomorphisms"),
     ("algebra.groups", "algebra.induction"),
     ("algebra.groups", "algebra.irreps"),
     ("algebra.groups", "algebra.representations"),
+    ("algebra.planar_groups", "algebra.function_spaces"),
+    ("algebra.planar_groups", "algebra.irreps"),
+    ("algebra.planar_groups", "algebra.planar_irreps"),
     ("algebra.representations", "algebra.characters"),
 }
 

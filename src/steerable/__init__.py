@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.characters import CharacterTable, character_table, intertwining_number
 from steerable.algebra.decomposition import decompose
-from steerable.algebra.families import cyclic, dihedral, group_named, octahedral, trivial
+from steerable.algebra.families import cyclic, dihedral, group_named, o2, octahedral, so2, trivial
 from steerable.algebra.generation import group_from_matrices, group_from_permutations
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.homomorphisms import Homomorphism, homomorphisms, inclusion
@@ -71,12 +71,14 @@ __all__ = [
     "kernel_basis",
     "models",
     "nn",
+    "o2",
     "octahedral",
     "parameter_cost",
     "parameter_utilization",
     "pixel_patch",
     "pixel_space",
     "restriction",
+    "so2",
     "testing",
     "transform",
     "trivial",

@@ -1,6 +1,8 @@
-"""How a finite group moves the plane or space: one orthogonal matrix per element."""
+"""How groups move the plane or space: one orthogonal matrix per element, x to the right and y up."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,8 +10,9 @@ from numpy.typing import ArrayLike
 from steerable.algebra.arrays import FloatArray, read_only
 from steerable.algebra.metrics import TOLERANCE, is_orthogonal, snap
 from steerable.algebra.multiplication_tables import MultiplicationTable
+from steerable.errors import listing
 
-__all__ = ["checked_action", "is_faithful"]
+__all__ = ["checked_action", "checked_degrees", "is_faithful", "motion_text", "moved_like", "planar_matrix", "turn"]
 
 
 def checked_action(group: MultiplicationTable, matrices: ArrayLike) -> FloatArray:
@@ -34,3 +37,55 @@ def is_faithful(action: FloatArray) -> bool:
     """Whether no element but the identity leaves every point where it is."""
     moved = np.abs(action - np.eye(action.shape[1])).max(axis=(1, 2)) > TOLERANCE
     return int(moved.sum()) == len(action) - 1
+
+
+def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> FloatArray:
+    """The 2×2 matrix of r^power, or of m r^power, for rotations by multiples of 360°/n; exact at 0, ±1/2, ±1."""
+    return _turned_by(2 * math.pi * (power % n) / n, mirrored)
+
+
+def turn(degrees: float, *, mirrored: bool = False) -> FloatArray:
+    """The 2×2 matrix of a rotation counter-clockwise, or of m after that rotation; exact at 0, ±1/2, ±1."""
+    return _turned_by(math.radians(degrees % 360), mirrored)
+
+
+def _turned_by(angle: float, mirrored: bool) -> FloatArray:
+    rotation = snap(np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]))
+    return np.diag([-1.0, 1.0]) @ rotation + 0.0 if mirrored else rotation
+
+
+def checked_degrees(value: float) -> float:
+    """An angle in degrees; an error unless it is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"an angle is a number of degrees, such as 30; got {type(value).__name__} {value!r}.")
+    if not math.isfinite(value):
+        raise ValueError(f"an angle is a finite number of degrees, such as 30; got {value!r}.")
+    return float(value)
+
+
+def moved_like(group: MultiplicationTable, action: FloatArray | None, matrix: FloatArray) -> str:
+    """The one element of a finite group that moves the plane by this matrix."""
+    what = motion_text(matrix)
+    if action is None:
+        raise ValueError(f"{group.name} is abstract, and nothing says which of its elements is the {what}; name it.")
+    if action.shape[1] != 2:
+        raise ValueError(f"{group.name} moves space and not the plane, so that it has no {what}; name an element.")
+    found = group.names(np.flatnonzero(np.abs(action - matrix).max(axis=(1, 2)) <= TOLERANCE))
+    if len(found) > 1:
+        raise ValueError(f"{len(found)} elements of {group.name} are the {what}: {listing(found)}. Name one of them.")
+    if not found:
+        turns = len(np.unique(np.round(action[np.linalg.det(action) > 0], 6), axis=0))
+        mirrors = "and mirrors it" if (np.linalg.det(action) < 0).any() else "and does not mirror it"
+        raise ValueError(
+            f"{group.name} has no {what}: it turns the plane by multiples of {360 / turns:g}° {mirrors}. Use an "
+            "element that it has, or a larger group; so2() has all rotations, and o2() all reflections too."
+        )
+    return found[0]
+
+
+def motion_text(matrix: FloatArray) -> str:
+    """What an orthogonal 2×2 matrix does to the plane, in words."""
+    angle = math.degrees(math.atan2(matrix[1, 0], matrix[1, 1]))
+    if np.linalg.det(matrix) > 0:
+        return f"rotation by {angle % 360:g}°"
+    return f"reflection in the line at {-angle / 2 % 180:g}° from the vertical"

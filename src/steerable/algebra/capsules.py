@@ -4,6 +4,7 @@ The catalogue of a group holds its irreps and its quotients by name. For subgrou
 after K's generators, as in appendix C: ``qmr`` for {e, mr}, ``r2`` for the rotations by r2, ``r2m`` for both; K = {e}
 gives ``regular`` and K = G the trivial irrep. For other groups, where conjugate subgroups give the same capsule up to
 the order of its channels, there is one per class: ``q6a`` is the quotient by the first class of subgroups of order 6.
+SO(2) and O(2) have functions up to a frequency in place of quotients: ``regular(3)`` holds those on the group.
 """
 
 from __future__ import annotations
@@ -16,19 +17,23 @@ from typing import Literal, final, get_args
 
 import numpy as np
 
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.function_spaces import functions_named
+from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.induction import quotient
 from steerable.algebra.irreps import real_irreps, trivial_aliases
 from steerable.algebra.monomials import Monomial
+from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.recognition import RotationStructure, rotation_structure
 from steerable.algebra.representations import Representation
+from steerable.algebra.waves import wave_named
 from steerable.errors import did_you_mean, listing
 
 __all__ = ["Capsule", "Nonlinearity", "capsule_by_name", "catalogue", "quotient_name"]
 
 Nonlinearity = Literal["pointwise", "odd", "concatenated", "scale-free concatenated", "norm"]
 
-_NAME = re.compile(r"[A-Za-z_]\w*|act\(.+\)")
+_NAME = re.compile(r"[A-Za-z_]\w*(\(\d+\))?|act\(.+\)")
 
 
 @final
@@ -60,7 +65,7 @@ class Capsule:
         self.name = name
 
     @property
-    def group(self) -> FiniteGroup:
+    def group(self) -> Group:
         return self.representation.group
 
     @property
@@ -125,7 +130,7 @@ class Capsule:
         swap = self.dim * (monomial.scale < 0)
         image = np.concatenate([monomial.image + swap, monomial.image + (self.dim - swap)], axis=1)
         scale = np.abs(np.concatenate([monomial.scale, monomial.scale], axis=1))
-        result = Representation._of(self.group, monomial=Monomial(image, scale))
+        result = self.representation._of(self.group, monomial=Monomial(image, scale))
         return (_known_capsule(result) or Capsule(result, f"act({self.name})"),)
 
     def __eq__(self, other: object) -> bool:
@@ -146,17 +151,33 @@ def _described(kind: str) -> str:
     return {"orthogonal": "orthogonal but not monomial", "general": "not monomial"}.get(kind, f"{kind}s")
 
 
-def catalogue(group: FiniteGroup) -> Mapping[str, Capsule]:
-    """All capsules of a group by name: its irreps, then its quotients, smallest subgroup first."""
+def catalogue(group: Group) -> Mapping[str, Capsule]:
+    """All capsules of a finite group by name: its irreps, then its quotients, smallest subgroup first."""
+    group = finite_group(group)
     names = [*(str(irrep) for irrep in real_irreps(group)), *_quotients(group)]
     return MappingProxyType({name: capsule_by_name(group, name) for name in names})
 
 
-def capsule_by_name(group: FiniteGroup, name: str) -> Capsule:
+def capsule_by_name(group: Group, name: str) -> Capsule:
     """One capsule of the catalogue; ``trivial``, ``A`` and ``A1`` name the trivial irrep in every group."""
     if not isinstance(name, str):
         raise TypeError(f"a capsule of {group.name} is named by text such as 'regular'; got {type(name).__name__}.")
-    return _capsule_by_name(group, group.name, name)
+    if isinstance(group, PlanarGroup):
+        return _planar_capsule_by_name(group, name)
+    return _capsule_by_name(finite_group(group), group.name, name)
+
+
+@lru_cache(maxsize=4096)
+def _planar_capsule_by_name(group: PlanarGroup, name: str) -> Capsule:
+    wave, functions = wave_named(group, name), functions_named(group, name)
+    if wave is None and functions is None:
+        irreps = "A1, A2, E1, E2 …" if group.reflections else "A, E1, E2 …"
+        more = "`qm(3)` on the circle, `qC4(8)` and `qD4(8)`" if group.reflections else "`qC4(8)`"
+        raise ValueError(
+            f"unknown capsule `{name}` of {group.name}. It has the irreps {irreps}, and functions up to a frequency: "
+            f"`regular(3)` on the group, {more} on cosets{', and `r` on those of SO(2)' if group.reflections else ''}."
+        )
+    return Capsule(functions or group.irrep(name))
 
 
 @lru_cache(maxsize=4096)
@@ -172,9 +193,9 @@ def _capsule_by_name(group: FiniteGroup, group_name: str, name: str) -> Capsule:
     raise ValueError(f"unknown capsule `{name}` of {group.name}. {did_you_mean(str(name), [*irreps, *quotients])}")
 
 
-def quotient_name(group: FiniteGroup, subgroup: Iterable[str]) -> str | None:
+def quotient_name(group: Group, subgroup: Iterable[str]) -> str | None:
     """The name of the quotient by a subgroup in the catalogue; None where it lists only a conjugate subgroup's."""
-    members = tuple(subgroup)
+    group, members = finite_group(group), tuple(subgroup)
     if len(members) == group.order:
         return str(real_irreps(group)[0])
     return next((name for name, elements in _quotients(group).items() if set(elements) == set(members)), None)
@@ -228,6 +249,9 @@ def _letters(number: int) -> str:
 def _known_capsule(representation: Representation) -> Capsule | None:
     """The quotient in the catalogue that has exactly these matrices, if there is one."""
     group = representation.group
+    if not isinstance(group, FiniteGroup):  # only `r` of O(2) is a permutation
+        exchanged = representation.dim == 2 and not representation.is_trivial
+        return capsule_by_name(group, "r") if exchanged and representation.is_permutation else None
     for name, members in _quotients(group).items():
         if group.order == representation.dim * len(members):
             capsule = capsule_by_name(group, name)

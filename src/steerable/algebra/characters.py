@@ -1,6 +1,7 @@
 """Characters: inner products, multiplicities (types), intertwining numbers and the character table.
 
-All representations here are real, and so are their characters: ⟨χ, ψ⟩ = (1/|G|) Σ_g χ(g) ψ(g).
+All representations here are real, and so are their characters: ⟨χ, ψ⟩ = (1/|G|) Σ_g χ(g) ψ(g), an integral over the
+group where it is not finite. A character is an array with one value per element, or a `PlanarCharacter`.
 """
 
 from __future__ import annotations
@@ -11,26 +12,53 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup, finite_group
+from steerable.algebra.planar_characters import PlanarCharacter
 from steerable.algebra.representations import Representation
 from steerable.errors import expect
 
-__all__ = ["CharacterTable", "character_table", "inner_product", "intertwining_number", "multiplicities"]
+__all__ = [
+    "Character",
+    "CharacterTable",
+    "character_table",
+    "inner_product",
+    "intertwining_number",
+    "multiplicities",
+    "product",
+]
 
 
-def inner_product(chi: ArrayLike, psi: ArrayLike) -> float:
-    """⟨χ, ψ⟩ of two characters given as (order,) arrays."""
-    return float(np.mean(np.asarray(chi, dtype=np.float64) * np.asarray(psi, dtype=np.float64)))
+Character = ArrayLike | PlanarCharacter
 
 
-def multiplicities(group: FiniteGroup, character: ArrayLike) -> tuple[int, ...]:
-    """How often each real irrep occurs in a representation with this character: m_i = ⟨χ, χ_i⟩ / ⟨χ_i, χ_i⟩."""
-    chi = np.asarray(character, dtype=np.float64)
-    if chi.shape != (group.order,):
-        raise ValueError(
-            f"a character of {group.name} has {group.order} values, one per element; got shape {chi.shape}."
-        )
-    exact = [inner_product(chi, irrep.character) / irrep.commutant_dim for irrep in group.irreps]
+def product(chi: Character, psi: Character) -> FloatArray | PlanarCharacter:
+    """χψ, the character of the tensor product."""
+    if isinstance(chi, PlanarCharacter) and isinstance(psi, PlanarCharacter):
+        return chi * psi
+    return np.asarray(chi, dtype=np.float64) * np.asarray(psi, dtype=np.float64)
+
+
+def inner_product(chi: Character, psi: Character) -> float:
+    """⟨χ, ψ⟩ of two characters: the mean of their product over the group."""
+    return float(product(chi, psi).mean())
+
+
+def multiplicities(group: Group, character: Character) -> tuple[int, ...]:
+    """How often each real irrep occurs in a representation with this character: m_i = ⟨χ, χ_i⟩ / ⟨χ_i, χ_i⟩.
+
+    For SO(2) and O(2) they are counted up to the highest frequency of the character.
+    """
+    chi: FloatArray | PlanarCharacter
+    if isinstance(character, PlanarCharacter):
+        chi, irreps = character, group.irreps_of((0,) * character.irrep_count)
+    else:
+        chi, irreps = np.asarray(character, dtype=np.float64), group.irreps
+        if chi.shape != (group.order,):
+            raise ValueError(
+                f"a character of {group.name} has {group.order} values, one per element; got shape {chi.shape}."
+            )
+    exact = [inner_product(chi, irrep.character) / irrep.commutant_dim for irrep in irreps]
     rounded = [round(m) for m in exact]
     off = max(abs(m - n) for m, n in zip(exact, rounded, strict=True))
     if off > 1e-6 or min(rounded) < 0:
@@ -87,8 +115,8 @@ class CharacterTable:
         return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows)
 
 
-def character_table(group: FiniteGroup) -> CharacterTable:
-    """The character table of the real irreps.
+def character_table(group: Group) -> CharacterTable:
+    """The character table of the real irreps of a finite group.
 
     >>> from steerable import cyclic
     >>> print(character_table(cyclic(4)))
@@ -97,6 +125,7 @@ def character_table(group: FiniteGroup) -> CharacterTable:
      B    1   -1     1    -1
      E    2    0    -2     0
     """
+    group = finite_group(group)
     classes = group.conjugacy_classes()
     first = group.indices(c[0] for c in classes)
     values = np.stack([irrep.character[first] for irrep in group.irreps])

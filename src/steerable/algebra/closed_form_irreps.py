@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from steerable.algebra.actions import planar_matrix
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.families import planar_matrix
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.recognition import RotationStructure, is_octahedral, rotation_structure
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.intertwiners import hom_basis, metric_of
+from steerable.algebra.planar_representations import PlanarRepresentation
 from steerable.algebra.representations import Representation
 from steerable.errors import expect
 
@@ -26,14 +27,22 @@ def decompose(rho: Representation) -> tuple[tuple[int, ...], FloatArray]:
     """
     expect(rho, Representation, "a Representation to decompose, such as G.regular")
     kind, basis = rho.type, np.eye(rho.dim)
+    if isinstance(rho, PlanarRepresentation):
+        return kind, _in_order(rho)
     if not rho.is_orthogonal:
         basis = metric_of(rho.matrices).inverse  # C ρ C⁻¹ is orthogonal, and is change_basis(C⁻¹) of ρ
         rho = rho.change_basis(basis)
     columns = [np.zeros((rho.dim, 0))]
-    for irrep, copies in zip(rho.group.irreps, kind, strict=True):
+    for irrep, copies in zip(rho.group.irreps_of(kind), kind, strict=True):
         if copies:
             columns.extend(_copies(hom_basis(irrep, rho).dense(), copies))
     return kind, basis @ np.concatenate(columns, axis=1)
+
+
+def _in_order(rho: PlanarRepresentation) -> FloatArray:
+    """The basis in which the representation is known as a sum of irreps, sorted by irrep."""
+    pairs = sorted(zip(rho.waves, rho.slices, strict=True), key=lambda pair: pair[0].number(rho.group))
+    return np.concatenate([np.zeros((rho.dim, 0)), *(rho.basis[:, place] for _, place in pairs)], axis=1)
 
 
 def _copies(maps: FloatArray, copies: int) -> list[FloatArray]:

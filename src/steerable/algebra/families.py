@@ -1,4 +1,4 @@
-"""Families of groups: cyclic, dihedral and octahedral ones, with their action on the plane or on space.
+"""Families of groups: cyclic, dihedral and octahedral ones, SO(2) and O(2), with their action on the plane or on space.
 
 r turns an image by 360°/n counter-clockwise as one sees it, m mirrors left and right: in coordinates (x to the right,
 y up) the matrices E(r) and E(m) of the paper's table 1. In space, x points to the right along a volume's width, y up
@@ -7,18 +7,18 @@ against its height, and z towards the viewer, against its depth.
 
 from __future__ import annotations
 
-import math
 import re
 from functools import lru_cache
 
 import numpy as np
 
-from steerable.algebra.arrays import FloatArray
+from steerable.algebra.actions import planar_matrix
 from steerable.algebra.generation import group_from_matrices
+from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.metrics import snap
+from steerable.algebra.planar_groups import PlanarGroup
 
-__all__ = ["cyclic", "dihedral", "group_named", "octahedral", "planar_matrix", "trivial"]
+__all__ = ["cyclic", "dihedral", "group_named", "o2", "octahedral", "planar_matrix", "so2", "trivial"]
 
 
 def trivial() -> FiniteGroup:
@@ -58,6 +58,28 @@ def dihedral(n: int) -> FiniteGroup:
     return FiniteGroup(names, table, action=action, name=f"D{n}")
 
 
+def so2() -> PlanarGroup:
+    """SO(2), the rotations of the plane by any angle. Its irreps are ``A``, ``E1``, ``E2`` …, one per frequency.
+
+    >>> G = so2()
+    >>> G.multiply(G.rotation(30), G.rotation(45))
+    rotation(75)
+    >>> G.irrep("E2")(G.rotation(30)).round(3).tolist()
+    [[0.5, -0.866], [0.866, 0.5]]
+    """
+    return PlanarGroup(reflections=False)
+
+
+def o2() -> PlanarGroup:
+    """O(2), all rotations and reflections of the plane. Its irreps are ``A1``, ``A2``, ``E1``, ``E2`` …
+
+    >>> G = o2()
+    >>> G.multiply(G.reflection(10), G.reflection(0))
+    rotation(20)
+    """
+    return PlanarGroup(reflections=True)
+
+
 @lru_cache(maxsize=2)
 def octahedral(*, reflections: bool = False) -> FiniteGroup:
     """O, the 24 rotations of the cube, or with ``reflections=True`` O_h, all 48 symmetries.
@@ -78,25 +100,20 @@ def octahedral(*, reflections: bool = False) -> FiniteGroup:
     return FiniteGroup(names, table.reshape(48, 48), action=action, name="O_h")
 
 
-def group_named(name: str) -> FiniteGroup:
-    """The group of that name: C1, C2, … D1, D2, … O, O_h.
+def group_named(name: str) -> Group:
+    """The group of that name: C1, C2, … D1, D2, … O, O_h, SO2, O2.
 
     >>> group_named("D4") == dihedral(4)
     True
     """
+    if name in ("SO2", "O2"):
+        return PlanarGroup(reflections=name == "O2")
     if name in ("O", "O_h"):
         return octahedral(reflections=name == "O_h")
     match = re.fullmatch(r"([CD])([1-9]\d{0,3})", name) if isinstance(name, str) else None
     if match is None:
-        raise ValueError(f"no group is called {name!r}. Known are C1, C2, C3 …, D1, D2, D3 …, O and O_h.")
+        raise ValueError(f"no group is called {name!r}. Known are C1, C2, C3 …, D1, D2, D3 …, O, O_h, SO2 and O2.")
     return (cyclic if match[1] == "C" else dihedral)(int(match[2]))
-
-
-def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> FloatArray:
-    """The 2×2 matrix of r^power, or of m r^power, for rotations by multiples of 360°/n; exact at 0, ±1/2, ±1."""
-    angle = 2 * math.pi * (power % n) / n
-    rotation = snap(np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]))
-    return np.diag([-1.0, 1.0]) @ rotation + 0.0 if mirrored else rotation
 
 
 def _rotation_names(n: int) -> list[str]:

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steerable.algebra.actions import checked_action, is_faithful
+from steerable.algebra.actions import checked_action, is_faithful, moved_like, turn
 from steerable.algebra.arrays import FloatArray, IntArray
+from steerable.algebra.group_interface import Group
 from steerable.algebra.subgroups import SubgroupLattice
 
 if TYPE_CHECKING:
-    from steerable.algebra.capsules import Capsule
     from steerable.algebra.homomorphisms import Homomorphism
     from steerable.algebra.irreps import Irrep
     from steerable.algebra.representations import Representation
 
-__all__ = ["FiniteGroup"]
+__all__ = ["FiniteGroup", "finite_group"]
 
 
 @final
-class FiniteGroup(SubgroupLattice):
+class FiniteGroup(SubgroupLattice, Group):
     """A finite group given by its elements' names and its multiplication table.
 
     Args:
@@ -59,6 +59,16 @@ class FiniteGroup(SubgroupLattice):
     def acts_faithfully(self) -> bool:
         """Whether no element but the identity leaves every point of the plane or space where it is."""
         return self.action is not None and is_faithful(self.action)
+
+    @property
+    def axes(self) -> int | None:
+        return None if self.action is None else int(self.action.shape[1])
+
+    def _turning_by(self, degrees: float, *, mirrored: bool = False) -> str:
+        return moved_like(self, self.action, turn(degrees, mirrored=mirrored))
+
+    def _drawn(self, count: int, generator: np.random.Generator) -> tuple[str, ...]:
+        return self.names(generator.integers(self.order, size=count))
 
     # ---------------------------------------------------------------- groups made from this one
 
@@ -152,10 +162,8 @@ class FiniteGroup(SubgroupLattice):
 
         return irrep_by_name(self, name)
 
-    @property
-    def trivial(self) -> Representation:
-        """Every element as the 1×1 identity; it is the first of ``irreps``."""
-        return self.irreps[0]
+    def irreps_of(self, kind: tuple[int, ...]) -> tuple[Irrep, ...]:
+        return self.irreps
 
     @cached_property
     def regular(self) -> Representation:
@@ -172,19 +180,6 @@ class FiniteGroup(SubgroupLattice):
         members = self.names(self.subgroup_indices(subgroup))
         return quotient(self, members, name=quotient_name(self, members))
 
-    @property
-    def capsules(self) -> dict[str, Capsule]:
-        """The catalogue by name: irreps first, then quotients, the regular capsule first among them."""
-        from steerable.algebra.capsules import catalogue
-
-        return dict(catalogue(self))
-
-    def capsule(self, name: str) -> Capsule:
-        """The capsule of that name in the catalogue."""
-        from steerable.algebra.capsules import capsule_by_name
-
-        return capsule_by_name(self, name)
-
     # ---------------------------------------------------------------- value semantics
 
     @cached_property
@@ -197,17 +192,21 @@ class FiniteGroup(SubgroupLattice):
             content.update((np.round(self.action, 9) + 0.0).tobytes())
         return content.digest()
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FiniteGroup) and (self is other or self.digest == other.digest)
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.elements, np.array(self.table), self.action, self.name)
 
     def __repr__(self) -> str:
         return f"<{self.name}, order {self.order}>"
+
+
+def finite_group(group: Group) -> FiniteGroup:
+    """The group itself, where it is finite; an error with words where it is not."""
+    if isinstance(group, FiniteGroup):
+        return group
+    raise TypeError(
+        f"expected a finite group such as cyclic(8), got {group.name}, which has infinitely many elements. Restrict to "
+        "a finite subgroup first."
+    )
 
 
 def _rebuild(elements: tuple[str, ...], table: IntArray, action: FloatArray | None, name: str) -> FiniteGroup:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steerable.algebra.arrays import IntArray
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.metrics import TOLERANCE
 
 __all__ = ["Homomorphism", "homomorphisms", "inclusion"]
@@ -96,14 +97,14 @@ def homomorphisms(source: FiniteGroup, target: FiniteGroup) -> tuple[Homomorphis
     return tuple(found)
 
 
-def inclusion(subgroup: FiniteGroup, group: FiniteGroup, embedding: Mapping[str, str] | None = None) -> Homomorphism:
-    """The injective map of one group into another.
+def inclusion(subgroup: Group, group: Group, embedding: Mapping[str, str] | None = None) -> Homomorphism:
+    """The injective map of one finite group into another.
 
     Without ``embedding`` (subgroup's element → group's element) elements are matched by how they move the plane or
     space: C2's ``r`` is D4's ``r2``. Where one of the groups is abstract, or several elements move the plane or
     space alike, elements are matched by name.
     """
-    candidates = []
+    subgroup, group, candidates = finite_group(subgroup), finite_group(group), []
     if embedding is not None:
         missing = [g for g in subgroup.elements if g not in embedding]
         if missing:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.homomorphisms import inclusion
 from steerable.algebra.monomials import Monomial
 from steerable.algebra.representations import Representation
@@ -49,8 +50,9 @@ def induce(
     return Representation._of(group, dense=dense.reshape(order, count * dim, count * dim), name=name)
 
 
-def quotient(group: FiniteGroup, subgroup: Iterable[str], *, name: str | None = None) -> Representation:
+def quotient(group: Group, subgroup: Iterable[str], *, name: str | None = None) -> Representation:
     """Functions on the left cosets of a subgroup: ρ(a)f(bK) = f(a⁻¹bK), induced by the trivial representation."""
+    group = finite_group(group)
     smaller = group.subgroup(subgroup)
     one = Representation._of(smaller, monomial=Monomial.trivial(smaller.order, 1))
     return induce(one, group, name=name)

@@ -2,7 +2,8 @@
 
 Monomial representations are solved exactly: G permutes the matrix entries up to factors, and each orbit of entries
 carries at most one intertwiner. Otherwise the projector Ψ ↦ (1/|G|) Σ ρ(g) Ψ π(g)⁻¹ is factored by pivoted
-Gram–Schmidt, column by column, so that it is never written out. The number of solutions must be ⟨χ_π, χ_ρ⟩.
+Gram–Schmidt, column by column, so that it is never written out. For SO(2) and O(2), where representations are known as
+sums of irreps, Schur's lemma says what the intertwiners are. The number of solutions must be ⟨χ_π, χ_ρ⟩.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.characters import inner_product, intertwining_number, whole_number
 from steerable.algebra.metrics import InvariantMetric, basis_scales, invariant_metric, is_orthogonal
 from steerable.algebra.monomials import Monomial
+from steerable.algebra.planar_representations import PlanarRepresentation
 from steerable.algebra.representations import Representation
 
 __all__ = ["SparseBasis", "hom_basis", "intertwiner_basis"]
@@ -81,12 +83,38 @@ def hom_basis(pi: Representation, rho: Representation) -> SparseBasis:
     if pi.monomial is not None and rho.monomial is not None:
         basis = solve_monomial(pi.monomial, rho.monomial)
     else:
-        basis = SparseBasis.of(solve_dense(pi.matrices, rho.matrices), entry_scales(pi.matrices, rho.matrices))
+        if isinstance(pi, PlanarRepresentation) and isinstance(rho, PlanarRepresentation):
+            dense = _by_irreps(pi, rho)
+        else:
+            dense = solve_dense(pi.matrices, rho.matrices)
+        basis = SparseBasis.of(dense, entry_scales(pi.known_matrices, rho.known_matrices))
     if basis.count != expected:
         raise ArithmeticError(
             f"found {basis.count} intertwiners from {pi} to {rho}, but ⟨χ_π, χ_ρ⟩ = {expected}. This is a bug, or the "
             "matrices are too inexact."
         )
+    return basis
+
+
+def _by_irreps(pi: PlanarRepresentation, rho: PlanarRepresentation) -> FloatArray:
+    """(n, dim ρ, dim π): from each irrep in π to each equal one in ρ, what commutes with the irrep."""
+    blocks = [np.zeros((0, rho.dim, pi.dim))]
+    for source, columns in zip(pi.waves, pi.slices, strict=True):
+        for target, rows in zip(rho.waves, rho.slices, strict=True):
+            if source == target:
+                blocks.append(rho.basis[:, rows] @ source.commutant(pi.group) @ pi.inverse_basis[columns])
+    basis = np.concatenate(blocks)
+    if not (pi.is_orthogonal and rho.is_orthogonal):
+        basis = orthonormalised(basis)
+    # A random combination commutes only if all of them do, and is checked much faster.
+    mixed = np.tensordot(np.random.default_rng(0).uniform(1, 2, size=len(basis)), basis, axes=1)
+    for at_source, at_target in zip(pi.known_matrices, rho.known_matrices, strict=True):
+        error = np.abs(at_target @ mixed - mixed @ at_source).max(initial=0)
+        if error > 1e-6 * max(1.0, np.abs(at_source).max(initial=0), np.abs(at_target).max(initial=0)):
+            raise ArithmeticError(
+                f"the intertwiners from {pi} to {rho} do not commute with {pi.group.name}, by {error:.2g}. The vectors "
+                "of a basis differ too much in length or too little in direction."
+            )
     return basis
 
 

@@ -6,7 +6,6 @@ C_n, D_n, O and O_h have closed forms with fixed names; those of every other gro
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import final
 
 from numpy.typing import ArrayLike
 
@@ -22,13 +21,14 @@ __all__ = ["Irrep", "irrep_by_name", "real_irreps", "trivial_aliases"]
 _SCHUR_TYPES = {1: "real", 2: "complex", 4: "quaternionic"}
 
 
-@final
 class Irrep(Representation):
     """A real irreducible representation φ in orthogonal matrices.
 
     ``commutant_dim`` is s = ⟨χ, χ⟩ = dim Hom(φ, φ): 1, 2 or 4; ``schur_type`` says the same in words, real, complex or
     quaternionic.
     """
+
+    commutant_dim: int
 
     def __init__(self, group: FiniteGroup, matrices: ArrayLike, *, name: str) -> None:
         super().__init__(group, matrices, name=name)
@@ -40,7 +40,10 @@ class Irrep(Representation):
                 f"{name} of {group.name} is not irreducible: ⟨χ, χ⟩ = {self.commutant_dim} and the mean of χ(g²) is "
                 f"{indicator}."
             )
-        self.schur_type = _SCHUR_TYPES[self.commutant_dim]
+
+    @property
+    def schur_type(self) -> str:
+        return _SCHUR_TYPES[self.commutant_dim]
 
 
 def real_irreps(group: FiniteGroup) -> tuple[Irrep, ...]:

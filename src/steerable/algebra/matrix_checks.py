@@ -21,6 +21,12 @@ _LARGEST_ERROR = 1e-3
 
 def matrices_of(group: FiniteGroup, matrices: ArrayLike | Mapping[str, ArrayLike]) -> FloatArray:
     """(order, d, d): the matrices of all elements, multiplied out where only those of a generating set are given."""
+    if not isinstance(group, FiniteGroup):
+        raise TypeError(
+            "a Representation is made from the matrices of a finite group such as cyclic(8); got "
+            f"{getattr(group, 'name', repr(group))}. Those of so2() and o2() are made from irreps: "
+            "G.irrep('E1') + 2 * G.irrep('E2'), in any basis with change_basis."
+        )
     if isinstance(matrices, Mapping):
         return _complete(group, {g: np.array(m, dtype=np.float64) for g, m in matrices.items()})
     dense = np.array(matrices, dtype=np.float64)

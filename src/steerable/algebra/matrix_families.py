@@ -16,6 +16,9 @@ __all__ = ["MatrixFamily"]
 class MatrixFamily:
     """Square matrices, one per element, kept in monomial form where they have one; the base of `Representation`.
 
+    Where a group has infinitely many elements, those of its generators are kept: they determine all others, and all
+    are permutations, monomial or orthogonal as soon as those of generators are.
+
     Args:
         dense: (order, d, d); may be left out where ``monomial`` is given.
         monomial: the same matrices in compact form; by default it is looked for.
@@ -31,6 +34,11 @@ class MatrixFamily:
     @property
     def matrices(self) -> FloatArray:
         """(order, dim, dim), read-only, in the order of ``group.elements``."""
+        return self.known_matrices
+
+    @property
+    def known_matrices(self) -> FloatArray:
+        """(number, dim, dim): the matrices of all elements, or of generators where there are infinitely many."""
         if self._dense is not None:
             return self._dense
         if self.monomial is None:
@@ -44,7 +52,7 @@ class MatrixFamily:
     def dim(self) -> int:
         if self.monomial is not None:
             return int(self.monomial.image.shape[1])
-        return int(self.matrices.shape[1])
+        return int(self.known_matrices.shape[1])
 
     @cached_property
     def character(self) -> FloatArray:
@@ -73,12 +81,12 @@ class MatrixFamily:
         """Whether ρ(g)ᵀρ(g) = 1 for all g."""
         if self.monomial is not None:
             return self.is_signed_permutation
-        return is_orthogonal(self.matrices)
+        return is_orthogonal(self.known_matrices)
 
     @property
     def is_trivial(self) -> bool:
         """Whether ρ(g) = 1 for all g."""
-        return self.is_permutation and bool((self.character == self.dim).all())
+        return self.monomial is not None and self.monomial.is_identity
 
     @property
     def kind(self) -> str:

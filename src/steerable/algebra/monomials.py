@@ -58,6 +58,11 @@ class Monomial:
         matrices[np.arange(order)[:, None], self.image, np.arange(dim)] = self.scale
         return matrices
 
+    @property
+    def is_identity(self) -> bool:
+        """Whether every element is the identity matrix."""
+        return bool((self.image == np.arange(self.image.shape[1])).all() and (self.scale == 1).all())
+
     def character(self) -> FloatArray:
         """(order,): the traces."""
         fixed = self.image == np.arange(self.image.shape[1])

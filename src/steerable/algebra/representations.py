@@ -9,22 +9,23 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steerable.algebra.arrays import FloatArray
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.arrays import FloatArray, IntArray
+from steerable.algebra.group_interface import Element, Group
+from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.homomorphisms import Homomorphism, inclusion
 from steerable.algebra.matrix_checks import check_homomorphism, matrices_of, permutations_of
 from steerable.algebra.matrix_families import MatrixFamily
-from steerable.algebra.metrics import basis_scales, in_own_units
+from steerable.algebra.metrics import TOLERANCE, basis_scales, in_own_units
 from steerable.algebra.monomials import Monomial
 
 __all__ = ["Representation", "direct_sum"]
 
 
 class Representation(MatrixFamily):
-    """A homomorphism ρ from a finite group to invertible real d×d matrices.
+    """A homomorphism ρ from a group to invertible real d×d matrices.
 
     Args:
-        group: the group that is represented.
+        group: the finite group that is represented; those of SO(2) and O(2) are made from irreps.
         matrices: (order, d, d), in the order of ``group.elements``, or a dictionary from element to matrix. A
             dictionary may name a generating set only; the rest is multiplied out.
         name: what it is called in text, for instance in a field type.
@@ -43,12 +44,13 @@ class Representation(MatrixFamily):
         dense = matrices_of(group, matrices)
         check_homomorphism(group, dense)
         super().__init__(dense)
-        self.group, self.name = group, name
+        self.group: Group = group
+        self.name = name
 
     @classmethod
     def _of(
         cls,
-        group: FiniteGroup,
+        group: Group,
         *,
         dense: FloatArray | None = None,
         monomial: Monomial | None = None,
@@ -67,8 +69,8 @@ class Representation(MatrixFamily):
         """From a permutation action: ``images[g][j]`` is where g sends point j. ρ(g) e_j = e_{g·j}."""
         return cls._of(group, monomial=permutations_of(group, images), name=name)
 
-    def __call__(self, element: str) -> FloatArray:
-        """ρ(element), a (dim, dim) array."""
+    def __call__(self, element: Element) -> FloatArray:
+        """ρ(element), a (dim, dim) array; ``element`` is a name, or ``G.rotation(30)`` of SO(2) and O(2)."""
         g = self.group.index(element)
         if self.monomial is not None:
             return np.asarray(self.monomial.at(np.array([g])).dense()[0])
@@ -95,7 +97,7 @@ class Representation(MatrixFamily):
             return NotImplemented
         if copies < 0:
             raise ValueError(f"a representation is repeated 0 or more times; got {copies} copies of {self}.")
-        return direct_sum([self] * int(copies), group=self.group)
+        return self._joined([self] * int(copies))
 
     __rmul__ = __mul__
 
@@ -104,6 +106,21 @@ class Representation(MatrixFamily):
         if not isinstance(other, Representation):
             return NotImplemented
         _check_same_group(self, other, "multiply")
+        return self._tensor(other)
+
+    def _joined(self, parts: Sequence[Representation]) -> Representation:
+        """The direct sum of representations of this one's group."""
+        monomials = [part.monomial for part in parts if part.monomial is not None]
+        if len(monomials) == len(parts):
+            empty = Monomial.trivial(self.group.order, 0)
+            return self._of(self.group, monomial=Monomial.direct_sum([empty, *monomials]))
+        offsets = np.cumsum([0, *(part.dim for part in parts)])
+        dense = np.zeros((self.group.order, offsets[-1], offsets[-1]))
+        for part, low, high in zip(parts, offsets, offsets[1:], strict=False):
+            dense[:, low:high, low:high] = part.matrices
+        return self._of(self.group, dense=dense)
+
+    def _tensor(self, other: Representation) -> Representation:
         if self.monomial is not None and other.monomial is not None:
             return self._of(self.group, monomial=self.monomial @ other.monomial)
         order, dim = self.group.order, self.dim * other.dim
@@ -121,10 +138,11 @@ class Representation(MatrixFamily):
             return self._of(homomorphism.source, monomial=self.monomial.at(rows), name=name)
         return self._of(homomorphism.source, dense=self.matrices[rows], name=name)
 
-    def restrict(self, subgroup: Iterable[str] | FiniteGroup) -> Representation:
+    def restrict(self, subgroup: Iterable[str] | Group) -> Representation:
         """The same matrices, for the elements of a subgroup only."""
-        smaller = subgroup if isinstance(subgroup, FiniteGroup) else self.group.subgroup(subgroup)
-        return self.pullback(inclusion(smaller, self.group))
+        group = finite_group(self.group)
+        smaller = finite_group(subgroup) if isinstance(subgroup, Group) else group.subgroup(subgroup)
+        return self.pullback(inclusion(smaller, group))
 
     def change_basis(self, basis: ArrayLike) -> Representation:
         """A⁻¹ ρ(g) A: the same representation in the basis of A's columns."""
@@ -133,17 +151,40 @@ class Representation(MatrixFamily):
             raise ValueError(f"a basis of this representation is a {(self.dim, self.dim)} matrix, got shape {a.shape}.")
         if not np.isfinite(a).all() or _condition(a) > 1e12:
             raise ValueError("a change of basis is an invertible matrix; the one given is singular.")
-        return self._of(self.group, dense=np.asarray(np.linalg.solve(a, self.matrices @ a), dtype=np.float64))
+        return self._in_basis(a)
+
+    def _in_basis(self, basis: FloatArray) -> Representation:
+        matrices = np.linalg.solve(basis, self.matrices @ basis)
+        return self._of(self.group, dense=np.asarray(matrices, dtype=np.float64))
 
     def dual(self) -> Representation:
         """ρ(g⁻¹)ᵀ: how linear functions on the capsule transform; equal to ρ when ρ is orthogonal."""
         if self.monomial is not None:
             return self._of(self.group, monomial=self.monomial.dual())
-        return self._of(self.group, dense=self.matrices[self.group.inverses].transpose(0, 2, 1))
+        return self._of(self.group, dense=self.matrices[finite_group(self.group).inverses].transpose(0, 2, 1))
 
     def renamed(self, name: str | None) -> Representation:
         """The same representation under another name."""
         return self._of(self.group, dense=self._dense, monomial=self.monomial, name=name)
+
+    # ---------------------------------------------------------------- channels
+
+    def mixing(self) -> FloatArray:
+        """(dim, dim): positive where some element maps a part of the second channel to the first one."""
+        if self.monomial is None:
+            own = np.abs(in_own_units(self.known_matrices)).max(axis=0)
+            return np.asarray(np.where(own > TOLERANCE, own, 0.0))
+        mixed = np.zeros((self.dim, self.dim))
+        mixed[self.monomial.image, np.arange(self.dim)] = 1
+        return mixed
+
+    def on_channels(self, channels: IntArray) -> Representation:
+        """The part on these channels, in this order; no element mixes them with others."""
+        if self.monomial is None:
+            return self._of(self.group, dense=self.matrices[:, channels[:, None], channels])
+        place = np.argsort(channels)
+        image = place[np.searchsorted(channels, self.monomial.image[:, channels], sorter=place)]
+        return self._of(self.group, monomial=Monomial(image, self.monomial.scale[:, channels]))
 
     # ---------------------------------------------------------------- value semantics
 
@@ -157,8 +198,8 @@ class Representation(MatrixFamily):
             content.update(np.sign(self.monomial.scale).tobytes())
             content.update((np.round(np.log2(np.abs(self.monomial.scale)), 9) + 0.0).tobytes())
         else:
-            content.update(basis_scales(self.matrices).tobytes())
-            content.update((np.round(in_own_units(self.matrices), 9) + 0.0).tobytes())
+            content.update(basis_scales(self.known_matrices).tobytes())
+            content.update((np.round(in_own_units(self.known_matrices), 9) + 0.0).tobytes())
         return content.digest()
 
     def __eq__(self, other: object) -> bool:
@@ -175,23 +216,14 @@ class Representation(MatrixFamily):
         return f"<{self} of {self.group.name}: dim {self.dim}, {self.kind}>"
 
 
-def direct_sum(parts: Sequence[Representation], *, group: FiniteGroup | None = None) -> Representation:
+def direct_sum(parts: Sequence[Representation], *, group: Group | None = None) -> Representation:
     """The block-diagonal sum of any number of representations; an empty sum needs ``group``."""
-    if not parts:
-        if group is None:
-            raise ValueError("an empty direct sum needs group=..., since no part names it.")
-        return Representation._of(group, monomial=Monomial.trivial(group.order, 0))
-    first = parts[0]
+    if not parts and group is None:
+        raise ValueError("an empty direct sum needs group=..., since no part names it.")
+    first = parts[0] if parts or group is None else group.trivial
     for part in parts[1:]:
         _check_same_group(first, part, "add")
-    monomials = [part.monomial for part in parts if part.monomial is not None]
-    if len(monomials) == len(parts):
-        return Representation._of(first.group, monomial=Monomial.direct_sum(monomials))
-    offsets = np.cumsum([0, *(part.dim for part in parts)])
-    dense = np.zeros((first.group.order, offsets[-1], offsets[-1]))
-    for part, low, high in zip(parts, offsets, offsets[1:], strict=False):
-        dense[:, low:high, low:high] = part.matrices
-    return Representation._of(first.group, dense=dense)
+    return first._joined(parts)
 
 
 def _check_same_group(a: Representation, b: Representation, verb: str) -> None:

@@ -67,7 +67,7 @@ def element_that_fails(
             after = run(parent(g) if parent is not None else g)
             for value, moved, result in zip(before, after, results, strict=True):
                 if result is not None and not _agree(moved, move_field(value, g, result), slack):
-                    return g
+                    return str(g)
     return None
 
 

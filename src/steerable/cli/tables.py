@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from steerable.algebra.families import group_named
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.cli.application import Json, app, console
 from steerable.cli.option_groups import grouped_options
 from steerable.types.convolution_costs import axes_moved_by, convolution_cost
@@ -126,7 +126,7 @@ def _print_costs(rows: list[dict[str, Any]], title: str) -> None:
         page.print(f"Field types are shown where there are {_WIDTH_FOR_TYPES} columns, and by --json.")
 
 
-def _network_costs(group: FiniteGroup, size: int, network: ResNetOptions) -> list[dict[str, Any]]:
+def _network_costs(group: Group, size: int, network: ResNetOptions) -> list[dict[str, Any]]:
     from steerable.types.network_plans import resnet_plan
 
     if axes_moved_by(group) != 2:

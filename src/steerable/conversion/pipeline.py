@@ -31,6 +31,7 @@ import torch
 from torch import fx, nn
 
 from steerable.algebra.families import group_named
+from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.checking import EquivarianceError, typecheck
 from steerable.conversion.call_equivariance import first_breach
@@ -58,7 +59,7 @@ _SIZES = (32, 33, 64, 65, 63, 224, 225, 227, 28, 29, 16, 17)
 
 def convert(
     model: nn.Module,
-    group: FiniteGroup | str,
+    group: Group | str,
     *,
     match: Match = "channels",
     mix: Mix = "regular",
@@ -109,7 +110,7 @@ def convert(
     return _in_the_manner_of(model, Converted(net, *types, report))
 
 
-def _known_group(group: FiniteGroup | str) -> FiniteGroup:
+def _known_group(group: Group | str) -> Group:
     group = group_named(group) if isinstance(group, str) else group
     expect(group, FiniteGroup, "a group such as dihedral(4), or its name")
     axes_swapped(group)  # refuses a group that does not map the pixel grid onto itself
@@ -126,7 +127,7 @@ def _check_options(chosen: dict[str, str], in_channels: int | None) -> None:
         raise ValueError(f"in_channels is a whole number ≥ 1, got {in_channels!r}.")
 
 
-def _known_type(out_type: FieldType | str | None, group: FiniteGroup) -> FieldType | None:
+def _known_type(out_type: FieldType | str | None, group: Group) -> FieldType | None:
     if out_type is None:
         return None
     out_type = FieldType(group, out_type) if isinstance(out_type, str) else out_type

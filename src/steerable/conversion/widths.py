@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.conversion.type_variables import TypeVariable
 from steerable.errors import expect
 from steerable.types.field_types import FieldType
@@ -25,7 +25,7 @@ class Widths:
         factor: what the plain network's hidden channels are multiplied by.
     """
 
-    group: FiniteGroup
+    group: Group
     mix: Mix
     factor: float = 1.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.families import group_named
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.errors import did_you_mean
 
 __all__ = ["GROUPS", "PLANAR_GROUPS", "admitted", "capsule_names", "checked_group"]
@@ -18,7 +18,7 @@ def checked_group(name: str) -> FiniteGroup:
     """The group of this name, if the page offers it: larger ones would keep the server busy for long."""
     if name not in GROUPS:
         raise ValueError(f"the page has no group `{name}`. {did_you_mean(str(name), GROUPS)}")
-    return group_named(name)
+    return finite_group(group_named(name))
 
 
 def capsule_names(group: str) -> list[str]:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.figures.filters import check_planar
 from steerable.figures.pictures import letter_picture
 from steerable.figures.steering import Steering, paper_capsule, paper_element, random_bank
@@ -24,7 +24,7 @@ _PATCH = 1.5  # the side of a patch in the figure of a filter bank, in inches
 
 @house_style
 def steering_figure(
-    group: FiniteGroup, element: str | None = None, capsule: Capsule | None = None, *, picture_size: int = 15
+    group: Group, element: str | None = None, capsule: Capsule | None = None, *, picture_size: int = 15
 ) -> Figure:
     """Figure 2: f, π(g)f, π(gg)f above; Φ of each below, each also reached by π'(g) alone.
 
@@ -78,7 +78,7 @@ def steering_figure(
 
 @house_style
 def filter_bank_figure(
-    group: FiniteGroup, element: str | None = None, capsule: Capsule | None = None, *, size: int = 5
+    group: Group, element: str | None = None, capsule: Capsule | None = None, *, size: int = 5
 ) -> Figure:
     """Figure 3: Ψ on a patch gives a fibre; on the moved patch it gives ρ(g) times that fibre.
 

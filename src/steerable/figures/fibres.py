@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.figures.filters import check_planar
 from steerable.figures.pictures import letter_picture
 from steerable.figures.steering import Steering, paper_capsule, paper_element, random_bank
@@ -22,7 +22,7 @@ _SLANT = 0.42  # how far each row of pixels is moved to the right: the plane is 
 
 
 @house_style
-def feature_maps_figure(group: FiniteGroup, capsule: Capsule | None = None, *, size: int = 5) -> Figure:
+def feature_maps_figure(group: Group, capsule: Capsule | None = None, *, size: int = 5) -> Figure:
     """Figure 1: one and the same field, as a stack of feature maps and as a bundle of fibres.
 
     The collection of the axes ``"maps"`` and ``"fibres"`` holds the field's values, channel by channel.
@@ -45,7 +45,7 @@ def feature_maps_figure(group: FiniteGroup, capsule: Capsule | None = None, *, s
 
 @house_style
 def induced_figure(
-    group: FiniteGroup, element: str | None = None, capsule: Capsule | None = None, *, size: int = 5
+    group: Group, element: str | None = None, capsule: Capsule | None = None, *, size: int = 5
 ) -> Figure:
     """Figure 4: π(g) moves each fibre to a new place, x to gx, and there ρ(g) acts on it.
 

@@ -11,6 +11,7 @@ from matplotlib.patches import Rectangle
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.decomposition import decompose
+from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation
 from steerable.errors import expect
@@ -20,7 +21,7 @@ from steerable.filters import kernel_basis, pixel_patch
 __all__ = ["check_planar", "filter_poses_figure", "kernel_basis_figure", "moved_filter", "patch_basis_figure"]
 
 
-def check_planar(group: FiniteGroup) -> None:
+def check_planar(group: Group) -> None:
     """Raise ValueError unless the group maps the pixel grid of a plane onto itself."""
     expect(group, FiniteGroup, "a group that moves pixels, such as dihedral(4)")
     if group.action is not None and group.action.shape[1] != 2:
@@ -31,7 +32,7 @@ def check_planar(group: FiniteGroup) -> None:
 
 
 @house_style
-def patch_basis_figure(group: FiniteGroup, size: int = 3) -> Figure:
+def patch_basis_figure(group: Group, size: int = 3) -> Figure:
     """The left half of table 1: the basis filters of an image patch, one row per irrep.
 
     They are the columns of ``decompose(pixel_patch(group, size))``; filters that turn into each other share a card.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.figures.diagrams import filter_bank_figure, steering_figure
 from steerable.figures.fibres import feature_maps_figure, induced_figure
 from steerable.figures.filters import check_planar, filter_poses_figure, kernel_basis_figure, patch_basis_figure
@@ -17,14 +17,14 @@ from steerable.figures.tables import character_table_figure, irreps_figure, mult
 
 __all__ = ["OF_A_GROUP", "OF_PIXELS", "write_figures"]
 
-OF_A_GROUP: Mapping[str, Callable[[FiniteGroup], Figure]] = {
+OF_A_GROUP: Mapping[str, Callable[[Group], Figure]] = {
     "multiplication_table": multiplication_table_figure,
     "character_table": character_table_figure,
     "irreps": irreps_figure,
 }
 """Figures that every finite group has, by file name."""
 
-OF_PIXELS: Mapping[str, Callable[[FiniteGroup], Figure]] = {
+OF_PIXELS: Mapping[str, Callable[[Group], Figure]] = {
     "feature_maps_and_fibres": feature_maps_figure,
     "steering": steering_figure,
     "filter_bank": filter_bank_figure,
@@ -36,7 +36,7 @@ OF_PIXELS: Mapping[str, Callable[[FiniteGroup], Figure]] = {
 """Figures of groups that map the pixel grid onto itself."""
 
 
-def write_figures(out: str | Path, group: FiniteGroup, *, formats: tuple[str, ...] = ("png", "svg")) -> list[Path]:
+def write_figures(out: str | Path, group: Group, *, formats: tuple[str, ...] = ("png", "svg")) -> list[Path]:
     """Draw all figures of a group and write each in the given formats; returns the files.
 
     Groups that do not map the pixel grid of a plane onto itself, such as C8 or O, have the first three only.

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.errors import expect
 from steerable.filters import kernel_basis
 from steerable.transforms import transform
@@ -19,14 +19,14 @@ from steerable.types.field_types import FieldType
 __all__ = ["Steering", "paper_capsule", "paper_element", "random_bank"]
 
 
-def paper_capsule(group: FiniteGroup) -> Capsule:
+def paper_capsule(group: Group) -> Capsule:
     """The capsule that the paper draws, four channels that r shifts cyclically, or the regular one outside D4."""
     return group.capsule("qm" if group.name == "D4" else "regular")
 
 
-def paper_element(group: FiniteGroup) -> str:
+def paper_element(group: Group) -> str:
     """The element that the paper draws, r, or the group's first generator, or e in a group without generators."""
-    return next(iter(group.generators), group.identity)
+    return str(next(iter(group.generators), group.identity))
 
 
 def random_bank(target: Capsule, size: int, seed: int = 0) -> FloatArray:

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from steerable.algebra.characters import character_table
+from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
 from steerable.figures.style import QUIET, axes_at, caption, house_style, show, show_tiles
@@ -16,7 +17,7 @@ _MOST_WITH_TEXT = 16  # elements; beyond that names do not fit into the cells
 
 
 @house_style
-def multiplication_table_figure(group: FiniteGroup) -> Figure:
+def multiplication_table_figure(group: Group) -> Figure:
     """Row g, column h: the product gh (h acts first), each element in a colour of its own."""
     _check(group)
     cell = 0.46 if group.order <= _MOST_WITH_TEXT else 0.2
@@ -40,7 +41,7 @@ def multiplication_table_figure(group: FiniteGroup) -> Figure:
 
 
 @house_style
-def character_table_figure(group: FiniteGroup) -> Figure:
+def character_table_figure(group: Group) -> Figure:
     """χ of every real irrep (rows) on every conjugacy class (columns)."""
     _check(group)
     table = character_table(group)
@@ -65,7 +66,7 @@ def character_table_figure(group: FiniteGroup) -> Figure:
 
 
 @house_style
-def irreps_figure(group: FiniteGroup) -> Figure:
+def irreps_figure(group: Group) -> Figure:
     """The right half of the paper's table 1 in colours: one row per irrep, one matrix per element."""
     _check(group)
     left, top, cell = 1.5, 1.35, min(0.7, 11.0 / group.order)
@@ -91,5 +92,5 @@ def irreps_figure(group: FiniteGroup) -> Figure:
     return figure
 
 
-def _check(group: FiniteGroup) -> None:
+def _check(group: Group) -> None:
     expect(group, FiniteGroup, "a group, such as dihedral(4)")

@@ -9,13 +9,14 @@ from functools import lru_cache
 import numpy as np
 
 from steerable.algebra.arrays import IntArray
+from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
 
 __all__ = ["grid_size", "size_text", "tap_coordinates", "tap_images"]
 
 
-def grid_size(group: FiniteGroup, size: int | Sequence[int]) -> tuple[int, ...]:
+def grid_size(group: Group, size: int | Sequence[int]) -> tuple[int, ...]:
     """The grid's extent along each axis of the space that the group acts on, checked.
 
     No extents at all, ``()``, are a single tap that stays where it is, whatever the group is.
@@ -61,7 +62,7 @@ def tap_coordinates(shape: Sequence[int]) -> IntArray:
 
 
 @lru_cache(maxsize=256)
-def tap_images(group: FiniteGroup, shape: tuple[int, ...]) -> IntArray:
+def tap_images(group: Group, shape: tuple[int, ...]) -> IntArray:
     """(order, taps): the index of the tap to which each element moves each tap.
 
     The row of an element that does not map the grid onto itself is -1.

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.algebra.monomials import Monomial
 from steerable.algebra.representations import Representation
 from steerable.filters.pixel_grids import grid_size, size_text, tap_images
@@ -16,7 +16,7 @@ from steerable.filters.spaces import FilterSpace
 __all__ = ["pixel_patch", "pixel_space"]
 
 
-def pixel_patch(group: FiniteGroup, size: int | Sequence[int]) -> Representation:
+def pixel_patch(group: Group, size: int | Sequence[int]) -> Representation:
     """How the group moves the taps of an s×s patch (s×s×s for groups that act on space): [π(g)f](x) = f(g⁻¹x).
 
     Args:
@@ -43,7 +43,7 @@ def pixel_patch(group: FiniteGroup, size: int | Sequence[int]) -> Representation
     return Representation._of(group, monomial=Monomial(image, np.ones(image.shape)), name=name)
 
 
-def pixel_space(group: FiniteGroup, size: int | Sequence[int]) -> FilterSpace:
+def pixel_space(group: Group, size: int | Sequence[int]) -> FilterSpace:
     """The filter space of all filters on a patch of pixels, which is the default of every convolution.
 
     >>> from steerable import dihedral
@@ -54,6 +54,6 @@ def pixel_space(group: FiniteGroup, size: int | Sequence[int]) -> FilterSpace:
 
 
 @lru_cache(maxsize=256)
-def _pixel_space(group: FiniteGroup, shape: tuple[int, ...]) -> FilterSpace:
+def _pixel_space(group: Group, shape: tuple[int, ...]) -> FilterSpace:
     patch = pixel_patch(group, shape)
     return FilterSpace(patch, shape, name=patch.name)

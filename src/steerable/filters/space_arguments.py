@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.errors import shown
 from steerable.filters.pixel_grids import grid_size, size_text
 from steerable.filters.pixel_patches import pixel_space
@@ -16,7 +16,7 @@ Filters = int | Sequence[int] | FilterSpace
 """The size of a pixel patch, or a filter space."""
 
 
-def as_filter_space(group: FiniteGroup, filters: Filters) -> FilterSpace:
+def as_filter_space(group: Group, filters: Filters) -> FilterSpace:
     """A filter space of this group as it is; a size becomes the pixel patch of that size."""
     if not isinstance(filters, FilterSpace):
         return pixel_space(group, filters)
@@ -28,7 +28,7 @@ def as_filter_space(group: FiniteGroup, filters: Filters) -> FilterSpace:
     return filters
 
 
-def chosen_space(group: FiniteGroup, size: int | Sequence[int], filters: FilterSpace | None) -> FilterSpace:
+def chosen_space(group: Group, size: int | Sequence[int], filters: FilterSpace | None) -> FilterSpace:
     """``filters``, checked to be a space of this group and size; the pixel patch of that size where it is None."""
     if filters is None:
         return pixel_space(group, size)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.algebra.representations import Representation
 from steerable.errors import expect, shown
 from steerable.filters.pixel_grids import grid_size, size_text, tap_images
@@ -76,7 +76,7 @@ class FilterSpace:
         self._check_commutes()
 
     @property
-    def group(self) -> FiniteGroup:
+    def group(self) -> Group:
         """The group H that turns the filters."""
         return self.representation.group
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from steerable import nn as snn
 from steerable.algebra.families import group_named
+from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
 from steerable.models.checks import check_depth, check_size
@@ -99,7 +100,7 @@ def unet(
     out_type: FieldType | str = "2*A1",
     *,
     in_type: FieldType | str | None = None,
-    group: FiniteGroup | str | None = None,
+    group: Group | str | None = None,
     **options: Any,
 ) -> UNet:
     """A U-Net from types given as text or as ``FieldType``; see :class:`UNet` for the options.
@@ -161,7 +162,7 @@ def _input_text(in_type: str | None, in_channels: int | None) -> str:
     return in_type
 
 
-def _type(group: FiniteGroup, text: str, role: str) -> FieldType:
+def _type(group: Group, text: str, role: str) -> FieldType:
     if not isinstance(text, str):
         raise TypeError(
             f"UNet takes {role} as text such as '2*A1 + E', because it is saved in a config; got "

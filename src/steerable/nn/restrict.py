@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from torch import Tensor, nn
 
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.nn.channels import take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.types.field_types import FieldType
@@ -30,7 +30,7 @@ class Restrict(EquivariantModule):
 
     order: Tensor
 
-    def __init__(self, field_type: FieldType, subgroup: Iterable[str] | FiniteGroup) -> None:
+    def __init__(self, field_type: FieldType, subgroup: Iterable[str] | Group) -> None:
         out_type, order = restriction(field_type, subgroup)
         super().__init__(field_type, out_type)
         self.reorder = not np.array_equal(order, np.arange(len(order)))

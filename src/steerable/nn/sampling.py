@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.nn.channels import hides_shapes
 from steerable.nn.geometry import axis_names
 from steerable.nn.module import EquivariantModule
@@ -27,24 +27,24 @@ class EquivarianceWarning(UserWarning):
     """Something is not exactly equivariant; the message says what, and what to do."""
 
 
-def axes_reversed(group: FiniteGroup, axes: int = 2) -> tuple[bool, ...]:
+def axes_reversed(group: Group, axes: int = 2) -> tuple[bool, ...]:
     """(rows, columns), or (slices, rows, columns): whether some element runs along that axis of the array backwards."""
     backwards = _array_matrices(group, axes).min(axis=(0, 1)) < -0.5
     return tuple(backwards.tolist())
 
 
-def axes_exchanged(group: FiniteGroup, axes: int = 2) -> list[tuple[int, int]]:
+def axes_exchanged(group: Group, axes: int = 2) -> list[tuple[int, int]]:
     """The pairs of the array's axes that some element exchanges."""
     moved = (np.abs(_array_matrices(group, axes)) > 0.5).any(axis=0)
     return [(a, b) for a, b in itertools.combinations(range(axes), 2) if moved[a, b]]
 
 
-def axes_swapped(group: FiniteGroup) -> bool:
+def axes_swapped(group: Group) -> bool:
     """Whether some element exchanges rows and columns."""
     return bool(axes_exchanged(group))
 
 
-def pads_alike(group: FiniteGroup, sides: Sequence[int]) -> bool:
+def pads_alike(group: Group, sides: Sequence[int]) -> bool:
     """Whether a padding, (left, right, top, bottom), adds as much on sides that the group exchanges.
 
     >>> from steerable import dihedral
@@ -63,7 +63,7 @@ _CARRIED = {2: ("images", "C1, C2, C4, D1, D2 or D4"), 3: ("volumes", "O, O_h or
 """What lies on a grid of that many axes, and the groups that map the grid onto itself."""
 
 
-def _array_matrices(group: FiniteGroup, axes: int = 2) -> np.ndarray:
+def _array_matrices(group: Group, axes: int = 2) -> np.ndarray:
     """(order, axes, axes): the action on an array's axes, rows downwards, of a group that maps the grid onto itself."""
     action = group.action
     if action is None or action.shape[1] != axes or not np.isin(np.abs(action), (0.0, 1.0)).all():

@@ -6,6 +6,7 @@ import contextlib
 
 import numpy as np
 
+from steerable.algebra.characters import inner_product
 from steerable.types.costs import parameter_cost
 from steerable.types.field_types import FieldType
 
@@ -25,7 +26,7 @@ def mismatch(a: FieldType, b: FieldType) -> str:
 def bridge(a: FieldType, b: FieldType) -> str:
     """The smallest convolution that is not zero from one type to another of the same group."""
     size = 1
-    if a.character @ b.character < 0.5:  # no irrep in common: it takes a wider kernel, from A1 to A2 one of 5×5
+    if inner_product(a.character, b.character) < 0.5:  # no common irrep: a wider kernel, from A1 to A2 one of 5×5
         with contextlib.suppress(ValueError):  # the group moves no pixels
             size = next((k for k in (3, 5) if parameter_cost(a, b, k)), 1)
     return f"snn.Conv2d({a}, {b}, {size})"

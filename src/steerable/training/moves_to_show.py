@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 import numpy as np
 import torch
 
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.models.registry import MODELS, build_model
 from steerable.types.field_types import FieldType
 
@@ -41,7 +41,7 @@ def moves_to_show(model: dict[str, Any]) -> Moves:
     return {"angle": 180.0 / int((np.linalg.det(group.action) > 0).sum()), "flip": False}
 
 
-def invariance(model: dict[str, Any]) -> FiniteGroup | None:
+def invariance(model: dict[str, Any]) -> Group | None:
     """The group that the scores of a model are invariant under, as its output type says; None where there is none.
 
     Args:

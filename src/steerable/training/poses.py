@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from steerable.algebra.families import dihedral
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
 from steerable.transforms import transform
@@ -50,7 +50,7 @@ def pose_report(
     scores: Callable[[Tensor], Tensor],
     data: LabelledImages,
     *,
-    group: FiniteGroup | None = None,
+    group: Group | None = None,
     device: torch.device | str = "cpu",
     batch_size: int | None = None,
     progress: Progress | None = None,

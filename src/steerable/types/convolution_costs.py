@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.types.costs import dense_weights, fourier_products, parameter_cost
 from steerable.types.field_types import FieldType
 
@@ -52,6 +52,6 @@ def convolution_cost(in_type: FieldType, out_type: FieldType, kernel_size: int, 
     return ConvolutionCost(in_type, out_type, kernel_size, weights, parameters, pixels)
 
 
-def axes_moved_by(group: FiniteGroup) -> int:
+def axes_moved_by(group: Group) -> int:
     """2 for groups that move images, 3 for those that move volumes."""
-    return 2 if group.action is None else int(group.action.shape[1])
+    return group.axes or 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from steerable.algebra.characters import inner_product, multiplicities, whole_number
+from steerable.algebra.characters import inner_product, multiplicities, product, whole_number
 from steerable.errors import expect
 from steerable.filters.space_arguments import chosen_space
 from steerable.filters.spaces import FilterSpace
@@ -31,7 +31,7 @@ def parameter_cost(
     27
     """
     space = _space(in_type, out_type, kernel_size, filters)
-    return whole_number(inner_product(space.representation.character * in_type.character, out_type.character))
+    return whole_number(inner_product(product(space.representation.character, in_type.character), out_type.character))
 
 
 def parameter_utilization(
@@ -68,10 +68,10 @@ def fourier_products(
     additions only.
     """
     group, space = in_type.group, _space(in_type, out_type, kernel_size, filters)
-    incoming = multiplicities(group, space.representation.character * in_type.character)
+    incoming = multiplicities(group, product(space.representation.character, in_type.character))
     return sum(
         irrep.commutant_dim * irrep.dim * n * m
-        for irrep, n, m in zip(group.irreps, incoming, out_type.type, strict=True)
+        for irrep, n, m in zip(group.irreps_of(incoming), incoming, out_type.type, strict=False)
     )
 
 

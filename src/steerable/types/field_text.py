@@ -3,7 +3,7 @@
 The grammar::
 
     sum    = term {"+" term}
-    term   = {number "*"} (name | "(" sum ")" | "act" "(" name ")") | "0"
+    term   = {number "*"} (name | name "(" number ")" | "(" sum ")" | "act" "(" sum ")") | "0"
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from steerable.algebra.capsules import Capsule
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 
 __all__ = ["parse_field_type"]
 
@@ -25,7 +25,7 @@ _MAX_DIGITS = 9
 Counted = list[tuple[int, Capsule]]
 
 
-def parse_field_type(group: FiniteGroup, text: str, lookup: Callable[[str], Capsule]) -> Counted:
+def parse_field_type(group: Group, text: str, lookup: Callable[[str], Capsule]) -> Counted:
     """(multiplicity, capsule) pairs in the order of the text; ValueError with a caret at the place that is wrong."""
     return _Parser(group, text, lookup).parse()
 
@@ -38,7 +38,7 @@ class _Token:
 
 
 class _Parser:
-    def __init__(self, group: FiniteGroup, text: str, lookup: Callable[[str], Capsule]) -> None:
+    def __init__(self, group: Group, text: str, lookup: Callable[[str], Capsule]) -> None:
         self.group, self.text, self.lookup = group, text, lookup
         self.tokens = [*self._tokenize(), _Token("end", "", len(text.rstrip()))]
         self.next = 0
@@ -81,7 +81,7 @@ class _Parser:
         elif token.kind == "name" and token.text == "act" and self._peek.text == "(":
             inner = self._act(self._take(), depth)
         elif token.kind == "name":
-            inner = [(1, self._capsule(token))]
+            inner = [(1, self._capsule(token, self._frequency()))]
         elif token.text == "-":
             self._fail(token, "a multiple is a whole number ≥ 0; types cannot be subtracted")
         else:
@@ -93,9 +93,19 @@ class _Parser:
         self._expect(")", opening)
         return [(n, after) for n, capsule in inner for after in capsule.after_concatenation()]
 
-    def _capsule(self, token: _Token) -> Capsule:
+    def _frequency(self) -> str:
+        """What follows a capsule's name: ``(3)``, as in ``regular(3)``, or nothing."""
+        if self._peek.text != "(":
+            return ""
+        opening, number = self._take(), self._take()
+        if number.kind != "number" or len(number.text) > _MAX_DIGITS:
+            self._fail(number, f"expected a frequency, a whole number as in `regular(3)`, got {_quoted(number)}")
+        self._expect(")", opening)
+        return f"({int(number.text)})"
+
+    def _capsule(self, token: _Token, frequency: str) -> Capsule:
         try:
-            return self.lookup(token.text)
+            return self.lookup(token.text + frequency)
         except ValueError as error:
             self._fail(token, str(error).rstrip("."))
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steerable.algebra.capsules import Capsule, capsule_by_name
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
+from steerable.algebra.planar_characters import PlanarCharacter
 from steerable.algebra.representations import Representation, direct_sum
 from steerable.types.field_text import parse_field_type
 
@@ -42,12 +43,12 @@ class FieldType:
 
     def __init__(
         self,
-        group: FiniteGroup,
+        group: Group,
         spec: str | Capsule | Representation | Iterable[object],
         *,
         capsules: Iterable[Capsule] = (),
     ) -> None:
-        if not isinstance(group, FiniteGroup):
+        if not isinstance(group, Group):
             raise TypeError(
                 f"the first argument of a field type is its group, such as dihedral(4); got {type(group).__name__}."
             )
@@ -93,18 +94,17 @@ class FieldType:
     @cached_property
     def type(self) -> tuple[int, ...]:
         """How often each irrep of the group occurs in the fibre."""
-        total = [0] * len(self.group.irreps)
+        total = [0] * len(self.group.trivial.type)
         for capsule, copies in self.terms:
-            total = [t + copies * m for t, m in zip(total, capsule.type, strict=True)]
+            total = [t + copies * m for t, m in itertools.zip_longest(total, capsule.type, fillvalue=0)]
         return tuple(total)
 
     @property
-    def character(self) -> NDArray[np.float64]:
-        """(order,): the character of the fibre."""
-        total = np.zeros(self.group.order)
-        for capsule, copies in self.terms:
-            total += copies * capsule.representation.character
-        return total
+    def character(self) -> NDArray[np.float64] | PlanarCharacter:
+        """The character of the fibre: (order,), or a Fourier series for SO(2) and O(2)."""
+        return sum(
+            (n * capsule.representation.character for capsule, n in self.terms), 0 * self.group.trivial.character
+        )
 
     @cached_property
     def representation(self) -> Representation:
@@ -173,7 +173,7 @@ class FieldType:
         return f"FieldType({self.group.name}, '{self}')"
 
 
-def _own_capsules(group: FiniteGroup, capsules: Iterable[Capsule]) -> dict[str, Capsule]:
+def _own_capsules(group: Group, capsules: Iterable[Capsule]) -> dict[str, Capsule]:
     own: dict[str, Capsule] = {}
     for capsule in capsules:
         if not isinstance(capsule, Capsule):
@@ -185,7 +185,7 @@ def _own_capsules(group: FiniteGroup, capsules: Iterable[Capsule]) -> dict[str, 
     return own
 
 
-def _counted(group: FiniteGroup, spec: object, own: Mapping[str, Capsule]) -> Iterator[tuple[int, Capsule]]:
+def _counted(group: Group, spec: object, own: Mapping[str, Capsule]) -> Iterator[tuple[int, Capsule]]:
     def lookup(name: str) -> Capsule:
         return own.get(name) or capsule_by_name(group, name)
 

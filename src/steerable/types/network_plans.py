@@ -8,7 +8,7 @@ from typing import Literal
 
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.families import dihedral
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.types.costs import parameter_cost
 from steerable.types.field_types import FieldType
 
@@ -130,7 +130,7 @@ def resnet_plan(
     depth: int,
     copies: int,
     *,
-    group: FiniteGroup | None = None,
+    group: Group | None = None,
     image_type: str = "3*A1",
     stream: str | None = None,
     inner: str | None = None,

@@ -6,6 +6,7 @@ four separate orbits, and an orbit is a capsule of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -13,30 +14,30 @@ from numpy.typing import NDArray
 
 from steerable.algebra.arrays import IntArray
 from steerable.algebra.capsules import Capsule, capsule_by_name, quotient_name
-from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.homomorphisms import inclusion
-from steerable.algebra.irreps import real_irreps
-from steerable.algebra.monomials import Monomial
+from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup, finite_group
+from steerable.algebra.metrics import TOLERANCE
 from steerable.algebra.representations import Representation
 from steerable.types.field_types import FieldType
 
 __all__ = ["restriction"]
 
 
-def restriction(field_type: FieldType, subgroup: Iterable[str] | FiniteGroup) -> tuple[FieldType, NDArray[np.intp]]:
+def restriction(field_type: FieldType, subgroup: Iterable[str] | Group) -> tuple[FieldType, NDArray[np.intp]]:
     """(restricted type, order): ``x[:, order]`` is a field of the restricted type when x is one of ``field_type``.
 
-    >>> from steerable import FieldType, dihedral
+    >>> from steerable import FieldType, cyclic, dihedral, so2
     >>> kind, order = restriction(FieldType(dihedral(4), "regular + E"), ["e", "r2"])
     >>> str(kind), order.tolist()
     ('4*regular + 2*B', [0, 2, 1, 3, 4, 6, 5, 7, 8, 9])
+    >>> str(restriction(FieldType(so2(), "2*regular(2) + E7"), cyclic(8))[0])
+    '2*A + 3*E1 + 2*E2'
     """
-    smaller = subgroup if isinstance(subgroup, FiniteGroup) else field_type.group.subgroup(subgroup)
-    into = inclusion(smaller, field_type.group)
+    smaller = subgroup if isinstance(subgroup, Group) else finite_group(field_type.group).subgroup(subgroup)
     stack: list[tuple[Capsule, NDArray[np.intp]]] = []
     named: dict[str, Capsule] = {}
     for (capsule, copies), channels in zip(field_type.terms, field_type.term_slices, strict=True):
-        found = list(_parts(capsule, capsule.representation.pullback(into)))
+        found = list(_parts(capsule, capsule.representation.restrict(smaller)))
         parts = [(_uniquely_named(part, named), members) for part, members in found]
         for copy in range(copies):
             start = channels.start + copy * capsule.dim
@@ -57,39 +58,43 @@ def _uniquely_named(part: Capsule, named: dict[str, Capsule]) -> Capsule:
 
 def _parts(capsule: Capsule, rho: Representation) -> Iterator[tuple[Capsule, IntArray]]:
     """The capsules into which the subgroup divides one capsule, each with its channels in order."""
-    if rho.monomial is None:
-        yield _known(rho) or Capsule(rho, f"{capsule.name}_restricted"), np.arange(rho.dim)
+    if rho == capsule.representation:
+        yield capsule, np.arange(rho.dim)
         return
-    for first in np.flatnonzero(rho.monomial.image.min(axis=0) == np.arange(rho.dim)):
-        orbit = np.unique(rho.monomial.image[:, first])
-        if (rho.monomial.scale[:, orbit] == 1).all():
-            yield _quotient_part(capsule, rho, orbit)
-        else:
-            part = _on_channels(rho, orbit)
-            yield _known(part) or Capsule(part, f"{capsule.name}_restricted"), orbit
+    own_name = re.sub(r"\W", "", capsule.name) + "_restricted"
+    for channels in _unmixed(rho):
+        part = rho.on_channels(channels)
+        known = _quotient(part) if part.is_permutation and isinstance(part.group, FiniteGroup) else _irrep(part)
+        found, order = known or (Capsule(part, own_name), np.arange(part.dim))
+        yield found, channels[order]
 
 
-def _quotient_part(capsule: Capsule, rho: Representation, orbit: IntArray) -> tuple[Capsule, IntArray]:
-    """An orbit that the subgroup permutes: the quotient by a stabiliser, its channels in the order of the cosets."""
+def _unmixed(rho: Representation) -> list[IntArray]:
+    """The smallest sets of channels that the group keeps apart from each other, by their first channels."""
+    joined = (rho.mixing() > TOLERANCE) | np.eye(rho.dim, dtype=np.bool_)
+    while (closer := joined @ joined).sum() > joined.sum():
+        joined = closer
+    return [np.flatnonzero(row) for k, row in enumerate(joined) if row.argmax() == k]
+
+
+def _quotient(rho: Representation) -> tuple[Capsule, IntArray] | None:
+    """One orbit of channels, which the group permutes: the quotient by a stabiliser, and the channels of its cosets."""
+    group = finite_group(rho.group)
     if rho.monomial is None:
         raise RuntimeError("an orbit of channels needs a monomial representation")
-    group = rho.group
-    for base in orbit:
+    for base in range(rho.dim):
         stabiliser = [group.elements[g] for g in np.flatnonzero(rho.monomial.image[:, base] == base)]
         name = quotient_name(group, stabiliser)
         if name is not None:
             carriers = group.coset_indices(stabiliser)[:, 0]
             return capsule_by_name(group, name), rho.monomial.image[carriers, base]
-    return Capsule(_on_channels(rho, orbit), f"{capsule.name}_restricted"), orbit
+    return None
 
 
-def _on_channels(rho: Representation, channels: IntArray) -> Representation:
-    if rho.monomial is None:
-        raise RuntimeError("an orbit of channels needs a monomial representation")
-    image = np.searchsorted(channels, rho.monomial.image[:, channels])
-    return Representation._of(rho.group, monomial=Monomial(image, rho.monomial.scale[:, channels]))
-
-
-def _known(rho: Representation) -> Capsule | None:
-    """The irrep with exactly these matrices, if there is one."""
-    return next((Capsule(irrep) for irrep in real_irreps(rho.group) if irrep == rho), None)
+def _irrep(rho: Representation) -> tuple[Capsule, IntArray] | None:
+    """The irrep that has exactly these matrices, perhaps with its channels in reverse order, if there is one."""
+    if sum(rho.type) != 1:
+        return None
+    irrep = rho.group.irreps_of(rho.type)[rho.type.index(1)]
+    orders = (np.arange(rho.dim), np.arange(rho.dim)[::-1])  # reversed, a turn by -θ is one by θ
+    return next(((Capsule(irrep), order) for order in orders if rho.on_channels(order) == irrep), None)

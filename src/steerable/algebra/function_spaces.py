@@ -1,0 +1,123 @@
+"""Functions on SO(2) and O(2), and on their cosets, up to a frequency: the band-limited regular and quotient capsules.
+
+``regular(3)`` holds the functions on the group up to frequency 3. ``qC4(8)`` and ``qD4(8)`` hold those on the left
+cosets of C_4 and D_4, and ``qm(3)`` those on the cosets of {e, m}, which are the points of the circle. In O(2), ``r``
+holds all functions on the two cosets of SO(2).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from steerable.algebra.arrays import FloatArray
+from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.monomials import Monomial
+from steerable.algebra.planar_groups import PlanarElement, PlanarGroup
+from steerable.algebra.planar_representations import PlanarRepresentation
+from steerable.algebra.recognition import rotation_structure
+from steerable.algebra.waves import Wave, checked_frequency
+
+__all__ = ["FunctionSpace", "functions_named"]
+
+
+@final
+@dataclass(frozen=True)
+class FunctionSpace:
+    """Functions on the left cosets gK up to a frequency; [ρ(a)f](gK) = f(a⁻¹gK). An orthonormal basis gives ρ.
+
+    K is C_n, or with ``mirrors`` D_n, which contains m. Only multiples of n occur as frequencies, since functions on
+    cosets do not change under K. With K = C_1 these are the functions on the group itself.
+
+    >>> from steerable import o2
+    >>> circle = FunctionSpace(o2(), 3, mirrors=True)
+    >>> circle.name, circle.representation.type, circle.representation.dim
+    ('qm(3)', (1, 0, 1, 1, 1), 7)
+    """
+
+    group: PlanarGroup
+    frequency: int
+    n: int = 1
+    mirrors: bool = False
+
+    def __post_init__(self) -> None:
+        checked_frequency(self.frequency)
+        if self.mirrors and not self.group.reflections:
+            raise ValueError(
+                f"D{self.n} is not a subgroup of {self.group.name}, which has no reflections, so that it has no "
+                f"capsule `{self.name}`. Use the cosets of C_n, as in `qC4(8)`, or o2()."
+            )
+
+    @staticmethod
+    def on_cosets(group: PlanarGroup, subgroup: Group, frequency: int) -> FunctionSpace:
+        """The functions on the cosets of a finite subgroup that is C_n, or D_n with m in it."""
+        structure = rotation_structure(subgroup) if isinstance(subgroup, FiniteGroup) and subgroup.axes == 2 else None
+        if structure is None or not isinstance(subgroup, FiniteGroup) or not subgroup.acts_faithfully:
+            raise ValueError(
+                f"functions on cosets of {group.name} are those of cyclic(n), or of dihedral(n) in o2(); got "
+                f"{subgroup.name if isinstance(subgroup, Group) else repr(subgroup)}."
+            )
+        if structure.has_mirrors:
+            subgroup.reflection(0)  # refused where m is not among its reflections
+        return FunctionSpace(group, frequency, structure.n, structure.has_mirrors)
+
+    @staticmethod
+    def named(group: PlanarGroup, name: str) -> FunctionSpace | None:
+        """The space that a capsule's name such as ``regular(3)`` stands for; None where it is not such a name."""
+        match = re.fullmatch(r"(regular|qm|q([CD])([1-9]\d*))\((\d+)\)", name)
+        if match is None:
+            return None
+        return FunctionSpace(group, int(match[4]), int(match[3] or 1), match[1] == "qm" or match[2] == "D")
+
+    @property
+    def name(self) -> str:
+        """How the capsule is written in a field type."""
+        if self.n == 1:
+            return f"qm({self.frequency})" if self.mirrors else f"regular({self.frequency})"
+        return f"q{'D' if self.mirrors else 'C'}{self.n}({self.frequency})"
+
+    @cached_property
+    def representation(self) -> PlanarRepresentation:
+        """The irreps in order of their frequency; E_k occurs as often as K leaves vectors of it unchanged."""
+        return PlanarRepresentation(self.group, [wave for wave, _ in self._parts], name=self.name)
+
+    @cached_property
+    def at_base_point(self) -> FloatArray:
+        """(dim,): the linear map that takes the coefficients of a function f to its value f(K)."""
+        return np.concatenate([values for _, values in self._parts])
+
+    def values(self, elements: Iterable[PlanarElement]) -> FloatArray:
+        """(number of elements, dim): the matrix that takes the coefficients of a function f to its values f(gK).
+
+        >>> from steerable import so2
+        >>> G = so2()
+        >>> FunctionSpace(G, 1).values([G.rotation(0), G.rotation(90)]).round(3).tolist()
+        [[1.0, 0.0, 1.414], [1.0, -1.414, 0.0]]
+        """
+        rho = self.representation
+        return np.array([self.at_base_point @ rho(self.group.inverse(g)) for g in elements]).reshape(-1, rho.dim)
+
+    @property
+    def _parts(self) -> list[tuple[Wave, FloatArray]]:
+        """Each irrep with the values of its basis functions √d φ(g)ᵢⱼ at e, where K leaves vector j unchanged."""
+        both = self.group.reflections and not self.mirrors
+        parts = [(Wave(0), np.ones(1)), *([(Wave(0, odd=True), np.ones(1))] if both else [])]
+        for k in range(self.n, self.frequency + 1, self.n):
+            parts += [(Wave(k), math.sqrt(2) * np.eye(2)[j]) for j in ((0, 1) if both else (1,))]
+        return parts
+
+
+def functions_named(group: PlanarGroup, name: str) -> PlanarRepresentation | None:
+    """The representation by functions that a capsule's name stands for, or None where it is not such a name."""
+    if name == "r" and group.reflections:
+        swap = Monomial(np.array([[0, 1], [1, 0]], dtype=np.intp), np.ones((2, 2)))
+        return PlanarRepresentation._of(group, monomial=swap, name=name)
+    space = FunctionSpace.named(group, name)
+    return None if space is None else space.representation

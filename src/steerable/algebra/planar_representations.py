@@ -1,0 +1,225 @@
+"""Representations of SO(2) and O(2) in closed form: a sum of irreps in some basis, ρ(g) = B (⊕ φᵢ(g)) B⁻¹.
+
+Sums, products and changes of basis are again of this form, and everything else follows from the irreps and B:
+matrices at any element, characters, types and intertwiners. Nothing is sampled.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import NoReturn
+
+import numpy as np
+
+from steerable.algebra.arrays import FloatArray, IntArray, read_only
+from steerable.algebra.group_interface import Element, Group
+from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.metrics import TOLERANCE, is_orthogonal
+from steerable.algebra.monomials import Monomial
+from steerable.algebra.planar_characters import PlanarCharacter
+from steerable.algebra.planar_groups import PlanarElement, PlanarGroup
+from steerable.algebra.representations import Representation
+from steerable.algebra.waves import Wave, clebsch_gordan
+
+__all__ = ["PlanarRepresentation"]
+
+
+class PlanarRepresentation(Representation):
+    """A representation of SO(2) or O(2); made from irreps by ``+``, ``*``, ``@`` and ``change_basis``.
+
+    Args:
+        group: SO(2) or O(2).
+        waves: the irreps of which it is the sum.
+        basis: B, whose columns are the basis vectors of the irreps, in order; by default the identity. It is
+            replaced by an orthogonal matrix where ρ is orthogonal.
+        name: what it is called in text.
+
+    >>> from steerable import o2
+    >>> G = o2()
+    >>> (G.irrep("E1") @ G.irrep("E2")).type  # of A1, A2, E1, E2, E3
+    (0, 0, 1, 0, 1)
+    """
+
+    group: PlanarGroup
+
+    def __init__(
+        self, group: PlanarGroup, waves: Sequence[Wave], basis: FloatArray | None = None, *, name: str | None = None
+    ) -> None:
+        self.group, self.name, self.waves = group, name, tuple(waves)
+        at_generators = np.stack([self._in_irreps(g) for g in group.generators])
+        # None stands for the identity, with which large sums of irreps are not multiplied.
+        self._basis = None if basis is None else read_only(_straightened(basis, at_generators))
+        # The matrices of generators determine all others, and so which kind of matrices these are.
+        super(Representation, self).__init__(self._in_own_basis(at_generators))
+
+    @classmethod
+    def _of(
+        cls,
+        group: Group,
+        *,
+        dense: FloatArray | None = None,
+        monomial: Monomial | None = None,
+        name: str | None = None,
+    ) -> PlanarRepresentation:
+        """A representation with these monomial matrices at the generators: 1, and an involution in O(2)."""
+        if monomial is None or not isinstance(group, PlanarGroup):
+            raise RuntimeError("only monomial matrices determine a representation of SO(2) or O(2) by themselves")
+        unit = np.eye(monomial.image.shape[1])
+        waves, columns = [], [np.zeros((len(unit), 0))]
+        for j, (image, scale) in enumerate(zip(monomial.image[-1], monomial.scale[-1], strict=True)):
+            if image == j:
+                waves.append(Wave(0, odd=bool(scale < 0)))
+                columns.append(unit[:, [j]])
+            elif image > j:  # ρ(m) exchanges e_j and s e_i: their sum is even, their difference odd
+                waves += [Wave(0), Wave(0, odd=True)]
+                columns.append(unit[:, [j]] + unit[:, [image]] * (scale, -scale))
+        return PlanarRepresentation(group, waves, np.concatenate(columns, axis=1), name=name)
+
+    # ---------------------------------------------------------------- matrices
+
+    def __call__(self, element: Element) -> FloatArray:
+        self.group.check_element(element)
+        if self.monomial is not None:  # the identity at rotations, and one involution at all reflections
+            return self.known_matrices[-1].copy() if element.mirrored else np.eye(self.dim)
+        return self._in_own_basis(self._in_irreps(element))
+
+    @property
+    def matrices(self) -> FloatArray:
+        """Not to be had: there are infinitely many; evaluate ρ at elements."""
+        raise TypeError(
+            f"{self.group.name} has infinitely many elements, so that the matrices of {self} cannot be listed. "
+            "Evaluate it at elements, as in rho(G.rotation(30)), or restrict it: rho.restrict(cyclic(8))."
+        )
+
+    @property
+    def basis(self) -> FloatArray:
+        """B, whose columns are the basis vectors of the irreps."""
+        return np.eye(sum(wave.dim for wave in self.waves)) if self._basis is None else self._basis
+
+    @cached_property
+    def inverse_basis(self) -> FloatArray:
+        """B⁻¹."""
+        b = self.basis
+        return np.asarray(b.T if is_orthogonal(b[None]) else np.linalg.inv(b), dtype=np.float64)
+
+    def _in_own_basis(self, in_irreps: FloatArray) -> FloatArray:
+        return in_irreps if self._basis is None else self._basis @ in_irreps @ self.inverse_basis
+
+    @cached_property
+    def slices(self) -> tuple[slice, ...]:
+        """The columns of B that belong to each irrep."""
+        ends = itertools.accumulate((wave.dim for wave in self.waves), initial=0)
+        return tuple(slice(low, high) for low, high in itertools.pairwise(ends))
+
+    def _in_irreps(self, element: PlanarElement) -> FloatArray:
+        """The block-diagonal matrix ⊕ φᵢ(g)."""
+        matrix = np.zeros((sum(wave.dim for wave in self.waves),) * 2)
+        for wave, place in zip(self.waves, self.slices, strict=True):
+            matrix[place, place] = wave.at(element)
+        return matrix
+
+    @cached_property
+    def character(self) -> PlanarCharacter:  # type: ignore[override]
+        """χ(g) = Tr ρ(g), as a Fourier series."""
+        cosines = [0.0] * (1 + max((wave.frequency for wave in self.waves), default=0))
+        for wave in self.waves:
+            cosines[wave.frequency] += wave.dim
+        mirror = sum((-1 if wave.odd else 1) for wave in self.waves if not wave.frequency)
+        return PlanarCharacter(self.group, tuple(cosines), mirror)
+
+    # ---------------------------------------------------------------- algebra
+
+    def _joined(self, parts: Sequence[Representation]) -> PlanarRepresentation:
+        known = [part for part in parts if isinstance(part, PlanarRepresentation)]
+        waves = [wave for part in known for wave in part.waves]
+        if all(part._basis is None for part in known):
+            return PlanarRepresentation(self.group, waves)
+        size = sum(part.dim for part in known)
+        basis, low = np.zeros((size, size)), 0
+        for part in known:
+            high = low + part.dim
+            basis[low:high, low:high], low = part.basis, high
+        return PlanarRepresentation(self.group, waves, basis)
+
+    def _tensor(self, other: Representation) -> PlanarRepresentation:
+        if not isinstance(other, PlanarRepresentation):
+            raise RuntimeError("representations of SO(2) and O(2) are in closed form")
+        waves: list[Wave] = []
+        start = 0
+        columns = np.zeros((self.dim * other.dim,) * 2)
+        places = np.arange(len(columns)).reshape(self.dim, other.dim)
+        for a, i in zip(self.waves, self.slices, strict=True):
+            for b, j in zip(other.waves, other.slices, strict=True):
+                parts, coefficients = clebsch_gordan(self.group, a, b)
+                columns[places[i, j].ravel(), start : start + len(coefficients)] = coefficients
+                waves.extend(parts)
+                start += len(coefficients)
+        if self._basis is not None or other._basis is not None:
+            columns = np.kron(self.basis, other.basis) @ columns
+        return PlanarRepresentation(self.group, waves, columns)
+
+    def _in_basis(self, basis: FloatArray) -> PlanarRepresentation:
+        return PlanarRepresentation(self.group, self.waves, np.asarray(np.linalg.solve(basis, self.basis), dtype=float))
+
+    def dual(self) -> PlanarRepresentation:
+        return self if self._basis is None else PlanarRepresentation(self.group, self.waves, self.inverse_basis.T)
+
+    def renamed(self, name: str | None) -> PlanarRepresentation:
+        return PlanarRepresentation(self.group, self.waves, self._basis, name=name)
+
+    # ---------------------------------------------------------------- subgroups and parts
+
+    def restrict(self, subgroup: Iterable[str] | Group) -> Representation:
+        """The same matrices, for the elements of a subgroup only: C_n, D_n, any finite group of the plane, or SO(2)."""
+        if subgroup == self.group:
+            return self
+        if isinstance(subgroup, PlanarGroup) and self.group.reflections:
+            smaller = PlanarRepresentation(subgroup, [Wave(wave.frequency) for wave in self.waves], self._basis)
+            # One that is the identity everywhere is told so, in its simplest basis.
+            return smaller if smaller.monomial is None else self._of(subgroup, monomial=smaller.monomial)
+        if not isinstance(subgroup, FiniteGroup) or subgroup.axes != 2 or not subgroup.acts_faithfully:
+            self._refuse(subgroup, "it is not a group whose elements move the plane, each in a way of its own")
+        return self.along(subgroup)
+
+    def along(self, group: FiniteGroup) -> Representation:
+        """g ↦ ρ(how g moves the plane), a representation of a finite group, whose elements may move it alike."""
+        if group.action is None or group.axes != 2:
+            self._refuse(group, "it does not act on the plane")
+        if not self.group.reflections and (np.linalg.det(group.action) < 0).any():
+            self._refuse(group, "it has reflections")
+        dense = np.stack([self(self.group.moving_by(matrix)) for matrix in group.action])
+        return Representation._of(group, dense=dense)
+
+    def _refuse(self, subgroup: object, reason: str) -> NoReturn:
+        allowed = "cyclic(n), dihedral(n) or so2()" if self.group.reflections else "cyclic(n)"
+        name = subgroup.name if isinstance(subgroup, Group) else repr(subgroup)
+        raise ValueError(
+            f"cannot restrict a representation of {self.group.name} to {name}: {reason}. Use {allowed}, or a subgroup "
+            "of one of them."
+        )
+
+    def mixing(self) -> FloatArray:
+        within = np.zeros((self.dim, self.dim))
+        for place in self.slices:
+            within[place, place] = 1
+        return np.asarray(np.abs(self.basis) @ within @ np.abs(self.inverse_basis))
+
+    def on_channels(self, channels: IntArray) -> PlanarRepresentation:
+        own = np.abs(self.basis[channels]) > TOLERANCE
+        inside = [(w, s) for w, s in zip(self.waves, self.slices, strict=True) if own[:, s].any()]
+        columns = np.concatenate([np.arange(s.start, s.stop) for _, s in inside])
+        return PlanarRepresentation(self.group, [w for w, _ in inside], self.basis[np.ix_(channels, columns)])
+
+
+def _straightened(basis: FloatArray, in_irreps: FloatArray) -> FloatArray:
+    """B, or where B(⊕φᵢ)B⁻¹ is orthogonal an orthogonal matrix in its place that gives the same representation."""
+    if is_orthogonal(basis[None]):
+        return np.array(basis, dtype=np.float64)
+    gram = basis.T @ basis
+    if np.abs(gram @ in_irreps - in_irreps @ gram).max(initial=0) > TOLERANCE * np.abs(gram).max(initial=0):
+        return np.array(basis, dtype=np.float64)
+    # B = UP with P² = BᵀB, which commutes with the irreps, so that U(⊕φᵢ)U⁻¹ is the same.
+    left, _, right = np.linalg.svd(basis)
+    return np.asarray(left @ right, dtype=np.float64)
