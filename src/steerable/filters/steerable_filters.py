@@ -29,8 +29,8 @@ from steerable.filters.spectra import tap_spectra
 
 __all__ = ["DEFAULT_LEAK", "filter_space"]
 
-DEFAULT_LEAK = 0.05
-"""The tolerance where none is given; with it 3×3, 5×5 and 7×7 filters have frequencies up to 2, 4 and 7."""
+DEFAULT_LEAK = 0.03
+"""The tolerance where none is given; with it 3×3, 5×5 and 7×7 filters have frequencies up to 2, 4 and 6."""
 
 _TOLD_APART = 1e-6  # a difference of leaks from which on rounding cannot mix two eigenvectors
 
