@@ -82,7 +82,7 @@ def test_no_filter_depends_on_the_others_after_sampling(size: int, make) -> None
 @both_kinds
 def test_frequencies_and_leaks_are_one_number_per_coefficient(make) -> None:
     space = make(D8, 5)
-    assert len(space.frequencies) == len(space.leaks) == space.dim == 15
+    assert len(space.frequencies) == len(space.leaks) == space.dim
     assert ((space.leaks >= 0) & (space.leaks < 0.05)).all()
     parts = [harmonic(D8, m) for m, n in counts(space).items() for _ in range(n)]
     assert st.direct_sum(parts) == space.representation
@@ -109,7 +109,7 @@ def test_spaces_with_the_same_taps_differ_by_their_frequencies() -> None:
     space = st.filter_space(C8, 3)
     plain = st.FilterSpace(space.representation, 3, space.sampling)
     assert plain != space
-    assert st.filter_space(C8, (3, 3), 0.05) == space
+    assert st.filter_space(C8, (3, 3), 0.03) == space
 
 
 # ---------------------------------------------------------------- leaks

@@ -451,6 +451,33 @@ PAIRS: dict[str, tuple[Case, FiniteGroup]] = {
 }
 
 
+TURNS_WITHIN = 0.2
+"""The relative error inside the disc for elements that the grid does not carry, measured on smooth images, rounded up.
+
+Convolutions have 0.06 to 0.17, nonlinearities 0.003 to 0.05, most of it from interpolation. A layer that is not
+equivariant has about 1.
+"""
+
+COARSER: dict[str, float | None] = {
+    # Windows that move in steps of several pixels, or pick one of several pixels.
+    "MaxPool2d-even-sizes": 0.3,
+    "MaxPool2d-odd-sizes": 0.3,
+    "NormMaxPool2d-even-sizes": 0.5,
+    "NormMaxPool2d-odd-sizes": 0.5,
+    "AdaptiveMaxPool2d": 0.3,
+    "Upsample": 0.4,
+    "Sequential-copies-dense": 0.4,  # five convolutions
+    "Sequential-copies-fourier": 0.4,
+    # So coarse that they turn smooth images with the grid only.
+    "Conv2d-stride-3": None,
+    "AdaptiveAvgPool2d": None,
+    "ConvTranspose2d-4-2-1-1": None,
+    "ConvTranspose2d-2-2-0-1": None,
+    "ConvTranspose2d-3-2-0-2": None,
+    "ConvTranspose2d-slanted": None,
+}
+
+
 def _cosets(G: FiniteGroup) -> FieldType:
     """Quotients by parts of ``_subgroup``."""
     return FieldType(G, "2*regular + r2" if G.name in ("C4", "D4") else "2*regular + A1")

@@ -11,7 +11,22 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from cases import CASES, GROUPS, PAIRS, VECTOR, Case, Size, built, exact_elements, fields, in_types, public_layers
+from cases import (
+    CASES,
+    COARSER,
+    GROUPS,
+    OFF_GRID,
+    PAIRS,
+    TURNS_WITHIN,
+    VECTOR,
+    Case,
+    Size,
+    built,
+    exact_elements,
+    fields,
+    in_types,
+    public_layers,
+)
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
@@ -40,6 +55,13 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(before)
+
+
+def _turns_smooth_images(case: Case, group: FiniteGroup) -> bool:
+    """Whether the law of other angles applies: to layers of one image, of any size, between fields of one group."""
+    if group.name not in OFF_GRID or case.sizes == (VECTOR,) or COARSER.get(case.name, TURNS_WITHIN) is None:
+        return False
+    return not case.random and not case.name.startswith(("Concat", "DiskMask", "Restrict", "CosetPool"))
 
 
 def relative_error(y: Tensor, expected: Tensor) -> float:
@@ -113,6 +135,17 @@ def test_commutes_in_training_too(case: Case, group: FiniteGroup):
     for size in case.sizes:
         with torch.no_grad():
             assert_commutes(module, fields(module, size))
+
+
+@pytest.mark.parametrize("name", [n for n, (case, group) in PAIRS.items() if _turns_smooth_images(case, group)])
+def test_turns_smooth_images_by_other_angles_within_a_stated_error(name: str):
+    case, group = PAIRS[name]
+    module = built(case, group)
+    off_grid = [g for g in group.elements if g not in exact_elements(group, (1, 1))]
+    tolerance = COARSER.get(case.name, TURNS_WITHIN)
+    assert tolerance is not None
+    options = {"elements": [off_grid[0], off_grid[-1]], "size": 32 + case.sizes[0][0] % 2, "batch": 1}
+    assert_equivariant(module, off_grid=tolerance, **options)
 
 
 @every_group

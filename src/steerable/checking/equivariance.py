@@ -128,14 +128,15 @@ def assert_equivariant(
     x: Tensor | None = None,
     *,
     tolerance: float | None = None,
-    off_grid: float = 0.1,
+    off_grid: float = 0.3,
     **options: Unpack[MeasurementOptions],
 ) -> None:
     """Raise an AssertionError, naming the worst element, when the error is above rounding level.
 
     It takes the arguments of :func:`equivariance_errors`, and two tolerances. ``tolerance`` is for elements that the
     pixel grid carries, by default 1e-12 in float64 and 1e-5 in float32, relative to the largest output. ``off_grid``
-    is for all others, relative to the root mean square inside the disc.
+    is for all others, relative to the root mean square inside the disc; two or three convolutions with the default
+    filters have 0.1 to 0.3, and a network that is not equivariant has 1 or more.
     """
     exact, interpolated = _errors_by_kind(function, x, **options)
     if tolerance is None:

@@ -20,7 +20,7 @@ def warn_of_angles_off_the_grid(layer_name: str, space: FilterSpace, stacklevel:
         return
     _told.append(space.group.name)
     leaks = space.leaks
-    far = "by an unknown share" if leaks is None else f"up to {100 * float(leaks.max()):.2g} %"
+    far = "an unknown share" if leaks is None else f"up to {100 * float(leaks.max()):.2g} %"
     warnings.warn(
         f"{layer_name}: {space.group.name} turns images by angles that the pixel grid does not carry. The layer is "
         f"exactly equivariant to {listing(space.carried)}; for the other elements it is approximate: of what its "
