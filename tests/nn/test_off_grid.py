@@ -179,6 +179,30 @@ def test_scores_of_a_network_hardly_change() -> None:
     assert max(equivariance_errors(head).values()) < 0.02
 
 
+class Own(nn.Module):
+    """Layers and functions of torch, as typecheck meets them."""
+
+    def __init__(self, group: st.FiniteGroup, pick: slice) -> None:
+        super().__init__()
+        kind = FieldType(group, "2*regular")
+        self.first = snn.Conv2d(FieldType(group, "A1"), kind, 3, padding=1)
+        self.second = snn.Conv2d(kind, kind, 3, padding=1)
+        self.pick = pick
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.first(x))
+        return nn.functional.avg_pool2d((y + self.second(y))[:, :, self.pick], 2)
+
+
+@pytest.mark.parametrize("name", ["C8", "D6"])
+def test_types_are_checked_by_the_part_that_the_grid_carries(name: str) -> None:
+    group = GROUPS[name]
+    scalar = FieldType(group, "A1")
+    assert st.typecheck(Own(group, slice(None)), in_type=scalar) == FieldType(group, "2*regular")
+    with pytest.raises(st.EquivarianceError, match="slicing pixels samples the grid unevenly"):
+        st.typecheck(Own(group, slice(1, None)), in_type=scalar)
+
+
 # ---------------------------------------------------------------- the warning
 
 
