@@ -1,4 +1,4 @@
-"""Filter spaces that are not pixel patches, defined as a user would define them."""
+"""Filter spaces that are not pixel patches: some as a user would define them, and the library's own."""
 
 from __future__ import annotations
 
@@ -42,4 +42,14 @@ def ring(group: st.FiniteGroup) -> st.FilterSpace:
     return st.FilterSpace(st.Representation.from_permutations(group, turns), 3, np.eye(9)[:, taps], name="ring")
 
 
-PLANAR = {"cross": cross, "stencils": stencils, "slanted": slanted}
+def steerable(group: st.FiniteGroup) -> st.FilterSpace:
+    """The six most steerable filters of a 3×3 patch, which turn with frequencies from 0 to 2."""
+    return st.filter_space(group, 3)
+
+
+def rings(group: st.FiniteGroup) -> st.FilterSpace:
+    """Six circular harmonics on two Gaussian rings of a 3×3 patch."""
+    return st.ring_space(group, 3)
+
+
+PLANAR = {"cross": cross, "stencils": stencils, "slanted": slanted, "steerable": steerable, "rings": rings}

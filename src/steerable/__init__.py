@@ -16,7 +16,7 @@ from steerable.algebra.induction import induce
 from steerable.algebra.intertwiners import intertwiner_basis
 from steerable.algebra.irreps import Irrep
 from steerable.algebra.representations import Representation, direct_sum
-from steerable.filters import FilterSpace, kernel_basis, pixel_patch, pixel_space
+from steerable.filters import FilterSpace, filter_space, kernel_basis, pixel_patch, pixel_space, ring_space
 from steerable.lazy import lazy_names
 from steerable.types.costs import parameter_cost, parameter_utilization
 from steerable.types.field_types import FieldType
@@ -60,6 +60,7 @@ __all__ = [
     "decompose",
     "dihedral",
     "direct_sum",
+    "filter_space",
     "group_from_matrices",
     "group_from_permutations",
     "group_named",
@@ -78,6 +79,7 @@ __all__ = [
     "pixel_patch",
     "pixel_space",
     "restriction",
+    "ring_space",
     "so2",
     "testing",
     "transform",

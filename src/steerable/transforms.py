@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Literal, get_args
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from steerable.errors import expect
+from steerable.algebra.arrays import FloatArray
+from steerable.algebra.group_interface import Group
+from steerable.errors import check_choice, expect
+from steerable.filters.pixel_grids import on_grid
 from steerable.types.field_types import FieldType
 
-__all__ = ["transform"]
+__all__ = ["Interpolation", "elements_on_the_grid", "transform"]
+
+Interpolation = Literal["bicubic", "bilinear"]
 
 
-def transform(x: Tensor, element: str, field_type: FieldType) -> Tensor:
+def transform(x: Tensor, element: str, field_type: FieldType, *, interpolation: Interpolation = "bicubic") -> Tensor:
     """[π(g)x](p) = ρ(g) x(g⁻¹p): differentiable, on the tensor's own device and in its dtype.
+
+    Elements that map pixels onto pixels move images exactly. For all others values between pixels are interpolated,
+    and what comes from outside the image is zero.
 
     Args:
         x: (batch, channels, height, width), or (channels, height, width) without a batch, or (batch, channels) for
             pooled fields, on which only ρ acts.
         element: g, by name.
         field_type: the type of x.
+        interpolation: ``"bicubic"`` or ``"bilinear"``, for elements that do not map pixels onto pixels.
 
     >>> from steerable import FieldType, dihedral
     >>> image = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
@@ -28,6 +40,7 @@ def transform(x: Tensor, element: str, field_type: FieldType) -> Tensor:
               [1., 3.]]]])
     """
     expect(field_type, FieldType, "the field's type, such as FieldType(dihedral(4), '3*A1')")
+    check_choice("interpolation", interpolation, get_args(Interpolation))
     g = field_type.group.index(element)
     if x.ndim not in (2, 3, 4):
         raise ValueError(
@@ -41,23 +54,59 @@ def transform(x: Tensor, element: str, field_type: FieldType) -> Tensor:
             f"{tuple(x.shape)})."
         )
     if x.ndim > 2:
-        x = _move_pixels(x, field_type, g)
+        x = _move_pixels(x, field_type.group, g, interpolation)
     return _move_fibres(x, field_type, g, channel_dim)
 
 
-def _move_pixels(x: Tensor, field_type: FieldType, g: int) -> Tensor:
-    action = field_type.group.action
-    if action is None or action.shape[1] != 2 or not np.isin(np.abs(action[g]), (0.0, 1.0)).all():
+def elements_on_the_grid(group: Group) -> tuple[str, ...]:
+    """The elements that map pixels onto pixels, so that :func:`transform` moves images exactly."""
+    if group.action is None or group.action.shape[1] != 2:
+        return ()
+    return tuple(g for g, exact in zip(group.elements, on_grid(group.action), strict=True) if exact)
+
+
+def _move_pixels(x: Tensor, group: Group, g: int, interpolation: Interpolation) -> Tensor:
+    if group.action is None or group.action.shape[1] != 2:
         raise ValueError(
-            f"`{field_type.group.elements[g]}` of {field_type.group.name} does not map the pixel grid onto itself, so "
-            "it cannot move an image exactly. Use an element of C1, C2, C4, D1, D2 or D4."
+            f"`{group.elements[g]}` of {group.name} does not move the plane, so it cannot move an image. Use an "
+            "element of cyclic(n) or dihedral(n)."
         )
-    mirrored = np.linalg.det(action[g]) < 0
-    rotation = np.diag([-1.0, 1.0]) @ action[g] if mirrored else action[g]  # g = m r^k
+    matrix = group.action[g]
+    if not on_grid(matrix[None])[0]:
+        return _interpolated(x, matrix, interpolation)
+    mirrored = np.linalg.det(matrix) < 0
+    rotation = np.diag([-1.0, 1.0]) @ matrix if mirrored else matrix  # g = m r^k
     quarter_turns = round(float(np.arctan2(rotation[1, 0], rotation[0, 0])) / (np.pi / 2)) % 4
     if quarter_turns:
         x = torch.rot90(x, quarter_turns, (-2, -1))
     return torch.flip(x, (-1,)) if mirrored else x
+
+
+def _interpolated(x: Tensor, matrix: FloatArray, interpolation: Interpolation) -> Tensor:
+    """The image whose value at p is that of x at g⁻¹p; p is counted from the centre, to the right and up."""
+    height, width = x.shape[-2:]
+    right, up = np.arange(width) - (width - 1) / 2, (height - 1) / 2 - np.arange(height)
+    source_right, source_up = (a * right[None, :] + b * up[:, None] for a, b in matrix.T)
+    columns, rows = source_right.ravel() + (width - 1) / 2, (height - 1) / 2 - source_up.ravel()
+    pixels, moved = x.flatten(-2), torch.zeros_like(x).flatten(-2)
+    reach = range(-1, 3) if interpolation == "bicubic" else range(2)
+    for down, along in itertools.product(reach, reach):
+        row, column = np.floor(rows).astype(np.int64) + down, np.floor(columns).astype(np.int64) + along
+        weight = _weight(rows - row, interpolation) * _weight(columns - column, interpolation)
+        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+        index = torch.as_tensor(np.where(inside, row * width + column, 0), device=x.device)
+        moved = moved + pixels.index_select(-1, index) * torch.as_tensor(
+            weight * inside, dtype=x.dtype, device=x.device
+        )
+    return moved.view(x.shape)
+
+
+def _weight(distance: FloatArray, interpolation: Interpolation) -> FloatArray:
+    """How much a pixel at that distance along one axis counts: a hat, or Keys' cubic, which is exact for parabolas."""
+    d = np.abs(distance)
+    if interpolation == "bilinear":
+        return np.asarray(np.clip(1 - d, 0, None))
+    return np.where(d < 1, (1.5 * d - 2.5) * d**2 + 1, np.where(d < 2, ((2.5 - 0.5 * d) * d - 4) * d + 2, 0.0))
 
 
 def _move_fibres(x: Tensor, field_type: FieldType, g: int, dim: int) -> Tensor:

@@ -11,7 +11,22 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from cases import CASES, GROUPS, VECTOR, Case, Size, built, fields, in_types, public_layers
+from cases import (
+    CASES,
+    COARSER,
+    GROUPS,
+    OFF_GRID,
+    PAIRS,
+    TURNS_WITHIN,
+    VECTOR,
+    Case,
+    Size,
+    built,
+    exact_elements,
+    fields,
+    in_types,
+    public_layers,
+)
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
@@ -28,6 +43,7 @@ EXACT = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 every_group = pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
+every_pair = pytest.mark.parametrize(("case", "group"), PAIRS.values(), ids=PAIRS)
 every_bank = pytest.mark.parametrize("case", [c for c in CASES.values() if c.has_bank], ids=lambda c: c.name)
 
 
@@ -41,6 +57,13 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
+def _turns_smooth_images(case: Case, group: FiniteGroup) -> bool:
+    """Whether the law of other angles applies: to layers of one image, of any size, between fields of one group."""
+    if group.name not in OFF_GRID or case.sizes == (VECTOR,) or COARSER.get(case.name, TURNS_WITHIN) is None:
+        return False
+    return not case.random and not case.name.startswith(("Concat", "DiskMask", "Restrict", "CosetPool"))
+
+
 def relative_error(y: Tensor, expected: Tensor) -> float:
     assert y.shape == expected.shape
     y, expected = y.detach().double(), expected.detach().double()
@@ -51,7 +74,7 @@ def assert_commutes(module: EquivariantModule, xs: list[Tensor]) -> None:
     """f(π(g)x) = π(g)f(x) in whatever mode the module is in, and for several inputs."""
     into = inclusion(module.out_type.group, module.in_type.group)
     y = module(*xs)
-    for g in module.out_type.group.elements:
+    for g in exact_elements(module.out_type.group, tuple(xs[0].shape[2:])):
         moved = module(*[st.transform(x, into(g), t) for x, t in zip(xs, in_types(module), strict=True)])
         assert relative_error(moved, st.transform(y, g, module.out_type)) <= EXACT[y.dtype], g
 
@@ -76,8 +99,7 @@ def test_every_layer_that_takes_images_is_tried_on_square_and_oblong_ones():
         assert not sizes or any(h != w for h, w in sizes) or case.name.startswith("DiskMask"), case.name
 
 
-@every_case
-@every_group
+@every_pair
 def test_layers_say_their_types_and_shapes(case: Case, group: FiniteGroup):
     module = case.build(group)
     assert isinstance(module.in_type, FieldType)
@@ -90,27 +112,40 @@ def test_layers_say_their_types_and_shapes(case: Case, group: FiniteGroup):
 # ---------------------------------------------------------------- equivariance, shapes
 
 
-@every_case
-@every_group
+@every_pair
 @pytest.mark.parametrize("dtype", EXACT, ids=str)
-def test_commutes_with_the_whole_group_on_the_whole_image(case: Case, group: FiniteGroup, dtype: torch.dtype):
+def test_commutes_with_all_that_the_grid_carries_on_the_whole_image(case: Case, group: FiniteGroup, dtype: torch.dtype):
     module = built(case, group, dtype)
     for size in case.sizes:
         xs = fields(module, size, dtype)
         with torch.no_grad():
             if len(xs) == 1:
-                assert_equivariant(module, xs[0])
+                assert_equivariant(module, xs[0], elements=exact_elements(module.out_type.group, size))
             else:
                 assert_commutes(module, xs)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES.values() if not c.random], ids=lambda c: c.name)
-@every_group
+@pytest.mark.parametrize(
+    ("case", "group"),
+    [p for p in PAIRS.values() if not p[0].random],
+    ids=[k for k, p in PAIRS.items() if not p[0].random],
+)
 def test_commutes_in_training_too(case: Case, group: FiniteGroup):
     module = built(case, group).train()
     for size in case.sizes:
         with torch.no_grad():
             assert_commutes(module, fields(module, size))
+
+
+@pytest.mark.parametrize("name", [n for n, (case, group) in PAIRS.items() if _turns_smooth_images(case, group)])
+def test_turns_smooth_images_by_other_angles_within_a_stated_error(name: str):
+    case, group = PAIRS[name]
+    module = built(case, group)
+    off_grid = [g for g in group.elements if g not in exact_elements(group, (1, 1))]
+    tolerance = COARSER.get(case.name, TURNS_WITHIN)
+    assert tolerance is not None
+    options = {"elements": [off_grid[0], off_grid[-1]], "size": 32 + case.sizes[0][0] % 2, "batch": 1}
+    assert_equivariant(module, off_grid=tolerance, **options)
 
 
 @every_group
@@ -146,8 +181,7 @@ def test_dropout_drops_whole_capsules_and_keeps_the_mean(group: FiniteGroup, lay
         assert bool((y == y[:, :, :1, :1]).all())
 
 
-@every_case
-@every_group
+@every_pair
 def test_output_has_the_declared_shape_and_the_dtype_of_the_input(case: Case, group: FiniteGroup):
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         module = built(case, group, dtype)
@@ -259,8 +293,7 @@ def test_inputs_may_have_any_strides(case: Case):
         assert relative_error(module(*odd), module(*xs)) <= 1e-12
 
 
-@every_case
-@every_group
+@every_pair
 def test_constants_keep_full_precision_when_the_dtype_changes(case: Case, group: FiniteGroup):
     module = built(case, group, torch.float32)
     with default_dtype(torch.float64):
@@ -288,8 +321,7 @@ def test_layers_made_on_the_meta_device_work_after_to_empty(case: Case):
 # ---------------------------------------------------------------- copies and files
 
 
-@every_case
-@every_group
+@every_pair
 def test_copies_and_pickles_are_the_same_function(case: Case, group: FiniteGroup):
     module = built(case, group)
     xs = fields(module, case.sizes[0])
@@ -312,8 +344,7 @@ def _storages(module: nn.Module) -> set[int]:
     return {t.untyped_storage().data_ptr() for t in (*module.parameters(), *module.buffers()) if t.numel()}
 
 
-@every_case
-@every_group
+@every_pair
 def test_state_dict_holds_parameters_and_running_statistics_only(case: Case, group: FiniteGroup):
     module = built(case, group)
     statistics = {"running_mean", "running_var", "num_batches_tracked"}
@@ -326,8 +357,7 @@ def test_state_dict_holds_parameters_and_running_statistics_only(case: Case, gro
     assert set(module.state_dict()) == names | running
 
 
-@every_case
-@every_group
+@every_pair
 def test_state_dict_loads_across_modes_and_through_safetensors(case: Case, group: FiniteGroup):
     module = built(case, group)
     xs = fields(module, case.sizes[0])
@@ -540,8 +570,7 @@ def test_per_sample_gradients_by_vmap_equal_those_of_a_loop():
 # ---------------------------------------------------------------- plain PyTorch
 
 
-@every_case
-@every_group
+@every_pair
 def test_to_plain_is_the_same_function_in_torch_modules_only(case: Case, group: FiniteGroup):
     module = built(case, group)
     plain = snn.to_plain(module)

@@ -11,6 +11,7 @@ import torch
 import steerable as st
 from steerable import FieldType
 from steerable import nn as snn
+from steerable.nn.sampling import axes_reversed, axes_swapped
 
 D4 = st.dihedral(4)
 GROUPS = {
@@ -138,10 +139,27 @@ def test_strict_makes_it_an_error_every_time(make: type) -> None:
     assert layer(torch.zeros(1, 1, 8, 8)).shape == (1, 1, 4, 4)
 
 
-def test_groups_that_do_not_keep_the_grid() -> None:
+def test_groups_that_do_not_act_on_images() -> None:
     with pytest.raises(ValueError, match="pixel grid") as error:
-        snn.MaxPool2d(FieldType(st.cyclic(3), "regular"), 2)
+        snn.MaxPool2d(FieldType(st.octahedral(), "regular"), 2)
     assert str(error.value) == (
-        "C3 does not map the pixel grid onto itself, so that no layer on images is exactly equivariant to it. Use "
+        "O does not map the pixel grid onto itself, so that no layer on images is exactly equivariant to it. Use "
         "C1, C2, C4, D1, D2 or D4."
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "reverses", "swaps"),
+    [
+        ("C3", (False, False), False),
+        ("D3", (False, True), False),
+        ("C6", (True, True), False),
+        ("C8", (True, True), True),
+    ],
+)
+def test_of_other_groups_the_part_counts_that_the_grid_carries(
+    name: str, reverses: tuple[bool, bool], swaps: bool
+) -> None:
+    group = st.group_named(name)
+    assert axes_reversed(group) == reverses
+    assert axes_swapped(group) == swaps

@@ -89,11 +89,54 @@ def test_errors() -> None:
         "transform takes (batch, channels, height, width), (channels, height, width) or (batch, channels); got shape "
         "(19,)."
     )
-    with pytest.raises(ValueError, match="pixel grid") as error:
-        st.transform(torch.zeros(1, 3, 4, 4), "r", FieldType(st.cyclic(3), "regular"))
+    with pytest.raises(ValueError, match="plane") as error:
+        st.transform(torch.zeros(1, 24, 4, 4), "r", FieldType(st.octahedral(), "regular"))
     assert str(error.value) == (
-        "`r` of C3 does not map the pixel grid onto itself, so it cannot move an image exactly. Use an element of "
-        "C1, C2, C4, D1, D2 or D4."
+        "`r` of O does not move the plane, so it cannot move an image. Use an element of cyclic(n) or dihedral(n)."
     )
+    with pytest.raises(ValueError, match="`interpolation` must be one of bicubic, bilinear; got 'nearest'"):
+        st.transform(torch.zeros(1, 19, 4, 4), "r", MIXED, interpolation="nearest")
     with pytest.raises(ValueError, match="r5"):
         st.transform(torch.zeros(1, 19), "r5", MIXED)
+
+
+# ---------------------------------------------------------------- angles that the grid does not carry
+
+
+def waves(group: st.FiniteGroup, element: str, size: tuple[int, int] = (33, 33)) -> torch.Tensor:
+    """A smooth image, slanted and off its centre, or the same turned, from a formula: exact."""
+    matrix = group.action[group.index(element)]
+    right = torch.arange(size[1], dtype=torch.float64) - (size[1] - 1) / 2
+    up = (size[0] - 1) / 2 - torch.arange(size[0], dtype=torch.float64)
+    x, y = (a * right[None, :] + b * up[:, None] for a, b in matrix.T.tolist())
+    return (torch.exp(-((x - 2) ** 2 / 18 + (y - 3) ** 2 / 8)) * (1 + 0.5 * torch.sin(0.6 * x + 0.3 * y)))[None, None]
+
+
+@pytest.mark.parametrize("group", [st.cyclic(3), st.cyclic(8), st.dihedral(6), st.dihedral(8)], ids=lambda g: g.name)
+@pytest.mark.parametrize("size", [(33, 33), (32, 35)], ids=str)
+def test_other_angles_are_interpolated(group: st.FiniteGroup, size: tuple[int, int]) -> None:
+    scalar = FieldType(group, "A1")
+    x = waves(group, "e", size)
+    for g in group.elements:
+        if size[0] != size[1] and g not in ("e", "r", "m"):
+            continue
+        expected = waves(group, g, size)
+        for interpolation, tolerance in (("bicubic", 0.01), ("bilinear", 0.08)):
+            moved = st.transform(x, g, scalar, interpolation=interpolation)
+            assert moved.dtype == torch.float64
+            assert float((moved - expected).abs().max()) < tolerance * float(expected.max()), g
+        single = st.transform(x[0].float(), g, scalar)
+        assert single.shape == (1, *size)
+
+
+def test_interpolated_fields_turn_their_fibres_and_have_gradients() -> None:
+    C8 = st.cyclic(8)
+    kind = FieldType(C8, "regular + E1")
+    x = field(1, kind.channels, 6, 6).requires_grad_()
+    turned = st.transform(x, "r", kind)
+    scalars = st.transform(x, "r", FieldType(C8, f"{kind.channels}*A"))
+    expected = torch.einsum("ij,bjhw->bihw", torch.tensor(kind.representation("r")), scalars)
+    torch.testing.assert_close(turned, expected)
+    assert torch.autograd.gradcheck(lambda t: st.transform(t, "r", kind), x)
+    assert st.transform(x.detach().bfloat16(), "r", kind).dtype == torch.bfloat16
+    torch.testing.assert_close(st.transform(x, "r2", kind)[:, 1], torch.rot90(x, 1, (-2, -1))[:, 7])

@@ -45,7 +45,7 @@ from steerable.conversion.report_rows import count_parameters
 from steerable.conversion.widths import Mix, Widths, matching_width
 from steerable.conversion.windows import Downsampling
 from steerable.errors import expect
-from steerable.nn.sampling import EquivarianceWarning, axes_swapped
+from steerable.nn.sampling import EquivarianceWarning, require_grid
 from steerable.types.field_types import FieldType
 
 __all__ = ["Head", "Match", "convert"]
@@ -113,7 +113,7 @@ def convert(
 def _known_group(group: Group | str) -> Group:
     group = group_named(group) if isinstance(group, str) else group
     expect(group, FiniteGroup, "a group such as dihedral(4), or its name")
-    axes_swapped(group)  # refuses a group that does not map the pixel grid onto itself
+    require_grid(group)
     return group
 
 

@@ -3,7 +3,8 @@
 A filter bank is an array κ of matrices, one per coefficient, with Σ_w ρ_V(h)[v, w] ρ_out(h) κ(w) ρ_in(h)⁻¹ = κ(v).
 Where H permutes the coefficients up to signs, as it does those of a pixel patch, the bank is fixed by its values at one
 coefficient of each orbit, and there it is any intertwiner of that coefficient's stabiliser (Frobenius reciprocity):
-V ⊗ ρ_in is never formed. All other spaces go through the intertwiners of V ⊗ ρ_in.
+V ⊗ ρ_in is never formed. Where filters turn with angular frequencies, V falls into parts of dimension 1 and 2, each of
+which is solved once. All other spaces go through the intertwiners of V ⊗ ρ_in.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from steerable.algebra.intertwiners import (
 from steerable.algebra.metrics import is_orthogonal
 from steerable.algebra.monomials import Monomial
 from steerable.algebra.representations import Representation
+from steerable.filters.free_kernels import free_kernels
+from steerable.filters.harmonics import harmonic
 from steerable.filters.space_arguments import Filters, as_filter_space
 from steerable.filters.spaces import FilterSpace
 
@@ -59,13 +62,19 @@ def sparse_kernel_basis(rho_in: Representation, rho_out: Representation, size: F
 
 @lru_cache(maxsize=4096)
 def _kernel_basis(rho_in: Representation, rho_out: Representation, space: FilterSpace) -> SparseBasis:
-    many = space.dim > 1  # a single coefficient times ρ_in is no larger than ρ_in
-    solve = _by_orbits if many and space.representation.is_signed_permutation else _by_intertwiners
-    basis = solve(rho_in, rho_out, space.representation)
-    if space.is_pixel_patch:
-        return replace(basis, shape=(rho_out.dim, rho_in.dim, *space.size))
-    scales = entry_scales(rho_in.matrices, rho_out.matrices).reshape(rho_out.dim, rho_in.dim, *(1,) * len(space.size))
-    return SparseBasis.of(space.sample(basis.dense()), scales)
+    if space.is_pixel_patch or not space.harmonics:
+        many = space.dim > 1  # a single coefficient times ρ_in is no larger than ρ_in
+        solve = _by_orbits if many and space.representation.is_signed_permutation else _by_intertwiners
+        basis = solve(rho_in, rho_out, space.representation)
+        if space.is_pixel_patch:
+            return replace(basis, shape=(rho_out.dim, rho_in.dim, *space.size))
+        sampled = space.sample(basis.dense())
+    elif (free := free_kernels(rho_in, rho_out, space)) is not None:
+        sampled = free.dense().reshape(free.count, rho_out.dim, rho_in.dim, *space.size)
+    else:
+        sampled = space.sample(_by_harmonics(rho_in, rho_out, space).dense())
+    scales = entry_scales(rho_in.matrices, rho_out.matrices)
+    return SparseBasis.of(sampled, scales.reshape(rho_out.dim, rho_in.dim, *(1,) * len(space.size)))
 
 
 # ---------------------------------------------------------------- in coefficients: (dim out, dim in, dim V)
@@ -81,6 +90,18 @@ def _by_intertwiners(rho_in: Representation, rho_out: Representation, rho_v: Rep
     position = np.ravel_multi_index((row, column, v), shape := (rho_out.dim, rho_in.dim, rho_v.dim))
     order = np.lexsort((position, maps.number))
     return SparseBasis(maps.count, shape, maps.number[order], position[order], maps.value[order])
+
+
+def _by_harmonics(rho_in: Representation, rho_out: Representation, space: FilterSpace) -> SparseBasis:
+    """The basis for a V that is a sum of frequencies: those of the single frequencies, side by side."""
+    parts, start = [], 0
+    for f in space.harmonics:
+        rho_v = harmonic(space.group, f.frequency)
+        part = _by_intertwiners(rho_in, rho_out, rho_v)
+        entry, component = np.divmod(part.position, rho_v.dim)
+        parts.append(replace(part, position=entry * space.dim + start + component))
+        start += rho_v.dim
+    return _concatenated(parts, (rho_out.dim, rho_in.dim, space.dim))
 
 
 def _by_orbits(rho_in: Representation, rho_out: Representation, rho_v: Representation) -> SparseBasis:

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from steerable.algebra.arrays import IntArray
+from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
 
-__all__ = ["grid_size", "size_text", "tap_coordinates", "tap_images"]
+__all__ = ["grid_size", "on_grid", "size_text", "tap_coordinates", "tap_images"]
 
 
 def grid_size(group: Group, size: int | Sequence[int]) -> tuple[int, ...]:
@@ -37,11 +38,16 @@ def grid_size(group: Group, size: int | Sequence[int]) -> tuple[int, ...]:
         raise TypeError(f"a patch's extents are whole numbers, one or one per axis; got {size!r}.")
     shape = tuple(int(s) for s in extents)
     if len(shape) != axes:
-        remedy = " Layers for images take groups of the plane: C1, C2, C4, D1, D2, D4." if len(shape) == 2 else ""
+        remedy = " Layers for images take groups of the plane: cyclic(n), dihedral(n)." if len(shape) == 2 else ""
         raise ValueError(f"{group.name} acts on {axes} dimensions; a patch has {axes} extents, got {shape}.{remedy}")
     if min(shape) < 1:
         raise ValueError(f"a patch has at least one tap along each axis, got {shape}.")
     return shape
+
+
+def on_grid(action: FloatArray) -> NDArray[np.bool_]:
+    """(order,): whether each matrix permutes the axes up to signs, so that it maps pixels onto pixels."""
+    return np.asarray(np.isin(np.abs(action), (0.0, 1.0)).all(axis=(1, 2)))
 
 
 def size_text(size: Sequence[int]) -> str:

@@ -37,7 +37,8 @@ def pixel_patch(group: Group, size: int | Sequence[int]) -> Representation:
         raise ValueError(
             f"`{group.elements[lost[0]]}` of {group.name} does not map the {size_text(shape)} pixel grid onto itself. "
             "Pixel filters are exact for C1, C2, C4, D1, D2, D4 (square patches for C4 and D4) and for the "
-            "octahedral groups (cubes); restrict to such a subgroup."
+            "octahedral groups (cubes); restrict to such a subgroup, or use `filter_space`, whose filters turn by any "
+            "angle up to a leak."
         )
     name = f"{size_text(shape)} patch" if shape else "single tap"
     return Representation._of(group, monomial=Monomial(image, np.ones(image.shape)), name=name)

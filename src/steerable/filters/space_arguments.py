@@ -1,4 +1,4 @@
-"""Filter spaces as arguments: users give a space, or a size, which stands for the pixel patch of that size."""
+"""Filter spaces as arguments: users give a space, or a size, which stands for the default space of that size."""
 
 from __future__ import annotations
 
@@ -6,20 +6,35 @@ from collections.abc import Sequence
 
 from steerable.algebra.group_interface import Group
 from steerable.errors import shown
-from steerable.filters.pixel_grids import grid_size, size_text
+from steerable.filters.pixel_grids import grid_size, on_grid, size_text, tap_images
 from steerable.filters.pixel_patches import pixel_space
 from steerable.filters.spaces import FilterSpace
+from steerable.filters.steerable_filters import filter_space
 
-__all__ = ["Filters", "as_filter_space", "chosen_space"]
+__all__ = ["Filters", "as_filter_space", "chosen_space", "default_space"]
 
 Filters = int | Sequence[int] | FilterSpace
-"""The size of a pixel patch, or a filter space."""
+"""The size of the filters, or a filter space."""
+
+
+def default_space(group: Group, size: int | Sequence[int]) -> FilterSpace:
+    """All filters on a patch of pixels where the grid carries the group, otherwise the most steerable ones.
+
+    Only a group of the plane that turns by other angles than 90° has the latter; :func:`~steerable.filter_space` says
+    how they are chosen.
+    """
+    shape = grid_size(group, size)
+    action = group.action
+    if action is None or len(shape) != 2 or (tap_images(group, shape) >= 0).all():
+        return pixel_space(group, shape)
+    only_shape_fails = on_grid(action).all()
+    return pixel_space(group, shape) if only_shape_fails else filter_space(group, shape)
 
 
 def as_filter_space(group: Group, filters: Filters) -> FilterSpace:
-    """A filter space of this group as it is; a size becomes the pixel patch of that size."""
+    """A filter space of this group as it is; a size becomes the default space of that size."""
     if not isinstance(filters, FilterSpace):
-        return pixel_space(group, filters)
+        return default_space(group, filters)
     if filters.group != group:
         raise TypeError(
             f"the filter space `{filters}` belongs to {filters.group.name}, but the fields to {group.name}: nothing "
@@ -29,9 +44,9 @@ def as_filter_space(group: Group, filters: Filters) -> FilterSpace:
 
 
 def chosen_space(group: Group, size: int | Sequence[int], filters: FilterSpace | None) -> FilterSpace:
-    """``filters``, checked to be a space of this group and size; the pixel patch of that size where it is None."""
+    """``filters``, checked to be a space of this group and size; the default space where it is None."""
     if filters is None:
-        return pixel_space(group, size)
+        return default_space(group, size)
     if not isinstance(filters, FilterSpace):
         raise TypeError(
             "filters=... takes a FilterSpace, such as pixel_space(dihedral(4), 3); got "

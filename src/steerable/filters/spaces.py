@@ -16,10 +16,11 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steerable.algebra.arrays import FloatArray
+from steerable.algebra.arrays import FloatArray, IntArray, read_only
 from steerable.algebra.group_interface import Group
-from steerable.algebra.representations import Representation
+from steerable.algebra.representations import Representation, direct_sum
 from steerable.errors import expect, shown
+from steerable.filters.harmonics import HarmonicFilter, harmonic
 from steerable.filters.pixel_grids import grid_size, size_text, tap_images
 
 __all__ = ["FilterSpace"]
@@ -57,6 +58,8 @@ class FilterSpace:
     <FilterSpace cross of D4: 5 coefficients, 3×3 taps>
     """
 
+    _harmonics: tuple[HarmonicFilter, ...] = ()
+
     def __init__(
         self,
         representation: Representation,
@@ -74,6 +77,44 @@ class FilterSpace:
             raise ValueError("a filter space has at least one coefficient; its representation has dimension 0.")
         self._sampling = self._checked(sampling)  # None where it is the identity, which may be too large to write out
         self._check_commutes()
+
+    @classmethod
+    def of_harmonics(
+        cls,
+        group: Group,
+        size: int | Sequence[int],
+        filters: Sequence[HarmonicFilter],
+        *,
+        name: str | None = None,
+    ) -> FilterSpace:
+        """The span of filters that turn with an angular frequency each, for a group that moves the plane."""
+        representation = direct_sum([harmonic(group, f.frequency) for f in filters], group=group)
+        taps = np.concatenate([f.taps for f in filters], axis=1) if filters else np.zeros((0, 0))
+        space = cls(representation, size, taps, name=name)
+        space._harmonics = tuple(filters)
+        return space
+
+    @property
+    def harmonics(self) -> tuple[HarmonicFilter, ...]:
+        """The filters, where they are grouped by the angular frequency with which they turn; otherwise empty."""
+        return self._harmonics
+
+    @cached_property
+    def frequencies(self) -> IntArray | None:
+        """(dim V,): the angular frequency with which each filter turns; None where it has none, as a pixel."""
+        if not self._harmonics:
+            return None
+        return np.concatenate([np.full(f.taps.shape[1], f.frequency, dtype=np.intp) for f in self._harmonics])
+
+    @cached_property
+    def leaks(self) -> FloatArray | None:
+        """(dim V,): the share of what each filter does to band-limited images that does not turn as it should.
+
+        It is 0 for pixels that the group moves exactly, and None for spaces of which nobody has said it.
+        """
+        if self._harmonics:
+            return read_only(np.concatenate([np.full(f.taps.shape[1], f.leak) for f in self._harmonics]))
+        return read_only(np.zeros(self.dim)) if self.exact else None
 
     @property
     def group(self) -> Group:
@@ -169,6 +210,7 @@ class FilterSpace:
         """A fingerprint of representation, size and sampling, without the name; it is the key of every cache."""
         content = hashlib.blake2b(self.representation.digest, digest_size=16)
         content.update(repr(self.size).encode())
+        content.update(repr([f.frequency for f in self._harmonics]).encode() if self._harmonics else b"")
         if self._sampling is not None:
             largest = np.abs(self._sampling).max()
             content.update(f"{largest:.12e}".encode() + (np.round(self._sampling / largest, 12) + 0.0).tobytes())

@@ -140,10 +140,9 @@ def take_with_negatives(
     if is_traced(x) or is_transformed() or is_exported():
         taken = scale_channels(take_channels(x, tables[0]), tables[1].to(x.dtype))
         return torch.relu(taken) if rectified else taken
-    last = in_channels_last(x)
     if not (torch.is_grad_enabled() and x.requires_grad):
-        return _signed(x, tables[0], tables[1], last, rectified, kernels)
-    y: Tensor = _TakeWithNegatives.apply(x, *tables, last, rectified, kernels)
+        return _signed(x, tables[0], tables[1], in_channels_last(x), rectified, kernels)
+    y: Tensor = _TakeWithNegatives.apply(x, *tables, rectified, kernels)
     return y
 
 
@@ -178,20 +177,19 @@ class _TakeWithNegatives(torch.autograd.Function):
         sign: Tensor,
         plus: Tensor,
         minus: Tensor,
-        last: bool,
         rectified: bool,
         kernels: SelectionKernels | None,
     ) -> Tensor:
         # The layout is that of x: a compiler does not know the gradient's when it follows the backward pass.
-        y = _signed(x, source, sign, last, rectified, kernels)
+        ctx.last, ctx.kernels = in_channels_last(x), kernels
+        y = _signed(x, source, sign, ctx.last, rectified, kernels)
         ctx.save_for_backward(plus, minus, y if rectified else None)
-        ctx.last, ctx.kernels = last, kernels
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         plus, minus, y = ctx.saved_tensors
-        nothing = (None,) * 7
+        nothing = (None,) * 6
         if ctx.kernels is not None and not torch.is_grad_enabled():
             return ctx.kernels.gradient(_dense(grad, ctx.last), y), *nothing
         if y is not None:

@@ -27,7 +27,8 @@ class Conv2d(ConvolutionLayer):
             ``"auto"``, the default, takes the faster of the two, measured once per shape of the input. All compute the
             same function of the same parameters, up to rounding. Can be set later, too.
         filters: the :class:`~steerable.FilterSpace` that the filters are from, of the size ``kernel_size``; by default
-            all filters on a patch of pixels.
+            all filters on a patch of pixels, or, for groups that turn images by other angles than 90°, those of
+            :func:`~steerable.filter_space`. A warning then says once how far they are from exact.
 
     Arguments after ``groups`` are given by keyword.
 

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.intertwiners import hom_basis
+from steerable.filters.free_kernels import free_kernels
 from steerable.filters.kernel_bases import sparse_kernel_basis
 from steerable.filters.space_arguments import Filters, as_filter_space
 from steerable.nn.channels import take
@@ -44,11 +45,23 @@ class PairBlock:
     energy: float  # Σ ‖ψ_k‖² of its filters, as sampled
     start: int
     basis_start: int
+    orbits: int = 1  # parts of the basis that differ in nothing but their place in the bank; kept once
+    order_start: int | None = None  # where the order of a bank's entries lies, if the basis has another one
 
     @property
     def coefficients(self) -> int:
         """The number of coefficients in one of the convolution's groups."""
         return self.out_copies * self.in_copies * self.count
+
+    @property
+    def entries(self) -> int:
+        """The number of entries of one filter bank between two capsules, each of as many taps."""
+        return self.out_capsule.dim * self.in_capsule.dim
+
+    def psi(self, basis: Tensor, taps: int) -> Tensor:
+        """The basis of one orbit as a matrix: (count / orbits, entries / orbits · taps)."""
+        rows, columns = self.count // self.orbits, self.entries // self.orbits * taps
+        return basis.narrow(0, self.basis_start, rows * columns).view(rows, columns)
 
 
 class BankPlan:
@@ -61,8 +74,12 @@ class BankPlan:
 
     Attributes:
         space: the filter space.
-        basis: the sampled filters of all pairs, one after the other, each (count, dim out, dim in, taps).
+        basis: the sampled filters of all pairs, one after the other, each (count, dim out, dim in, taps), or the table
+            of :class:`~steerable.filters.free_kernels.FreeKernels` where there is one.
+        order: the orders of such tables' entries, one after the other.
     """
+
+    order: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
 
     def __init__(self, in_type: FieldType, out_type: FieldType, filters: Filters, groups: int = 1) -> None:
         if in_type.group != out_type.group:
@@ -76,20 +93,30 @@ class BankPlan:
         self.weights = out_type.channels * (in_type.channels // groups) * self.taps
         out_share, in_share = _share(out_type, groups, "out_type"), _share(in_type, groups, "in_type")
         self.blocks: list[PairBlock] = []
-        bases: list[NDArray[np.float64]] = []
-        start = basis_start = 0
+        bases: list[NDArray[np.float64]] = [np.zeros(0)]
+        orders: list[NDArray[np.intp]] = [np.zeros(0, dtype=np.intp)]
+        start = basis_start = order_start = 0
         for (out_capsule, out_copies), (in_capsule, in_copies) in itertools.product(out_share, in_share):
-            basis = sparse_kernel_basis(in_capsule.representation, out_capsule.representation, self.space)
-            energy = round(float(basis.value @ basis.value), 9)  # of an orthonormal basis it is the count, exactly
-            self.blocks.append(
-                PairBlock(out_capsule, in_capsule, out_copies, in_copies, basis.count, energy, start, basis_start)
-            )
-            bases.append(basis.dense().ravel())
-            start += groups * self.blocks[-1].coefficients
+            kinds = out_capsule, in_capsule, out_copies, in_copies
+            rho_in, rho_out = in_capsule.representation, out_capsule.representation
+            free = free_kernels(rho_in, rho_out, self.space)
+            if free is not None:
+                block = PairBlock(*kinds, free.count, free.energy, start, basis_start, free.orbits, order_start)
+                bases.append(free.table.ravel())
+                orders.append(free.order)
+                order_start += free.order.size
+            else:
+                basis = sparse_kernel_basis(rho_in, rho_out, self.space)
+                energy = round(float(basis.value @ basis.value), 9)  # of an orthonormal basis it is the count, exactly
+                block = PairBlock(*kinds, basis.count, energy, start, basis_start)
+                bases.append(basis.dense().ravel())
+            self.blocks.append(block)
+            start += groups * block.coefficients
             basis_start += bases[-1].size
         self.in_kinds = len(in_share)
         self.parameters = start
-        self.basis: NDArray[np.float64] = np.concatenate(bases) if bases else np.zeros(0)
+        self.basis: NDArray[np.float64] = np.concatenate(bases)
+        self.order = np.concatenate(orders)
 
     @cached_property
     def bank_shape(self) -> tuple[int, ...]:
@@ -101,24 +128,27 @@ class BankPlan:
         flat = weight.narrow(0, block.start, self.groups * block.coefficients)
         return flat.view(self.groups * block.out_copies, block.in_copies, block.count)
 
-    def expand(self, weight: Tensor, basis: Tensor) -> Tensor:
-        """The filter bank, of shape ``bank_shape``, group by group."""
+    def expand(self, weight: Tensor, basis: Tensor, order: Tensor | None = None) -> Tensor:
+        """The filter bank, of shape ``bank_shape``, group by group; ``basis`` and ``order`` are the plan's."""
         rows = []
         for start in range(0, len(self.blocks), self.in_kinds):
-            row = [self._superblock(weight, basis, block) for block in self.blocks[start : start + self.in_kinds]]
+            row = [self._superblock(weight, basis, order, b) for b in self.blocks[start : start + self.in_kinds]]
             rows.append(torch.cat(row, dim=2) if len(row) > 1 else row[0])
         bank = torch.cat(rows, dim=1) if len(rows) > 1 else rows[0]
         return bank.reshape(self.bank_shape)
 
-    def _superblock(self, weight: Tensor, basis: Tensor, block: PairBlock) -> Tensor:
+    def _superblock(self, weight: Tensor, basis: Tensor, order: Tensor | None, block: PairBlock) -> Tensor:
         """H_ij of shape (groups, out_copies · dim out, in_copies · dim in, taps)."""
         out_dim, in_dim = block.out_capsule.dim, block.in_capsule.dim
-        size = out_dim * in_dim * self.taps
-        psi = basis.narrow(0, block.basis_start, block.count * size).view(block.count, size)
-        filters = self.theta(weight, block) @ psi  # (groups · out_copies, in_copies, out_dim · in_dim · taps)
-        filters = filters.view(self.groups, block.out_copies, block.in_copies, out_dim, in_dim, self.taps).transpose(
-            2, 3
-        )
+        theta, copies = self.theta(weight, block), (self.groups, block.out_copies, block.in_copies)
+        if block.order_start is None:
+            filters = theta @ block.psi(basis, self.taps)
+        else:
+            product = theta.unflatten(-1, (block.orbits, -1)) @ block.psi(basis, self.taps)
+            entries = product.reshape(*copies, block.entries, self.taps)
+            order = torch.as_tensor(self.order, device=weight.device) if order is None else order
+            filters = take(entries, 3, order.narrow(0, block.order_start, block.entries))
+        filters = filters.view(*copies, out_dim, in_dim, self.taps).transpose(2, 3)
         return filters.reshape(self.groups, block.out_copies * out_dim, block.in_copies * in_dim, self.taps)
 
     @cached_property
@@ -153,8 +183,11 @@ class BankPlan:
                     self.groups, block.out_copies, block.out_capsule.dim, block.in_copies, block.in_capsule.dim, -1
                 )
                 flat = piece.transpose(2, 3).reshape(self.groups * block.out_copies, block.in_copies, -1)
-                psi = basis.narrow(0, block.basis_start, block.count * flat.shape[-1]).view(block.count, flat.shape[-1])
-                theta = flat @ psi.T
+                if block.order_start is not None:
+                    back = np.argsort(self.order[block.order_start : block.order_start + block.entries])
+                    flat = flat.unflatten(-1, (block.entries, -1))[..., back, :].flatten(-2)
+                psi = block.psi(basis, self.taps)
+                theta = flat.unflatten(-1, (block.orbits, -1)) @ psi.T
                 if not self.space.is_isometric:  # the sampled filters are not orthonormal
                     theta = torch.linalg.solve(psi @ psi.T, theta, left=False)
                 parts.append(theta.reshape(-1))

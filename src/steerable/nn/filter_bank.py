@@ -17,6 +17,7 @@ from steerable.nn.expansion import BankPlan, InvariantPlan
 from steerable.nn.init import initialise
 from steerable.nn.kept_filters import MadeFromParameters, is_constant
 from steerable.nn.module import EquivariantModule
+from steerable.nn.off_grid import warn_of_angles_off_the_grid
 from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
 
@@ -39,6 +40,7 @@ class FilterBankModule(EquivariantModule):
     """
 
     basis: Tensor
+    basis_order: Tensor
     lookup_index: Tensor
     lookup_factor: Tensor
     bank_index: Tensor
@@ -61,7 +63,10 @@ class FilterBankModule(EquivariantModule):
         super().__init__(in_type, out_type)
         self.upsampling = upsampling  # output pixels per input pixel; each of them sees that many times fewer taps
         self.plan = BankPlan(in_type, out_type, chosen_space(in_type.group, kernel_size, filters), groups)
+        warn_of_angles_off_the_grid(type(self).__name__, self.plan.space, stacklevel=3)
         self.register_constant("basis", self.plan.basis)
+        if self.plan.order.size:
+            self.register_index("basis_order", self.plan.order)
         small = self.plan.parameters > 0 and self.plan.weights <= _LOOKUP_LIMIT
         self.looks_up = small and self.plan.one_parameter_per_weight
         if self.looks_up:
@@ -130,7 +135,7 @@ class FilterBankModule(EquivariantModule):
             bank = (take(weight, 0, self.lookup_index) * self.lookup_factor).view(self.plan.bank_shape)
         else:
             with without_autocast(weight.device):
-                bank = self.plan.expand(weight, self.basis)
+                bank = self.plan.expand(weight, self.basis, self._buffers.get("basis_order"))
         return bank, None if bias is None else self.expand_bias(bias)
 
     def expand_bias(self, bias: Tensor | None) -> Tensor | None:

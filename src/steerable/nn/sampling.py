@@ -2,7 +2,7 @@
 
 A window of extent k slides over n + 2p pixels in steps of s. The positions that it visits are symmetric about the
 image's centre when nothing is left over: (n + 2p - k) mod s = 0. Only axes that some element of the group reverses
-need this.
+need this. Of a group that turns images by other angles as well, the elements count that the pixel grid carries.
 """
 
 from __future__ import annotations
@@ -16,11 +16,20 @@ import torch
 from torch import Tensor
 
 from steerable.algebra.group_interface import Group
+from steerable.filters.pixel_grids import on_grid
 from steerable.nn.channels import hides_shapes
 from steerable.nn.geometry import axis_names
 from steerable.nn.module import EquivariantModule
 
-__all__ = ["EquivarianceWarning", "SamplingGuard", "axes_exchanged", "axes_reversed", "axes_swapped", "pads_alike"]
+__all__ = [
+    "EquivarianceWarning",
+    "SamplingGuard",
+    "axes_exchanged",
+    "axes_reversed",
+    "axes_swapped",
+    "pads_alike",
+    "require_grid",
+]
 
 
 class EquivarianceWarning(UserWarning):
@@ -63,17 +72,25 @@ _CARRIED = {2: ("images", "C1, C2, C4, D1, D2 or D4"), 3: ("volumes", "O, O_h or
 """What lies on a grid of that many axes, and the groups that map the grid onto itself."""
 
 
-def _array_matrices(group: Group, axes: int = 2) -> np.ndarray:
-    """(order, axes, axes): the action on an array's axes, rows downwards, of a group that maps the grid onto itself."""
+def require_grid(group: Group, axes: int = 2) -> None:
+    """ValueError for a group that does not map the pixel grid onto itself."""
     action = group.action
-    if action is None or action.shape[1] != axes or not np.isin(np.abs(action), (0.0, 1.0)).all():
+    if action is None or action.shape[1] != axes or not on_grid(action).all():
         kind, carried = _CARRIED[axes]
         raise ValueError(
             f"{group.name} does not map the pixel grid onto itself, so that no layer on {kind} is exactly equivariant "
             f"to it. Use {carried}."
         )
+
+
+def _array_matrices(group: Group, axes: int = 2) -> np.ndarray:
+    """(n, axes, axes): how the elements that the grid carries act on an array's axes, rows downwards."""
+    action = group.action
+    if action is None or action.shape[1:] != (2, 2) or axes != 2:  # volumes have no filters for other angles
+        require_grid(group, axes)
     to_array = np.diag([1.0] + [-1.0] * (axes - 1))[::-1]  # (x, y) -> (row, column) = (-y, x); slices are -z
-    return np.asarray(to_array @ action @ to_array.T)
+    carried = action[on_grid(action)]  # type: ignore[index, arg-type]
+    return np.asarray(to_array @ carried @ to_array.T)
 
 
 class SamplingGuard:

@@ -23,7 +23,7 @@ def parameter_cost(
     Args:
         in_type, out_type: field types of one group.
         kernel_size: the extents of the filters, 3 by default.
-        filters: the filter space V; by default all filters on a patch of pixels.
+        filters: the filter space V; by default that of a convolution.
 
     >>> from steerable import dihedral
     >>> G = dihedral(4)

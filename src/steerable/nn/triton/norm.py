@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
-__all__ = ["CAPSULES_PER_PROGRAM", "NormTables", "capsule_affine"]
+__all__ = ["CAPSULES_PER_PROGRAM", "NormTables", "capsule_affine", "channels_of"]
 
 CAPSULES_PER_PROGRAM = 32
 
@@ -26,6 +26,16 @@ NormTables = tuple[Tensor, Tensor, Tensor, Tensor, int, float]
 (channels,) the invariant direction w; (capsules,) 1 / ⟨w, w⟩, or 0; the largest capsule's dimension, rounded up to a
 power of 2; ε.
 """
+
+
+@triton.jit
+def channels_of(first, k, inside, WIDTH: tl.constexpr):
+    """Of capsules k: the number of channels, the channels in rows of WIDTH, and which of these there are."""
+    start = tl.load(first + k, mask=inside, other=0)
+    dim = tl.load(first + k + 1, mask=inside, other=1) - start
+    channel = start[:, None] + tl.arange(0, WIDTH)[None, :]
+    mine = inside[:, None] & (tl.arange(0, WIDTH)[None, :] < dim[:, None])
+    return dim, channel, mine
 
 
 @triton.jit
@@ -50,10 +60,7 @@ def _affine_kernel(
 ):
     k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = k < capsules
-    start = tl.load(first + k, mask=inside, other=0)
-    dim = tl.load(first + k + 1, mask=inside, other=1) - start
-    channel = start[:, None] + tl.arange(0, WIDTH)[None, :]
-    mine = inside[:, None] & (tl.arange(0, WIDTH)[None, :] < dim[:, None])
+    dim, channel, mine = channels_of(first, k, inside, WIDTH)
     m = tl.load(mean + channel, mask=mine, other=0.0)
     v = tl.load(variance + channel, mask=mine, other=0.0)
     w = tl.load(reference + channel, mask=mine, other=0.0)
@@ -94,10 +101,7 @@ def _affine_backward_kernel(
 ):
     k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = k < capsules
-    start = tl.load(first + k, mask=inside, other=0)
-    dim = tl.load(first + k + 1, mask=inside, other=1) - start
-    channel = start[:, None] + tl.arange(0, WIDTH)[None, :]
-    mine = inside[:, None] & (tl.arange(0, WIDTH)[None, :] < dim[:, None])
+    dim, channel, mine = channels_of(first, k, inside, WIDTH)
     ga = tl.load(grad_scale + channel, mask=mine, other=0.0)
     gb = tl.load(grad_shift + channel, mask=mine, other=0.0)
     c = tl.load(centre + channel, mask=mine, other=0.0)

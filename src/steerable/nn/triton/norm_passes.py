@@ -15,9 +15,27 @@ from torch import Tensor
 
 from steerable.nn.fused_norm import Saved
 from steerable.nn.triton.launching import Launcher
-from steerable.nn.triton.norm import CAPSULES_PER_PROGRAM, NormTables
+from steerable.nn.triton.norm import CAPSULES_PER_PROGRAM, NormTables, channels_of
 
 __all__ = ["NormKernels", "PassesOnGpu", "RunningStatistics"]
+
+
+@triton.jit
+def _pace(batches, kind: tl.constexpr, MOMENTUM: tl.constexpr):
+    """How far running statistics move in a step; a fixed momentum counts the batch, which has been counted otherwise."""
+    if MOMENTUM < 0:  # a cumulative average
+        pace = 1.0 / tl.load(batches).to(kind)
+    else:
+        pace = tl.full((), MOMENTUM, kind)
+        if tl.program_id(0) == 0:
+            tl.store(batches, tl.load(batches) + 1)
+    return pace
+
+
+@triton.jit
+def _move(place, value, pace, mask):
+    old = tl.load(place, mask=mask, other=0.0).to(value.dtype)
+    tl.store(place, old + pace * (value - old), mask=mask)
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -48,10 +66,7 @@ def _rows_kernel(
 ):
     k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = k < capsules
-    start = tl.load(first + k, mask=inside, other=0)
-    dim = tl.load(first + k + 1, mask=inside, other=1) - start
-    channel = start[:, None] + tl.arange(0, WIDTH)[None, :]
-    mine = inside[:, None] & (tl.arange(0, WIDTH)[None, :] < dim[:, None])
+    dim, channel, mine = channels_of(first, k, inside, WIDTH)
     kind = rows.dtype.element_ty
     w = tl.load(reference + channel, mask=mine, other=0.0).to(kind)
     if BY_BATCH:
@@ -62,19 +77,12 @@ def _rows_kernel(
         v = 1.0 / (inverse_deviation * inverse_deviation) + (m - c) * (m - c)
         total = tl.sum(tl.where(mine, v, 0.0), axis=1) / dim
         if TRACK:
-            if MOMENTUM < 0:  # a cumulative average; the number of batches has grown already
-                pace = 1.0 / tl.load(batches).to(kind)
-            else:
-                pace = tl.full((), MOMENTUM, kind)
-                if tl.program_id(0) == 0:
-                    tl.store(batches, tl.load(batches) + 1)
             values = dim.to(kind) * count
             # A mean that is zero by symmetry costs no degree of freedom.
             unbiased = total * values / tl.maximum(values - tl.where(square > 0, 1.0, 0.0), 1.0)
-            old_mean = tl.load(running_mean + channel, mask=mine, other=0.0).to(kind)
-            old_variance = tl.load(running_variance + k, mask=inside, other=0.0).to(kind)
-            tl.store(running_mean + channel, old_mean + pace * (c - old_mean), mask=mine)
-            tl.store(running_variance + k, old_variance + pace * (unbiased - old_variance), mask=inside)
+            pace = _pace(batches, kind, MOMENTUM)
+            _move(running_mean + channel, c, pace, mine)
+            _move(running_variance + k, unbiased, pace, inside)
     else:
         c = tl.load(running_mean + channel, mask=mine, other=0.0).to(kind)
         total = tl.load(running_variance + k, mask=inside, other=1.0).to(kind)
@@ -82,17 +90,14 @@ def _rows_kernel(
     inverse = (1.0 / tl.sqrt(total + tl.full((), EPS, kind)))[:, None]
     tl.store(row, c, mask=mine)
     tl.store(row + channels, tl.broadcast_to(inverse, (BLOCK, WIDTH)), mask=mine)
+    scale, shift = tl.full((BLOCK,), 1.0, kind), tl.zeros((BLOCK,), kind)
     if SCALED:
-        scale = tl.load(weight + k, mask=inside, other=0.0)[:, None]
-        tl.store(row + 2 * channels, tl.broadcast_to(scale, (BLOCK, WIDTH)), mask=mine)
-    else:
-        tl.store(row + 2 * channels, tl.full((BLOCK, WIDTH), 1.0, kind), mask=mine)
+        scale = tl.load(weight + k, mask=inside, other=0.0).to(kind)
     if SHIFTED:
         index = tl.load(bias_index + k, mask=inside, other=-1)
-        shift = tl.load(bias + index, mask=inside & (index >= 0), other=0.0)[:, None]
-        tl.store(row + 3 * channels, shift * w, mask=mine)
-    else:
-        tl.store(row + 3 * channels, tl.zeros((BLOCK, WIDTH), kind), mask=mine)
+        shift = tl.load(bias + index, mask=inside & (index >= 0), other=0.0).to(kind)
+    tl.store(row + 2 * channels, tl.broadcast_to(scale[:, None], (BLOCK, WIDTH)), mask=mine)
+    tl.store(row + 3 * channels, shift[:, None] * w, mask=mine)
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -116,14 +121,11 @@ def _sums_kernel(
 ):
     k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = k < capsules
-    start = tl.load(first + k, mask=inside, other=0)
-    dim = tl.load(first + k + 1, mask=inside, other=1) - start
-    channel = start[:, None] + tl.arange(0, WIDTH)[None, :]
-    mine = inside[:, None] & (tl.arange(0, WIDTH)[None, :] < dim[:, None])
+    dim, channel, mine = channels_of(first, k, inside, WIDTH)
     w = tl.load(reference + channel, mask=mine, other=0.0)
     along = tl.sum(w * tl.load(total + channel, mask=mine, other=0.0), axis=1)
     spread = tl.sum(tl.load(centred + channel, mask=mine, other=0.0), axis=1)
-    inverse = tl.load(rows + channels + start, mask=inside, other=0.0)
+    inverse = tl.load(rows + channels + tl.load(first + k, mask=inside, other=0), mask=inside, other=0.0)
     square = tl.load(inverse_square + k, mask=inside, other=0.0)
     tl.store(averages + channel, (along * square / count)[:, None] * w, mask=mine)
     tl.store(averages + channels + channel, tl.broadcast_to((spread / dim / count)[:, None], (BLOCK, WIDTH)), mask=mine)
