@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from steerable.algebra.capsules import Nonlinearity
@@ -89,6 +90,10 @@ class ReLU(Pointwise):
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, nn.ReLU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x, ranks=(2, 4))
+        return torch.relu(x)  # not by the layer inside, which would be one more call
 
 
 class LeakyReLU(Pointwise):

@@ -22,7 +22,7 @@ __all__ = ["NormKernels", "PassesOnGpu", "RunningStatistics"]
 
 @triton.jit
 def _pace(batches, kind: tl.constexpr, MOMENTUM: tl.constexpr):
-    """How far running statistics move in a step; a fixed momentum counts the batch, which has been counted otherwise."""
+    """How far running statistics move in a step. A fixed momentum counts the batch; otherwise it is counted already."""
     if MOMENTUM < 0:  # a cumulative average
         pace = 1.0 / tl.load(batches).to(kind)
     else:
