@@ -135,6 +135,7 @@ def test_fields_that_do_not_vary_are_normalised(dtype: torch.dtype, memory_forma
 @pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
 def test_a_network_is_one_compiled_graph(half: bool, training: bool):
     torch.compiler.reset()
+    torch.manual_seed(0)
     net = small_net(D4).cuda().to(memory_format=torch.channels_last)
     x = torch.randn(4, 3, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
     net.train()(3 * x + 1)  # running statistics other than 0 and 1
@@ -142,16 +143,20 @@ def test_a_network_is_one_compiled_graph(half: bool, training: bool):
         for parameter in net.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
     net.train(training)
-    outputs = []
-    for call in (copy.deepcopy(net), torch.compile(copy.deepcopy(net), fullgraph=True)):
+
+    def results(call: torch.nn.Module, half: bool) -> torch.Tensor:
         with torch.autocast("cuda", torch.bfloat16, enabled=half):
             y = call(x)
         y.float().square().sum().backward()
-        outputs.append((y, *[p.grad for p in call.parameters()]))
-    # A bias before a norm has no gradient but rounding.
-    rounding = (1e-3 if half else 1e-6) * max(a.float().abs().max() for a in outputs[0])
-    for a, b in zip(*outputs, strict=True):
-        assert (b.float() - a.float()).abs().max() < (0.1 if half else 1e-3) * a.float().abs().max() + rounding
+        return torch.cat([t.detach().double().flatten() for t in (y, *[p.grad for p in call.parameters()])])
+
+    exact = results(copy.deepcopy(net), False)
+    eager, compiled = (
+        results(copy.deepcopy(net), half),
+        results(torch.compile(copy.deepcopy(net), fullgraph=True), half),
+    )
+    # Both round, and neither more than the other by much; a maximum that goes to another pixel is a large step.
+    assert (compiled - exact).norm() <= 2 * (eager - exact).norm() + 1e-3 * exact.norm()
 
 
 @pytest.mark.parametrize(

@@ -71,41 +71,43 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         self._kernels: NormKernels | None = None  # of eager code on a GPU
 
     def forward(self, x: Tensor) -> Tensor:
-        if not (type(x) is Tensor and x.is_cuda and self._fuses(x)):
+        if type(self).normalise is not BatchNorm2d.normalise or not self._fuses(x):
             return super().forward(x)
         self.check_input(x, ranks=self.ranks)
         self.check_dtype(x)
-        passes = self._passes_on_gpu()  # which autocast leaves alone
-        if self._uses_batch():
-            self.values_per_channel(x, over_batch=True)
-            return fused_norm(x, self.weight, self.bias, passes, self._affine)
-        return passes.by_running_statistics(dense(x), self.weight, self.bias)
+        return self._fused(x)  # by operations that autocast leaves alone
 
     def normalise(self, x: Tensor) -> Tensor:
-        if not self._fuses(x):
-            return super().normalise(x)
-        running = self.running_mean, self.running_var
-        if self.training or running[0] is None or running[1] is None:
+        return self._fused(x) if self._fuses(x) else super().normalise(x)
+
+    def _fused(self, x: Tensor) -> Tensor:
+        """The few passes of eager code, where :meth:`_fuses` allows them."""
+        weight, bias, buffers = self.weight, self.bias, self._buffers
+        mean, variance = buffers["running_mean"], buffers["running_var"]
+        if self.training or mean is None or variance is None:
             self.values_per_channel(x, over_batch=True)
-            tracks = self.training and running[0] is not None
-            passes = PassesOnCpu(self._numbers, self.eps, self.track_on_cpu if tracks else None)
-            return fused_norm(x, self.weight, self.bias, passes, self._affine)
-        return self._evaluation(x, self.eps, running[0], running[1], self.weight, self.bias)
+            passes = self._passes_on_gpu() if x.is_cuda else self._passes_on_cpu()
+            return fused_norm(x, weight, bias, passes, self._affine)
+        if x.is_cuda:
+            return self._passes_on_gpu().by_running_statistics(dense(x), weight, bias)
+        return self._evaluation(x, self.eps, mean, variance, weight, bias)
 
     def _fuses(self, x: Tensor) -> bool:
-        """Whether x goes through the few passes of eager code."""
-        if self.synchronises or not self.one_direction or (torch.is_grad_enabled() and not self._uses_batch()):
+        # Buffers by name: attributes are searched for by torch, which takes as long as a small operation.
+        by_batch = self.training or self._buffers["running_mean"] is None
+        if self.synchronises or not self.one_direction or (torch.is_grad_enabled() and not by_batch):
             return False
         reference = self._buffers["reference"]
         return can_fuse(x, HAS_TRITON) and reference is not None and x.get_device() == reference.get_device()
 
-    def _uses_batch(self) -> bool:
-        return self.training or self._buffers["running_mean"] is None
+    def _passes_on_cpu(self) -> PassesOnCpu:
+        tracks = self.training and self._buffers["running_mean"] is not None
+        return PassesOnCpu(self._numbers, self.eps, self.track_on_cpu if tracks else None)
 
     def _passes_on_gpu(self) -> PassesOnGpu:
         from steerable.nn.triton.norm_passes import NormKernels, PassesOnGpu
 
-        buffers, kernels = self._buffers, self._kernels  # quicker than attributes, which torch has to search for
+        buffers, kernels = self._buffers, self._kernels
         if kernels is None or kernels.reference is not buffers["reference"]:
             kernels = self._kernels = NormKernels(self._kernel_tables)
         running = (buffers["running_mean"], buffers["running_var"], buffers["num_batches_tracked"])
