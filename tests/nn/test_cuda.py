@@ -144,19 +144,22 @@ def test_a_network_is_one_compiled_graph(half: bool, training: bool):
             parameter += 0.1 * torch.randn_like(parameter)
     net.train(training)
 
-    def results(call: torch.nn.Module, half: bool) -> torch.Tensor:
+    def results(call: torch.nn.Module, half: bool) -> list[torch.Tensor]:
         with torch.autocast("cuda", torch.bfloat16, enabled=half):
             y = call(x)
         y.float().square().sum().backward()
-        return torch.cat([t.detach().double().flatten() for t in (y, *[p.grad for p in call.parameters()])])
+        return [t.detach().double() for t in (y, *[p.grad for p in call.parameters()])]
 
     exact = results(copy.deepcopy(net), False)
     eager, compiled = (
         results(copy.deepcopy(net), half),
         results(torch.compile(copy.deepcopy(net), fullgraph=True), half),
     )
-    # Both round, and neither more than the other by much; a maximum that goes to another pixel is a large step.
-    assert (compiled - exact).norm() <= 2 * (eager - exact).norm() + 1e-3 * exact.norm()
+    # Both round, neither much more than the other. A bias before a norm has no gradient but rounding.
+    share, rounding = (0.1, 1e-3) if half else (1e-3, 1e-6)
+    slack = rounding * max(tensor.norm() for tensor in exact)
+    for a, b, c in zip(exact, eager, compiled, strict=True):
+        assert (c - a).norm() <= 3 * (b - a).norm() + share * a.norm() + slack
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ class AcceleratedCall:
     Attributes:
         shapes: those that are compiled and recorded at once; the first one that comes where none is given.
         convolutions: how they are carried out, in words.
+        device: the kind of device on which passes are recorded, that of the first input.
         notes: what was said about inputs that run slowly, each once.
     """
 
@@ -57,7 +58,7 @@ class AcceleratedCall:
         self.convolutions = ""
         self.notes: list[str] = []
         self.shapes: list[torch.Size] = []
-        self.device: str | None = None  # the kind for which it is accelerated
+        self.device: str | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -89,9 +90,7 @@ class AcceleratedCall:
     def ready(self, x: Tensor) -> Run:
         """How inputs like x are run, under the modes, gradients and autocast of now."""
         places = self._current_places()
-        if places is None or self.device not in (None, x.device.type):
-            return self.plain
-        if x.is_cuda and torch.cuda.is_current_stream_capturing():
+        if places is None or (x.is_cuda and torch.cuda.is_current_stream_capturing()):
             return self.plain
         if places.hooked:
             self.say("layers of the accelerated network have hooks, so it runs as it is, which is slower.")
@@ -148,7 +147,8 @@ class AcceleratedCall:
     def _made_ready(self, x: Tensor, places: NetworkPlaces) -> Run:
         with untouched(self.network, x.device):
             self.plain(x)  # an input that does not fit is refused by the network itself
-        self.shapes, self.device, records = self.shapes or [x.shape], x.device.type, self.records
+        self.shapes, self.device = self.shapes or [x.shape], self.device or x.device.type
+        records = self.records and x.device.type == self.device
         if records and any(places.modes) and _synchronises(places):
             self.say("norms that take statistics over several processes cannot be recorded, so training runs as it is.")
             records = False

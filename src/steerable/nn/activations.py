@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from steerable.algebra.capsules import Nonlinearity
 from steerable.nn.admissibility import require
 from steerable.nn.module import EquivariantModule
-from steerable.nn.scalar_functions import ScalarFunction, check_odd, check_valuewise, function_name
+from steerable.nn.scalar_functions import ScalarFunction, check_odd, check_valuewise, function_name, is_bare_relu
 from steerable.types.field_types import FieldType
 
 __all__ = [
@@ -93,7 +93,7 @@ class ReLU(Pointwise):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x, ranks=(2, 4))
-        return torch.relu(x)  # not by the layer inside, which would be one more call
+        return torch.relu(x) if is_bare_relu(self.function) else self.function(x)  # one call less
 
 
 class LeakyReLU(Pointwise):

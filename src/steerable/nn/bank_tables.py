@@ -59,6 +59,8 @@ def bank_tables(plan: BankPlan) -> BankTables | None:
     """The tables of a layer, or None where its capsules mix channels, it is grouped, or its bank is too large."""
     if plan.groups > 1 or not plan.one_parameter_per_weight or not plan.parameters or plan.weights >= 2**31:
         return None
+    if any(block.order_start is not None for block in plan.blocks):  # its filters are written in another way
+        return None
     in_dims = [capsule.dim for capsule, _ in plan.in_type.terms]
     out_dims = [capsule.dim for capsule, _ in plan.out_type.terms]
     units_in, units_out = np.cumsum([0, *in_dims]), np.cumsum([0, *out_dims])

@@ -94,11 +94,15 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
 
     def _fuses(self, x: Tensor) -> bool:
         # Buffers by name: attributes are searched for by torch, which takes as long as a small operation.
-        by_batch = self.training or self._buffers["running_mean"] is None
-        if self.synchronises or not self.one_direction or (torch.is_grad_enabled() and not by_batch):
+        mean, variance, reference = (self._buffers[name] for name in ("running_mean", "running_var", "reference"))
+        if self.synchronises or not self.one_direction or not can_fuse(x, HAS_TRITON) or reference is None:
             return False
-        reference = self._buffers["reference"]
-        return can_fuse(x, HAS_TRITON) and reference is not None and x.get_device() == reference.get_device()
+        if mean is None or variance is None:
+            return x.get_device() == reference.get_device()
+        if torch.is_grad_enabled() and not self.training:
+            return False
+        dense_in_memory = x.is_cpu or (mean.is_contiguous() and variance.is_contiguous())  # kernels go by addresses
+        return dense_in_memory and x.get_device() == reference.get_device()
 
     def _passes_on_cpu(self) -> PassesOnCpu:
         tracks = self.training and self._buffers["running_mean"] is not None
@@ -109,9 +113,9 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
 
         buffers, kernels = self._buffers, self._kernels
         if kernels is None or kernels.reference is not buffers["reference"]:
-            kernels = self._kernels = NormKernels(self._kernel_tables)
+            kernels = self._kernels = NormKernels(self._kernel_tables[:5])
         running = (buffers["running_mean"], buffers["running_var"], buffers["num_batches_tracked"])
-        return PassesOnGpu(kernels, running, self.momentum)
+        return PassesOnGpu(kernels, running, self.momentum, self.eps)
 
     def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
         if self.synchronises:

@@ -183,6 +183,8 @@ class _TakeWithNegatives(torch.autograd.Function):
         # The layout is that of x: a compiler does not know the gradient's when it follows the backward pass.
         ctx.last, ctx.kernels = in_channels_last(x), kernels
         y = _signed(x, source, sign, ctx.last, rectified, kernels)
+        if kernels is not None:  # a field of one channel is in both layouts, what is made of it in one
+            ctx.last = in_channels_last(y)
         ctx.save_for_backward(plus, minus, y if rectified else None)
         return y
 
@@ -190,7 +192,7 @@ class _TakeWithNegatives(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         plus, minus, y = ctx.saved_tensors
         nothing = (None,) * 6
-        if ctx.kernels is not None and not torch.is_grad_enabled():
+        if ctx.kernels is not None and not (torch.is_grad_enabled() or _is_batched(grad)):
             return ctx.kernels.gradient(_dense(grad, ctx.last), y), *nothing
         if y is not None:
             grad = torch.ops.aten.threshold_backward(grad, y, 0)
@@ -200,6 +202,12 @@ class _TakeWithNegatives(torch.autograd.Function):
         else:
             of_x = take(grad, 1, plus) - take(grad, 1, minus)
         return of_x, *nothing
+
+
+def _is_batched(grad: Tensor) -> bool:
+    """Whether several gradients are taken at once, as by ``is_grads_batched``, which knows plain operations only."""
+    is_batched: bool = torch._C._functorch.is_batchedtensor(grad) or torch._C._functorch.is_legacy_batchedtensor(grad)
+    return is_batched
 
 
 def _dense(x: Tensor, last: bool) -> Tensor:

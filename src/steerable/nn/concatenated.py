@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from steerable.nn.admissibility import require
 from steerable.nn.channels import is_exported, merge_order, take_with_negatives
 from steerable.nn.module import EquivariantModule
-from steerable.nn.scalar_functions import ScalarFunction, check_scale_free, check_valuewise, function_name
+from steerable.nn.scalar_functions import ScalarFunction, check_scale_free, check_valuewise, function_name, is_bare_relu
 from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
 
@@ -96,5 +96,5 @@ class CReLU(Concatenated):
 
     def forward(self, x: Tensor) -> Tensor:
         # In one step; a GPU's compiler joins both by itself.
-        in_one = type(x) is Tensor and (x.is_cpu or not torch.compiler.is_compiling())
+        in_one = type(x) is Tensor and is_bare_relu(self.function) and (x.is_cpu or not torch.compiler.is_compiling())
         return self._with_negatives(x, rectified=True) if in_one else super().forward(x)

@@ -127,7 +127,8 @@ class FilterBankModule(EquivariantModule):
         if tables is not None and weight.is_cuda and not (is_transformed() or is_exported()):
             # In one kernel, in channels_last, already in the dtype in which the convolution runs.
             dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else weight.dtype
-            if torch.compiler.is_compiling():
+            # The tables of a copy by nn.DataParallel are those of another device.
+            if torch.compiler.is_compiling() or tables.index.get_device() != weight.get_device():
                 bank = tables.bank_in_graph(weight, self.bank_index, self.bank_factor, dtype)
             else:
                 bank = tables.bank(weight, dtype)
@@ -190,7 +191,13 @@ class FilterBankModule(EquivariantModule):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
-        self._kept = self._tables = None
+        self._kept = None
+        self._renew_tables()
+        return self
+
+    def _renew_tables(self) -> None:
+        """Make the tables of the kernel on the device of the parameters, or remove them where there is none."""
+        self._tables = None
         # Removed rather than None: torch.export counts buffers that are None as if they were inputs.
         for name in ("bank_index", "bank_factor"):
             if name in self._buffers:
@@ -204,11 +211,14 @@ class FilterBankModule(EquivariantModule):
                 # As buffers they keep their place in memory for graphs that are recorded.
                 self.register_buffer("bank_index", self._tables.index, persistent=False)
                 self.register_buffer("bank_factor", self._tables.factor, persistent=False)
-        return self
 
     def train(self, mode: bool = True) -> Self:
         self._kept = None
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": None}
+        return {**self.__dict__, "_kept": None, "_tables": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._renew_tables()

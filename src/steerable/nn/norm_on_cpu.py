@@ -61,7 +61,7 @@ class PassesOnCpu:
 
 
 class EvaluationOnCpu:
-    """y = a·x + b by running statistics; a and b are kept as long as the numbers that they are made from.
+    """y = γ (x - μ)/σ + β by running statistics; σ², γ and β of each channel are kept as long as they are the same.
 
     Args:
         numbers: the capsules of the layer.

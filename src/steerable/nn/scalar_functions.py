@@ -20,6 +20,7 @@ __all__ = [
     "check_scale_free",
     "check_valuewise",
     "function_name",
+    "is_bare_relu",
 ]
 
 # Torch's own, of which this is known, so that networks are built quickly; each of them acts on each value alone.
@@ -40,6 +41,14 @@ def function_name(function: ScalarFunction) -> str:
     """What a function is called in messages; one with some arguments fixed is called like the function itself."""
     named = getattr(function, "func", function)
     return getattr(named, "__name__", type(named).__name__)
+
+
+def is_bare_relu(function: ScalarFunction) -> bool:
+    """Whether a function is torch's ReLU, and nobody listens when it is called."""
+    if type(function) is not nn.ReLU:
+        return False
+    hooks = (function._forward_hooks, function._forward_pre_hooks, function._backward_hooks)
+    return not (any(hooks) or function._backward_pre_hooks)
 
 
 def _known(function: ScalarFunction) -> tuple[str, ...]:

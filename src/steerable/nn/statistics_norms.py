@@ -192,6 +192,7 @@ class StatisticsNorm(CapsuleNorm):
         weight = 1 / int(seen) if self.momentum is None else self.momentum
         for running, new in ((running_mean.numpy(), mean), (running_var.numpy(), variance)):
             running += (new - running) * weight
+        torch.autograd.graph.increment_version([running_mean, running_var, batches])  # which numpy does not do
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, momentum={self.momentum}, track_running_stats={self.track_running_stats}"

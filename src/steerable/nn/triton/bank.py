@@ -136,26 +136,22 @@ class PackedTables:
     def expand(self, weight: Tensor, dtype: torch.dtype) -> Tensor:
         """``bank`` without derivatives."""
         bank = torch.empty_strided(self._shape, self._stride, dtype=dtype, device=weight.device)
-        self._started()[0]((weight.contiguous(), bank))
+        self._made_launchers()[0]((weight.contiguous(), bank))
         return bank
 
     def project(self, bank: Tensor, dtype: torch.dtype) -> Tensor:
         """``gradient`` without derivatives."""
         weight = torch.empty(self._parameters, dtype=dtype, device=bank.device)
-        self._started()[1]((bank.movedim(1, -1).contiguous(), weight))
+        self._made_launchers()[1]((bank.movedim(1, -1).contiguous(), weight))
         return weight
 
-    def _started(self) -> tuple[Launcher, Launcher]:
+    def _made_launchers(self) -> tuple[Launcher, Launcher]:
         if self._launchers is None:
             parts, factor, sizes = self.index.split(self.sizes[:10]), self.factor, self.sizes
             expand = Launcher(_expand_kernel, _expand_grid(sizes), *_expand_tables(parts, factor, sizes))
             project = Launcher(_project_kernel, (sizes[9], 1, 1), *_project_tables(parts, factor, sizes))
             self._launchers = expand, project
         return self._launchers
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Of a copy or a file: compiled kernels belong to this process."""
-        return {**self.__dict__, "_launchers": None}
 
 
 # ---------------------------------------------------------------- operators, as compiled graphs hold them

@@ -42,10 +42,11 @@ class Launcher:
         aligned = reduce(or_, addresses) % 16 == 0
         if compiled is None or not aligned:
             found = self._kernel[self._grid](*tensors, *numbers, *self._fixed)
-            if aligned and found is not None:  # as Triton's interpreter gives
+            if aligned and found is not None:  # Triton's interpreter returns None
                 self._compiled[key] = found
             return None
-        # As Triton's own runner does, but by addresses, for it asks the driver about tensors, and without profilers.
+        # Like Triton's own runner, but with addresses, since it would ask the driver about each tensor, and without the
+        # hooks of profilers.
         stream = torch._C._cuda_getCurrentRawStream(device)
         about = (compiled.function, compiled.packed_metadata, None, None, None)
         compiled.run(*self._grid, stream, *about, *addresses, *numbers, *self._addresses)

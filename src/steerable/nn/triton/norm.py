@@ -15,17 +15,20 @@ import triton.language as tl
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
-__all__ = ["CAPSULES_PER_PROGRAM", "NormTables", "capsule_affine", "channels_of"]
+__all__ = ["CAPSULES_PER_PROGRAM", "CapsuleTables", "NormTables", "capsule_affine", "channels_of"]
 
 CAPSULES_PER_PROGRAM = 32
 
-NormTables = tuple[Tensor, Tensor, Tensor, Tensor, int, float]
+CapsuleTables = tuple[Tensor, Tensor, Tensor, Tensor, int]
 """What the kernels know of a layer.
 
 (capsules + 1,) the first channel of each capsule; (capsules,) where a capsule's entry of ``bias`` is, or -1;
 (channels,) the invariant direction w; (capsules,) 1 / ⟨w, w⟩, or 0; the largest capsule's dimension, rounded up to a
-power of 2; ε.
+power of 2.
 """
+
+NormTables = tuple[Tensor, Tensor, Tensor, Tensor, int, float]
+"""The same, and ε."""
 
 
 @triton.jit

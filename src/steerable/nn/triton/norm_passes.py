@@ -15,7 +15,7 @@ from torch import Tensor
 
 from steerable.nn.fused_norm import Saved
 from steerable.nn.triton.launching import Launcher
-from steerable.nn.triton.norm import CAPSULES_PER_PROGRAM, NormTables, channels_of
+from steerable.nn.triton.norm import CAPSULES_PER_PROGRAM, CapsuleTables, channels_of
 
 __all__ = ["NormKernels", "PassesOnGpu", "RunningStatistics"]
 
@@ -142,7 +142,10 @@ RunningStatistics = tuple["Tensor | None", "Tensor | None", "Tensor | None"]
 Parameters = tuple["Tensor | None", "Tensor | None"]
 """The layer's weight and bias."""
 
-Numbers = tuple["float | None", int]
+Numbers = tuple["float | None", float, int]
+"""The momentum, ε, and the number of values per channel."""
+
+_MOST_LAUNCHERS = 32
 
 
 class NormKernels:
@@ -156,14 +159,14 @@ class NormKernels:
         one: the number 1 in int32 on the device.
     """
 
-    def __init__(self, tables: NormTables) -> None:
-        *fixed, self._width, self._eps = tables
+    def __init__(self, tables: CapsuleTables) -> None:
+        *fixed, self._width = tables
         self.reference: Tensor = fixed[2]
         self.capsules, self._channels = fixed[3].shape[0], fixed[2].shape[0]
         self._fixed = (*fixed, self.capsules, self._channels)
         self._grid = (triton.cdiv(self.capsules, CAPSULES_PER_PROGRAM), 1, 1)
         self._launchers: dict[tuple[Any, ...], Launcher] = {}
-        self._room: tuple[Tensor, ...] = ()  # for the rows of evaluation
+        self._rooms: dict[int, tuple[Tensor, ...]] = {}  # for the rows of evaluation, by stream
         self.one = torch.ones(1, dtype=torch.int32, device=self.reference.device)
 
     def of_batch(
@@ -172,22 +175,25 @@ class NormKernels:
         """(4, channels): centre, 1/σ, scale and shift, of a batch's mean and 1/σ; running statistics follow them.
 
         Args:
-            numbers: the momentum, where None averages over all batches, and how many values there are per channel.
+            numbers: the momentum, where None averages over all batches; ε; and the number of values per channel.
         """
-        momentum, count = numbers
+        momentum, eps, count = numbers
         rows = torch.empty(4, self._channels, dtype=mean.dtype, device=mean.device)
         tracks = running[0] is not None
-        launcher = self._launcher(parameters, (True, tracks), -1.0 if momentum is None else momentum)
+        launcher = self._launcher(parameters, (True, tracks), (-1.0 if momentum is None else momentum, eps))
         launcher((mean, deviation, *self._present(parameters), *self._present(running), rows), count)
         return rows
 
-    def of_running(self, parameters: Parameters, running: RunningStatistics) -> tuple[Tensor, ...]:
-        """The same four rows of the running statistics, in memory that the next call overwrites."""
+    def of_running(self, parameters: Parameters, running: RunningStatistics, eps: float) -> tuple[Tensor, ...]:
+        """The same four rows of the running statistics, in memory that the next call on this stream overwrites."""
         if torch.cuda.is_current_stream_capturing():  # what a graph allocates is its own
             room = self._new_room()
         else:
-            room = self._room = self._room or self._new_room()
-        launcher = self._launcher(parameters, (False, False), 0.0)
+            stream = torch._C._cuda_getCurrentRawStream(self.reference.get_device())
+            if stream not in self._rooms:
+                self._rooms[stream] = self._new_room()
+            room = self._rooms[stream]
+        launcher = self._launcher(parameters, (False, False), (0.0, eps))
         unused = (self.reference, self.reference)
         launcher((*unused, *self._present(parameters), *self._present(running), room[0]), 1)
         return room[1:]
@@ -198,13 +204,17 @@ class NormKernels:
         return rows, *rows.unbind()
 
     def _present(self, tensors: Sequence[Tensor | None]) -> list[Tensor]:
-        return [self.reference if t is None else t for t in tensors]
+        return [self.reference if t is None else t.contiguous() for t in tensors]
 
-    def _launcher(self, parameters: Parameters, by_batch: tuple[bool, bool], momentum: float) -> Launcher:
-        flags = (*by_batch, parameters[0] is not None, parameters[1] is not None, momentum)
+    def _launcher(
+        self, parameters: Parameters, by_batch: tuple[bool, bool], momentum_and_eps: tuple[float, float]
+    ) -> Launcher:
+        flags = (*by_batch, parameters[0] is not None, parameters[1] is not None, *momentum_and_eps)
         launcher = self._launchers.get(flags)
         if launcher is None:
-            constants = (*flags, self._eps, self._width, CAPSULES_PER_PROGRAM)
+            if len(self._launchers) >= _MOST_LAUNCHERS:  # of a momentum that changes at every step, for instance
+                self._launchers.clear()
+            constants = (*flags, self._width, CAPSULES_PER_PROGRAM)
             launcher = self._launchers[flags] = Launcher(_rows_kernel, self._grid, *self._fixed, *constants)
         return launcher
 
@@ -227,23 +237,24 @@ class PassesOnGpu:
         kernels: those of the layer.
         running: the layer's running statistics, where they are used.
         momentum: how far they move in a step; None averages over all batches.
+        eps: ε of the norm.
     """
 
-    def __init__(self, kernels: NormKernels, running: RunningStatistics, momentum: float | None) -> None:
-        self._kernels, self._running, self._momentum = kernels, running, momentum
+    def __init__(self, kernels: NormKernels, running: RunningStatistics, momentum: float | None, eps: float) -> None:
+        self._kernels, self._running, self._momentum, self._eps = kernels, running, momentum, eps
 
     def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Saved]:
         # Torch gives 1/σ, and 0 where σ² + ε = 0, as in a field that no filter reaches: without ε that would be ∞.
         moments = torch.batch_norm_stats(x, 1e-30)
         self._begin_tracking()
-        numbers = self._momentum, x.numel() // x.shape[1]
+        numbers = self._momentum, self._eps, x.numel() // x.shape[1]
         rows = self._kernels.of_batch(*moments, (weight, bias), self._running, numbers)
         centre, inverse, scale, shift = rows.unbind()
         return torch.batch_norm_elemt(x, scale, shift, centre, inverse, 0.0), (rows,)
 
     def by_running_statistics(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         """y with the running statistics; nothing of it can be differentiated."""
-        centre, inverse, scale, shift = self._kernels.of_running((weight, bias), self._running)
+        centre, inverse, scale, shift = self._kernels.of_running((weight, bias), self._running, self._eps)
         return torch.batch_norm_elemt(x, scale, shift, centre, inverse, 0.0)
 
     def backward(
