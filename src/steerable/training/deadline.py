@@ -26,8 +26,8 @@ LEAST = 0.93  # a schedule that fills less of it is made longer
 PAUSE = 0.05  # the share of the time that was left which passes before the schedule is changed again
 RECENT = 15  # epochs whose mean is what an epoch takes
 EARLY = 3  # epochs of which too little is known to go by
-LONGEST_TO_WRITE = 3.0  # seconds for the network, its results and the report; less where the whole run is short
-SHARE_TO_WRITE = 1 / 40  # of the run's time, for the same
+LONGEST_TO_WRITE = 5.0  # seconds for the network, its results, the report, and Python itself; less in a short run
+SHARE_TO_WRITE = 1 / 36  # of the run's time, for the same
 WORTH_TELLING = 0.1  # by which share the number of epochs has changed since it was last told
 
 
