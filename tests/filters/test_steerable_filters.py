@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from group_zoo import group
 
 import steerable as st
@@ -43,6 +44,36 @@ def test_a_frequency_is_a_representation_that_turns_its_harmonics(name: str) -> 
         st.Representation(g, rho.matrices)  # checks that it is a homomorphism
         for element, matrix in zip(g.elements, g.action, strict=True):
             np.testing.assert_allclose(harmonics_at(points @ matrix, m), before @ rho(element), atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [8, 12])
+def test_every_subgroup_turns_harmonics_as_the_whole_group_does(n: int) -> None:
+    """The mirrors of a subgroup may lie at any angles: in D8, those of {e, r2, r4, r6, mr, …} do not include `m`."""
+    whole, points = st.dihedral(n), np.random.default_rng(0).normal(size=(20, 2))
+    for members in whole.subgroups():
+        g = whole.subgroup(members)
+        for m in (0, 1, 2, 3, 5):
+            rho, before = harmonic(g, m), harmonics_at(points, m)
+            for element, matrix in zip(g.elements, g.action, strict=True):
+                np.testing.assert_allclose(harmonics_at(points @ matrix, m), before @ rho(element), atol=1e-12)
+                np.testing.assert_allclose(rho(element), harmonic(whole, m)(element), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("whole", "members"),
+    [
+        (D8, ("e", "r2", "r4", "r6", "mr", "mr3", "mr5", "mr7")),
+        (D8, ("e", "mr")),
+        (D8, ("e", "r4", "mr", "mr5")),
+        (st.dihedral(4), ("e", "r2", "mr", "mr3")),
+    ],
+)
+def test_convolutions_are_exact_on_the_grid_wherever_the_mirrors_lie(whole: st.FiniteGroup, members) -> None:
+    g = whole.subgroup(members)
+    kind = st.FieldType(g, "regular")
+    torch.manual_seed(0)
+    layer = st.nn.Conv2d(kind, kind, 3, padding=1, filters=st.filter_space(g, 3)).double()
+    st.testing.assert_equivariant(layer, off_grid=0.2)
 
 
 @pytest.mark.parametrize("name", ["C8", "D8"])
