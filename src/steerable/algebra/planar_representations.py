@@ -127,7 +127,7 @@ class PlanarRepresentation(Representation):
         for wave in self.waves:
             cosines[wave.frequency] += wave.dim
         mirror = sum((-1 if wave.odd else 1) for wave in self.waves if not wave.frequency)
-        return PlanarCharacter(self.group, tuple(cosines), mirror)
+        return PlanarCharacter(self.group, tuple(cosines), mirror if self.group.reflections else 0)
 
     # ---------------------------------------------------------------- algebra
 
