@@ -41,8 +41,7 @@ def transform(x: Tensor, element: str, field_type: FieldType, *, interpolation: 
     """
     if not isinstance(x, Tensor):
         raise TypeError(
-            f"transform moves a torch.Tensor; got {type(x).__name__}. Make a tensor of it first, as "
-            "torch.as_tensor(image) does with a NumPy array."
+            f"expected the field as a torch.Tensor, such as torch.as_tensor(image), got {type(x).__name__}."
         )
     expect(field_type, FieldType, "the field's type, such as FieldType(dihedral(4), '3*A1')")
     check_choice("interpolation", interpolation, get_args(Interpolation))
