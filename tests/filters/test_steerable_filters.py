@@ -289,6 +289,25 @@ def test_empty_spaces() -> None:
         "0.0034; allow at least that, or use another kernel size."
     )
     assert "columns of the sampling matrix" not in refusal(st.ring_space, C8, 3, radii=[])
+    for highest in (None, 0):
+        assert refusal(st.ring_space, C8, 5, radii=[50, 60], highest=highest) == (
+            "no ring touches the 5×5 kernel, whose corners are 3.5 pixels from its centre; the smallest radius is 50. "
+            "Use smaller radii, larger widths or a larger kernel."
+        )
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    space = st.filter_space(C8, 5, leak=np.float32(0.02), band=np.float64(1), falloff=np.int64(0))
+    assert space == st.filter_space(C8, 5, leak=0.02)
+    assert repr(space) == "<FilterSpace most steerable filters (leak 0.02) of C8: 13 coefficients, 5×5 taps>"
+    rings = st.ring_space(C8, 5, radii=np.arange(3), widths=np.float32(0.5), highest=np.array([0, 2, 3]))
+    assert rings == st.ring_space(C8, 5, radii=[0, 1, 2], widths=0.5, highest=[0, 2, 3])
+    assert "numbers of pixels" in refusal(st.ring_space, C8, 5, radii=np.eye(2))
+
+
+def test_one_coefficient_is_not_called_several() -> None:
+    assert repr(st.ring_space(C8, 1)) == "<FilterSpace Gaussian rings of C8: 1 coefficient, 1×1 taps>"
+    assert str(st.FilterSpace(C8.trivial, 3, np.ones((9, 1)))) == "1 filter of 3×3 taps"
 
 
 @both_kinds
@@ -313,11 +332,17 @@ def test_oblong_filters_of_groups_that_exchange_height_and_width(make) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"radii": []}, "`radii` are pixels, at least 0: one radius for each ring; got []."),
-        ({"radii": [1, -1]}, "`radii` are pixels, at least 0: one radius for each ring; got [1, -1]."),
-        ({"widths": 0}, "`widths` are pixels, at least 0.001: one width for each of the 2 rings; got 0."),
-        ({"widths": [1]}, "`widths` are pixels, at least 0.001: one width for each of the 2 rings; got [1]."),
-        ({"widths": "wide"}, "`widths` are pixels, at least 0.001: one width for each of the 2 rings; got 'wide'."),
+        ({"radii": []}, "`radii` are numbers of pixels, at least 0: one radius for each ring; got []."),
+        ({"radii": [1, -1]}, "`radii` are numbers of pixels, at least 0: one radius for each ring; got [1, -1]."),
+        ({"widths": 0}, "`widths` are numbers of pixels, at least 0.001: one width for each of the 2 rings; got 0."),
+        (
+            {"widths": [1]},
+            "`widths` are numbers of pixels, at least 0.001: one width for each of the 2 rings; got [1].",
+        ),
+        (
+            {"widths": "wide"},
+            "`widths` are numbers of pixels, at least 0.001: one width for each of the 2 rings; got 'wide'.",
+        ),
         (
             {"highest": [1]},
             "`highest` is an angular frequency, a whole number ≥ 0, for all rings or one for each of the 2; got [1].",

@@ -215,7 +215,8 @@ class Representation(MatrixFamily):
         return hash(self.digest)
 
     def __str__(self) -> str:
-        return self.name or f"a {self.kind} representation of dimension {self.dim}"
+        article = "an" if self.kind == "orthogonal" else "a"
+        return self.name or f"{article} {self.kind} representation of dimension {self.dim}"
 
     def __repr__(self) -> str:
         return f"<{self} of {self.group.name}: dim {self.dim}, {self.kind}>"
