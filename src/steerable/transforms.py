@@ -24,7 +24,7 @@ def transform(x: Tensor, element: str, field_type: FieldType, *, interpolation: 
     """[π(g)x](p) = ρ(g) x(g⁻¹p): differentiable, on the tensor's own device and in its dtype.
 
     Elements that map pixels onto pixels move images exactly. For all others values between pixels are interpolated,
-    and what comes from outside the image is zero.
+    and what comes from outside the image is zero; that takes floating point, as every matrix with fractions does.
 
     Args:
         x: (batch, channels, height, width), or (channels, height, width) without a batch, or (batch, channels) for
@@ -39,6 +39,10 @@ def transform(x: Tensor, element: str, field_type: FieldType, *, interpolation: 
     tensor([[[[2., 4.],
               [1., 3.]]]])
     """
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"expected the field as a torch.Tensor, such as torch.as_tensor(image), got {type(x).__name__}."
+        )
     expect(field_type, FieldType, "the field's type, such as FieldType(dihedral(4), '3*A1')")
     check_choice("interpolation", interpolation, get_args(Interpolation))
     g = field_type.group.index(element)
@@ -95,9 +99,7 @@ def _interpolated(x: Tensor, matrix: FloatArray, interpolation: Interpolation) -
         weight = _weight(rows - row, interpolation) * _weight(columns - column, interpolation)
         inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
         index = torch.as_tensor(np.where(inside, row * width + column, 0), device=x.device)
-        moved = moved + pixels.index_select(-1, index) * torch.as_tensor(
-            weight * inside, dtype=x.dtype, device=x.device
-        )
+        moved = moved + pixels.index_select(-1, index) * _factors(weight * inside, x)
     return moved.view(x.shape)
 
 
@@ -112,8 +114,7 @@ def _weight(distance: FloatArray, interpolation: Interpolation) -> FloatArray:
 def _move_fibres(x: Tensor, field_type: FieldType, g: int, dim: int) -> Tensor:
     rho = field_type.representation
     if rho.monomial is None:
-        matrix = torch.as_tensor(np.array(rho.matrices[g]), dtype=x.dtype, device=x.device)
-        moved: Tensor = torch.tensordot(x, matrix, dims=([dim], [1])).movedim(-1, dim)
+        moved: Tensor = torch.tensordot(x, _factors(rho.matrices[g], x), dims=([dim], [1])).movedim(-1, dim)
         return moved
     source = np.argsort(rho.monomial.image[g])
     scale = rho.monomial.scale[g][source]
@@ -121,5 +122,16 @@ def _move_fibres(x: Tensor, field_type: FieldType, g: int, dim: int) -> Tensor:
         x = x.index_select(dim, torch.as_tensor(source, device=x.device))
     if (scale == 1).all():
         return x
-    factors = torch.as_tensor(scale, dtype=x.dtype, device=x.device)
-    return x * factors.view(-1, *(1,) * (x.ndim - dim - 1))
+    return x * _factors(scale, x).view(-1, *(1,) * (x.ndim - dim - 1))
+
+
+def _factors(values: FloatArray, x: Tensor) -> Tensor:
+    """Numbers by which x is multiplied, in its dtype and on its device; refused where its dtype would change them."""
+    factors = torch.as_tensor(np.array(values), dtype=x.dtype)
+    whole = not (x.is_floating_point() or x.is_complex())
+    if whole and not np.array_equal(factors.to(torch.float64).numpy(), values):
+        raise TypeError(
+            f"this element multiplies values by numbers that {x.dtype} does not have, such as fractions between "
+            "pixels or -1; turn images as floating point: x.float()."
+        )
+    return factors.to(x.device)

@@ -122,6 +122,15 @@ def test_groups_and_elements_are_copied_and_pickled(g: PlanarGroup) -> None:
 def test_lists_of_elements_are_refused_with_words(g: PlanarGroup, name: str) -> None:
     with pytest.raises(TypeError, match=f"{g.name} has infinitely many elements .* has no `{name}`. Work with"):
         getattr(g, name)
+    assert not hasattr(g, name)
+    assert getattr(g, name, None) is None
+
+
+@both
+def test_irreps_are_not_listed(g: PlanarGroup) -> None:
+    with pytest.raises(TypeError, match=r"has no list of irreps\. Name one"):
+        _ = g.irreps
+    assert not hasattr(g, "irreps")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -65,6 +67,26 @@ def test_characters_are_integrated_exactly(g: PlanarGroup, kind: str) -> None:
     finite = rho.restrict(large_subgroup(g)).character
     assert abs(inner_product(rho.character, rho.character) - np.mean(finite * finite)) < 1e-12
     assert rho.dim == sum(n * irrep.dim for n, irrep in zip(rho.type, g.irreps_of(rho.type), strict=True))
+
+
+@both
+def test_characters_of_sums_and_products_are_sums_and_products(g: PlanarGroup) -> None:
+    for a, b in itertools.product(g.irreps_of((0,) * 5), repeat=2):
+        assert (a @ b).character == a.character * b.character
+        assert (a + b).character == a.character + b.character
+
+
+@both
+def test_types_are_read_off_the_character_at_any_frequency(g: PlanarGroup) -> None:
+    """They agree with inner products, and no other irrep is made, however high the frequency."""
+    rho = 2 * g.irrep("E1") + 3 * g.irrep("E4") + g.trivial + g.irrep("E2") @ g.irrep("E2")
+    irreps = g.irreps_of(rho.type)
+    assert rho.type == tuple(
+        round(inner_product(rho.character, irrep.character) / irrep.commutant_dim) for irrep in irreps
+    )
+    with mock.patch.object(PlanarGroup, "irreps_of", side_effect=AssertionError("no irreps are needed")):
+        high = g.irrep("E1000").type
+    assert high == (0,) * (len(high) - 1) + (1,)
 
 
 @both
@@ -239,17 +261,46 @@ def test_representations_are_pickled_and_compared_by_content(g: PlanarGroup, kin
         (lambda: SO2.irrep("E1").matrices, TypeError, "SO2 has infinitely many elements, so that the matrices of E1"),
         (lambda: SO2.irrep("E1")("r"), TypeError, "`r` is not an element of SO2"),
         (lambda: SO2.irrep("E1")(O2.reflection(0)), TypeError, r"`reflection\(0\)` of O2 is not an element of SO2"),
+        (
+            lambda: SO2.irrep("E1").character + O2.irrep("E1").character,
+            TypeError,
+            "cannot add a character of SO2 and one of O2: .* Restrict one representation",
+        ),
+        (
+            lambda: SO2.irrep("E1").character * O2.irrep("E1").character,
+            TypeError,
+            "cannot multiply a character of SO2 and one of O2: they are functions on different groups",
+        ),
+        (lambda: SO2.irrep("E1").character + 1, TypeError, "unsupported operand"),
+        (lambda: multiplicities(SO2, O2.irrep("E1").character), TypeError, "a character of O2, not of SO2"),
         (lambda: SO2.irrep("E1").character(O2.rotation(9)), TypeError, r"`rotation\(9\)` of O2 is not an element"),
         (lambda: SO2.irrep("E1") + O2.irrep("E1"), TypeError, "cannot add a representation of SO2 and one of O2"),
         (lambda: SO2.irrep("E1") @ st.cyclic(4).irrep("E"), TypeError, "cannot multiply a representation of SO2 and"),
         (lambda: -1 * SO2.irrep("E1"), ValueError, "a representation is repeated 0 or more times; got -1 copies of E1"),
         (lambda: st.Representation(SO2, [[[1]]]), TypeError, "made from the matrices of a finite group .* got SO2"),
-        (lambda: SO2.irrep("E1").restrict(O2), ValueError, "cannot restrict a representation of SO2 to O2: it is not"),
+        (
+            lambda: SO2.irrep("E1").restrict(O2),
+            ValueError,
+            r"cannot restrict a representation of SO2 to O2: O2 is larger than SO2. Use cyclic\(n\) or another group",
+        ),
         (lambda: SO2.irrep("E1").restrict(st.dihedral(4)), ValueError, "of SO2 to D4: it has reflections. Use cyclic"),
-        (lambda: O2.irrep("E1").restrict(st.octahedral()), ValueError, "O2 to O: it is not a group whose elements"),
-        (lambda: O2.irrep("E1").restrict(group("C2xD4|D4")), ValueError, "to C2 x D4: it is not a group whose"),
-        (lambda: O2.irrep("E1").restrict(["e", "r"]), ValueError, r"to \['e', 'r'\]: it is not a group whose elements"),
-        (lambda: st.cyclic(4).irrep("E").restrict(SO2), TypeError, r"expected a finite group .* got SO2"),
+        (lambda: O2.irrep("E1").restrict(st.octahedral()), ValueError, "O2 to O: it does not act on the plane"),
+        (lambda: O2.irrep("E1").restrict(group("S4")), ValueError, "O2 to S4: it does not act on the plane"),
+        (
+            lambda: O2.irrep("E1").restrict(group("C2xD4|D4")),
+            ValueError,
+            "to C2 x D4: several of its elements move the plane alike",
+        ),
+        (
+            lambda: O2.irrep("E1").restrict(["e", "r"]),
+            TypeError,
+            r"expected a subgroup of O2, such as cyclic\(8\), got list \['e', 'r'\]. O2 has no list of elements",
+        ),
+        (
+            lambda: st.cyclic(4).irrep("E").restrict(SO2),
+            ValueError,
+            "cannot restrict a representation of C4 to SO2: SO2 is larger than C4. Use a subgroup of C4",
+        ),
         (lambda: st.induce(st.cyclic(4).trivial, SO2), TypeError, "expected the group to induce to"),
         (lambda: st.intertwiner_basis(SO2.trivial, O2.trivial), TypeError, "of one group; got SO2 and O2"),
         (lambda: circular_harmonics(SO2, [1, -2]), ValueError, "a frequency is a whole number from 0 to 1000; got -2"),

@@ -317,3 +317,9 @@ def test_a_pullback_needs_a_homomorphism_into_the_group() -> None:
 def test_arguments_of_another_kind_are_refused_with_an_example(call) -> None:
     with pytest.raises(TypeError, match=r"^expected .*, got "):
         call()
+
+
+def test_representations_without_a_name_are_described_in_words() -> None:
+    turned = D4.irrep("E").change_basis(random_orthogonal(2))
+    assert repr(turned) == "<an orthogonal representation of dimension 2 of D4: dim 2, orthogonal>"
+    assert str(D4.regular.renamed(None)) == "a permutation representation of dimension 8"

@@ -122,3 +122,11 @@ def test_shapes_that_the_pose_changes() -> None:
     with pytest.raises(AssertionError) as error:
         st.testing.equivariance_error(lambda x: x[..., :3, :], in_type=A1, out_type=A1, size=4)
     assert str(error.value) == "under `r` the output's shape changes from (2, 1, 4, 3) to (2, 1, 3, 4)."
+
+
+@pytest.mark.parametrize("measure", ["equivariance_errors", "equivariance_error", "assert_equivariant"])
+@pytest.mark.parametrize(("elements", "given"), [("r", "str 'r'"), (3, "int 3")])
+def test_elements_are_given_in_a_list(measure: str, elements, given: str) -> None:
+    message = rf"`elements` takes the names of elements in a list, such as \['r', 'r2'\]; got {given}\."
+    with pytest.raises(TypeError, match=message):
+        getattr(st.testing, measure)(st.nn.ReLU(A1), elements=elements)

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from group_zoo import group
 
 import steerable as st
@@ -43,6 +44,36 @@ def test_a_frequency_is_a_representation_that_turns_its_harmonics(name: str) -> 
         st.Representation(g, rho.matrices)  # checks that it is a homomorphism
         for element, matrix in zip(g.elements, g.action, strict=True):
             np.testing.assert_allclose(harmonics_at(points @ matrix, m), before @ rho(element), atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [8, 12])
+def test_every_subgroup_turns_harmonics_as_the_whole_group_does(n: int) -> None:
+    """The mirrors of a subgroup may lie at any angles: in D8, those of {e, r2, r4, r6, mr, …} do not include `m`."""
+    whole, points = st.dihedral(n), np.random.default_rng(0).normal(size=(20, 2))
+    for members in whole.subgroups():
+        g = whole.subgroup(members)
+        for m in (0, 1, 2, 3, 5):
+            rho, before = harmonic(g, m), harmonics_at(points, m)
+            for element, matrix in zip(g.elements, g.action, strict=True):
+                np.testing.assert_allclose(harmonics_at(points @ matrix, m), before @ rho(element), atol=1e-12)
+                np.testing.assert_allclose(rho(element), harmonic(whole, m)(element), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("whole", "members"),
+    [
+        (D8, ("e", "r2", "r4", "r6", "mr", "mr3", "mr5", "mr7")),
+        (D8, ("e", "mr")),
+        (D8, ("e", "r4", "mr", "mr5")),
+        (st.dihedral(4), ("e", "r2", "mr", "mr3")),
+    ],
+)
+def test_convolutions_are_exact_on_the_grid_wherever_the_mirrors_lie(whole: st.FiniteGroup, members) -> None:
+    g = whole.subgroup(members)
+    kind = st.FieldType(g, "regular")
+    torch.manual_seed(0)
+    layer = st.nn.Conv2d(kind, kind, 3, padding=1, filters=st.filter_space(g, 3)).double()
+    st.testing.assert_equivariant(layer, off_grid=0.2)
 
 
 @pytest.mark.parametrize("name", ["C8", "D8"])
@@ -258,6 +289,25 @@ def test_empty_spaces() -> None:
         "0.0034; allow at least that, or use another kernel size."
     )
     assert "columns of the sampling matrix" not in refusal(st.ring_space, C8, 3, radii=[])
+    for highest in (None, 0):
+        assert refusal(st.ring_space, C8, 5, radii=[50, 60], highest=highest) == (
+            "no ring touches the 5×5 kernel, whose corners are 3.5 pixels from its centre; the smallest radius is 50. "
+            "Use smaller radii, larger widths or a larger kernel."
+        )
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    space = st.filter_space(C8, 5, leak=np.float32(0.02), band=np.float64(1), falloff=np.int64(0))
+    assert space == st.filter_space(C8, 5, leak=0.02)
+    assert repr(space) == "<FilterSpace most steerable filters (leak 0.02) of C8: 13 coefficients, 5×5 taps>"
+    rings = st.ring_space(C8, 5, radii=np.arange(3), widths=np.float32(0.5), highest=np.array([0, 2, 3]))
+    assert rings == st.ring_space(C8, 5, radii=[0, 1, 2], widths=0.5, highest=[0, 2, 3])
+    assert "numbers of pixels" in refusal(st.ring_space, C8, 5, radii=np.eye(2))
+
+
+def test_one_coefficient_is_not_called_several() -> None:
+    assert repr(st.ring_space(C8, 1)) == "<FilterSpace Gaussian rings of C8: 1 coefficient, 1×1 taps>"
+    assert str(st.FilterSpace(C8.trivial, 3, np.ones((9, 1)))) == "1 filter of 3×3 taps"
 
 
 @both_kinds
@@ -282,11 +332,17 @@ def test_oblong_filters_of_groups_that_exchange_height_and_width(make) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"radii": []}, "`radii` are pixels, at least 0: one radius for each ring; got []."),
-        ({"radii": [1, -1]}, "`radii` are pixels, at least 0: one radius for each ring; got [1, -1]."),
-        ({"widths": 0}, "`widths` are pixels, at least 0.001: one width for each of the 2 rings; got 0."),
-        ({"widths": [1]}, "`widths` are pixels, at least 0.001: one width for each of the 2 rings; got [1]."),
-        ({"widths": "wide"}, "`widths` are pixels, at least 0.001: one width for each of the 2 rings; got 'wide'."),
+        ({"radii": []}, "`radii` are numbers of pixels, at least 0: one radius for each ring; got []."),
+        ({"radii": [1, -1]}, "`radii` are numbers of pixels, at least 0: one radius for each ring; got [1, -1]."),
+        ({"widths": 0}, "`widths` are numbers of pixels, at least 0.001: one width for each of the 2 rings; got 0."),
+        (
+            {"widths": [1]},
+            "`widths` are numbers of pixels, at least 0.001: one width for each of the 2 rings; got [1].",
+        ),
+        (
+            {"widths": "wide"},
+            "`widths` are numbers of pixels, at least 0.001: one width for each of the 2 rings; got 'wide'.",
+        ),
         (
             {"highest": [1]},
             "`highest` is an angular frequency, a whole number ≥ 0, for all rings or one for each of the 2; got [1].",

@@ -59,7 +59,7 @@ def test_the_default_is_the_most_steerable_space(name: str) -> None:
     layer = snn.Conv2d(a, b, 5, bias=False)
     assert layer.plan.space == st.filter_space(group, 5)
     assert layer.weight.numel() == st.parameter_cost(a, b, 5) == 2 * 13
-    assert "filters=most steerable filters, leak 0.03" in repr(layer)
+    assert "filters=most steerable filters (leak 0.03)" in repr(layer)
     assert snn.Conv2d(a, b, 1).plan.space.is_pixel_patch
 
 
@@ -220,8 +220,8 @@ def test_layers_say_once_how_far_they_are_from_exact(monkeypatch: pytest.MonkeyP
     assert warned(lambda: [network(), network()]) == [
         "Conv2d: C8 turns images by angles that the pixel grid does not carry. The layer is exactly equivariant to "
         "`e`, `r2`, `r4`, `r6`; for the other elements it is approximate: of what its 5×5 filters do to band-limited "
-        "images, up to 1.9 % does not turn as it should. `filter_space` makes filters with a smaller leak. This is "
-        "said once, whatever the number of layers."
+        "images, up to 1.9 % does not turn as it should. `filter_space` makes filters with a smaller leak. This "
+        "warning is shown once, whatever the number of layers."
     ]
     assert warned(lambda: snn.Conv2d(FieldType(st.cyclic(3), "A"), FieldType(st.cyclic(3), "A"), 3)) == []
 

@@ -140,3 +140,27 @@ def test_interpolated_fields_turn_their_fibres_and_have_gradients() -> None:
     assert torch.autograd.gradcheck(lambda t: st.transform(t, "r", kind), x)
     assert st.transform(x.detach().bfloat16(), "r", kind).dtype == torch.bfloat16
     torch.testing.assert_close(st.transform(x, "r2", kind)[:, 1], torch.rot90(x, 1, (-2, -1))[:, 7])
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64, torch.bool])
+def test_whole_numbers_move_only_where_nothing_is_interpolated(dtype: torch.dtype) -> None:
+    D8 = st.dihedral(8)
+    image, grey = (10 * field(1, 1, 5, 5).abs()).to(dtype), FieldType(D8, "A1")
+    assert torch.equal(st.transform(image, "r2", grey), torch.rot90(image, 1, (-2, -1)))
+    for interpolation in ("bicubic", "bilinear"):
+        with pytest.raises(TypeError, match=r"numbers that torch.\w+ does not have.*floating point: x.float\(\)"):
+            st.transform(image, "r", grey, interpolation=interpolation)
+    with pytest.raises(TypeError, match=r"x.float\(\)"):
+        st.transform(image.expand(1, 2, 5, 5)[:, :, 0, 0], "r", FieldType(D8, "E1"))
+
+
+def test_whole_numbers_change_sign_only_where_they_have_one() -> None:
+    odd, image = FieldType(D4, "A2"), torch.arange(4).view(1, 1, 2, 2)
+    assert torch.equal(st.transform(image, "m", odd), -image.flip(-1))
+    with pytest.raises(TypeError, match=r"torch\.uint8 does not have, such as fractions between pixels or -1"):
+        st.transform(image.to(torch.uint8), "m", odd)
+
+
+def test_arrays_are_refused_with_words() -> None:
+    with pytest.raises(TypeError, match=r"a torch.Tensor, such as torch.as_tensor\(image\), got ndarray"):
+        st.transform(field(1, 1, 3, 3).numpy(), "r", FieldType(D4, "A1"))

@@ -62,3 +62,19 @@ def test_unlike_orbits_of_a_stretched_capsule_get_names_of_their_own(name: str) 
 def test_a_set_that_is_no_subgroup_is_refused() -> None:
     with pytest.raises(ValueError, match="the product `r`·`r` = `r2` is missing"):
         st.restriction(st.FieldType(D4, "E"), ["e", "r"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"), [(st.FieldType(D4, "regular + E"), "C4"), (st.FieldType(st.o2(), "E1"), "D8")]
+)
+def test_a_subgroup_is_given_by_name(fields: st.FieldType, name: str) -> None:
+    restricted, order = st.restriction(fields, name)
+    expected, expected_order = st.restriction(fields, st.group_named(name))
+    assert restricted == expected
+    assert np.array_equal(order, expected_order)
+    assert st.nn.Restrict(fields, name).out_type == expected
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no group is called 'r2'\. Known are C1, C2"):
+        st.nn.Restrict(st.FieldType(D4, "E"), "r2")

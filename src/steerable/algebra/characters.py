@@ -49,16 +49,17 @@ def multiplicities(group: Group, character: Character) -> tuple[int, ...]:
 
     For SO(2) and O(2) they are counted up to the highest frequency of the character.
     """
-    chi: FloatArray | PlanarCharacter
     if isinstance(character, PlanarCharacter):
-        chi, irreps = character, group.irreps_of((0,) * character.irrep_count)
+        if character.group != group:
+            raise TypeError(f"this is a character of {character.group.name}, not of {group.name}.")
+        exact = character.multiplicities()
     else:
-        chi, irreps = np.asarray(character, dtype=np.float64), group.irreps
+        chi = np.asarray(character, dtype=np.float64)
         if chi.shape != (group.order,):
             raise ValueError(
                 f"a character of {group.name} has {group.order} values, one per element; got shape {chi.shape}."
             )
-    exact = [inner_product(chi, irrep.character) / irrep.commutant_dim for irrep in irreps]
+        exact = tuple(inner_product(chi, irrep.character) / irrep.commutant_dim for irrep in group.irreps)
     rounded = [round(m) for m in exact]
     off = max(abs(m - n) for m, n in zip(exact, rounded, strict=True))
     if off > 1e-6 or min(rounded) < 0:

@@ -134,7 +134,7 @@ class PlanarGroup(Group):
 
     @property
     def irreps(self) -> tuple[Irrep, ...]:
-        self._refuse("list of irreps", "Name one, as in irrep('E2'), or ask for the first few with irreps_of(kind).")
+        return self.__getattr__("irreps")
 
     def irrep(self, name: str) -> Irrep:
         from steerable.algebra.planar_irreps import planar_irrep
@@ -175,12 +175,25 @@ class PlanarGroup(Group):
         return f"<{self.name}, all rotations{' and reflections' if self.reflections else ''} of the plane>"
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in LISTS:
-            self._refuse(f"`{name}`", "Work with elements such as rotation(30) or random(5), or restrict to cyclic(8).")
-        raise AttributeError(f"{self.name} has no attribute `{name}`.")
+        if name == "irreps":
+            what, remedy = (
+                "list of irreps",
+                "Name one, as in irrep('E2'), or ask for the first few with irreps_of(kind).",
+            )
+        elif name in LISTS:
+            what, remedy = (
+                f"`{name}`",
+                "Work with elements such as rotation(30) or random(5), or restrict to cyclic(8).",
+            )
+        else:
+            raise AttributeError(f"{self.name} has no attribute `{name}`.")
+        raise _InfiniteGroupError(
+            f"{self.name} has infinitely many elements and irreps, so that it has no {what}. {remedy}"
+        )
 
-    def _refuse(self, what: str, remedy: str) -> NoReturn:
-        raise TypeError(f"{self.name} has infinitely many elements and irreps, so that it has no {what}. {remedy}")
+
+class _InfiniteGroupError(TypeError, AttributeError):
+    """What only finite groups have: an infinite group is of the wrong type, and ``hasattr`` is False."""
 
 
 def _rebuild(reflections: bool) -> PlanarGroup:

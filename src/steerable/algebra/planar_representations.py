@@ -22,6 +22,7 @@ from steerable.algebra.planar_characters import PlanarCharacter
 from steerable.algebra.planar_groups import PlanarElement, PlanarGroup
 from steerable.algebra.representations import Representation
 from steerable.algebra.waves import Wave, clebsch_gordan
+from steerable.errors import shown
 
 __all__ = ["PlanarRepresentation"]
 
@@ -127,7 +128,7 @@ class PlanarRepresentation(Representation):
         for wave in self.waves:
             cosines[wave.frequency] += wave.dim
         mirror = sum((-1 if wave.odd else 1) for wave in self.waves if not wave.frequency)
-        return PlanarCharacter(self.group, tuple(cosines), mirror)
+        return PlanarCharacter(self.group, tuple(cosines), mirror if self.group.reflections else 0)
 
     # ---------------------------------------------------------------- algebra
 
@@ -179,8 +180,15 @@ class PlanarRepresentation(Representation):
             smaller = PlanarRepresentation(subgroup, [Wave(wave.frequency) for wave in self.waves], self._basis)
             # One that is the identity everywhere is told so, in its simplest basis.
             return smaller if smaller.monomial is None else self._of(subgroup, monomial=smaller.monomial)
-        if not isinstance(subgroup, FiniteGroup) or subgroup.axes != 2 or not subgroup.acts_faithfully:
-            self._refuse(subgroup, "it is not a group whose elements move the plane, each in a way of its own")
+        if not isinstance(subgroup, Group):
+            raise TypeError(
+                f"expected a subgroup of {self.group.name}, such as cyclic(8), got {type(subgroup).__name__} "
+                f"{shown(subgroup)}. {self.group.name} has no list of elements to choose from."
+            )
+        if not isinstance(subgroup, FiniteGroup):
+            self._refuse(subgroup, f"{subgroup.name} is larger than {self.group.name}")
+        if subgroup.axes == 2 and not subgroup.acts_faithfully:
+            self._refuse(subgroup, "several of its elements move the plane alike")
         return self.along(subgroup)
 
     def along(self, group: FiniteGroup) -> Representation:
@@ -192,12 +200,11 @@ class PlanarRepresentation(Representation):
         dense = np.stack([self(self.group.moving_by(matrix)) for matrix in group.action])
         return Representation._of(group, dense=dense)
 
-    def _refuse(self, subgroup: object, reason: str) -> NoReturn:
-        allowed = "cyclic(n), dihedral(n) or so2()" if self.group.reflections else "cyclic(n)"
-        name = subgroup.name if isinstance(subgroup, Group) else repr(subgroup)
+    def _refuse(self, subgroup: Group, reason: str) -> NoReturn:
+        allowed = "cyclic(n), dihedral(n), so2()" if self.group.reflections else "cyclic(n)"
         raise ValueError(
-            f"cannot restrict a representation of {self.group.name} to {name}: {reason}. Use {allowed}, or a subgroup "
-            "of one of them."
+            f"cannot restrict a representation of {self.group.name} to {subgroup.name}: {reason}. Use {allowed} or "
+            "another group that moves the plane as a subgroup does."
         )
 
     def mixing(self) -> FloatArray:

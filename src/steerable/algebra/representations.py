@@ -141,7 +141,12 @@ class Representation(MatrixFamily):
     def restrict(self, subgroup: Iterable[str] | Group) -> Representation:
         """The same matrices, for the elements of a subgroup only."""
         group = finite_group(self.group)
-        smaller = finite_group(subgroup) if isinstance(subgroup, Group) else group.subgroup(subgroup)
+        if isinstance(subgroup, Group) and not isinstance(subgroup, FiniteGroup):
+            raise ValueError(
+                f"cannot restrict a representation of {group.name} to {subgroup.name}: {subgroup.name} is larger than "
+                f"{group.name}. Use a subgroup of {group.name}."
+            )
+        smaller = subgroup if isinstance(subgroup, FiniteGroup) else group.subgroup(subgroup)
         return self.pullback(inclusion(smaller, group))
 
     def change_basis(self, basis: ArrayLike) -> Representation:
@@ -210,7 +215,8 @@ class Representation(MatrixFamily):
         return hash(self.digest)
 
     def __str__(self) -> str:
-        return self.name or f"a {self.kind} representation of dimension {self.dim}"
+        article = "an" if self.kind == "orthogonal" else "a"
+        return self.name or f"{article} {self.kind} representation of dimension {self.dim}"
 
     def __repr__(self) -> str:
         return f"<{self} of {self.group.name}: dim {self.dim}, {self.kind}>"

@@ -57,6 +57,12 @@ def ring_space(
     # Low frequencies first: where two filters have the same taps, it is the lower frequency that they have.
     candidates.sort(key=lambda candidate: candidate[1].frequency)
     kept, dropped = independent(f for _, f in candidates)
+    if not kept:
+        reach = np.hypot(*shape) / 2
+        raise ValueError(
+            f"no ring touches the {size_text(shape)} kernel, whose corners are {reach:.2g} pixels from its centre; the "
+            f"smallest radius is {min(radii):g}. Use smaller radii, larger widths or a larger kernel."
+        )
     if dropped and highest is not None:
         _refuse(next(r for r, f in candidates if f is dropped[0]), dropped[0].frequency, shape)
     return FilterSpace.of_harmonics(group, shape, kept, name="Gaussian rings")
@@ -92,10 +98,15 @@ def _radii(shape: tuple[int, int]) -> list[float]:
 
 def _numbers(name: str, given: float | Sequence[float], count: int | None, what: str, least: float) -> list[float]:
     values = _listed(given, count)
-    wrong = any(isinstance(v, bool) or not isinstance(v, int | float) or not least <= v < 1e3 for v in values)
+    wrong = any(
+        isinstance(v, bool) or not isinstance(v, int | float | np.integer | np.floating) or not least <= v < 1e3
+        for v in values
+    )
     if wrong or not values or len(values) != (count or len(values)):
         rings = "ring" if count is None else f"of the {count} rings"
-        raise ValueError(f"`{name}` are pixels, at least {least:g}: one {what} for each {rings}; got {shown(given)}.")
+        raise ValueError(
+            f"`{name}` are numbers of pixels, at least {least:g}: one {what} for each {rings}; got {shown(given)}."
+        )
     return [float(v) for v in values]
 
 
@@ -110,4 +121,5 @@ def _frequencies(given: int | Sequence[int], count: int) -> list[int]:
 
 
 def _listed(given: Any, count: int | None) -> list[Any]:
+    given = given.tolist() if isinstance(given, np.ndarray) else given
     return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given] * (count or 1)

@@ -7,15 +7,14 @@ D_n. A filter of frequency 0 is a single one that no element changes.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.families import planar_matrix
 from steerable.algebra.group_interface import Group
+from steerable.algebra.planar_irreps import circular_harmonics
 from steerable.algebra.representations import Representation
 
 __all__ = ["HarmonicFilter", "harmonic", "harmonics_at"]
@@ -44,16 +43,7 @@ def harmonic(group: Group, frequency: int) -> Representation:
     >>> harmonic(cyclic(8), 3) == cyclic(8).irrep("E3")
     True
     """
-    if frequency == 0:
-        return group.trivial
-    if group.action is None or group.action.shape[1] != 2:
-        raise RuntimeError("angular frequencies are those of a group that moves the plane")
-    mirrored = np.linalg.det(group.action) < 0
-    rotations = np.where(mirrored[:, None, None], np.diag([-1.0, 1.0]) @ group.action, group.action)
-    n = int((~mirrored).sum())  # all angles are multiples of 360°/n, also where several elements move the plane alike
-    powers = np.rint(np.arctan2(rotations[:, 1, 0], rotations[:, 0, 0]) * n / (2 * math.pi)).astype(int)
-    matrices = [planar_matrix(frequency * int(p), n, mirrored=bool(m)) for p, m in zip(powers, mirrored, strict=True)]
-    return Representation._of(group, dense=np.stack(matrices), name=f"frequency {frequency}")
+    return circular_harmonics(group, [frequency]).renamed(f"frequency {frequency}")
 
 
 def harmonics_at(points: FloatArray, frequency: int) -> FloatArray:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.planar_groups import PlanarGroup
 from steerable.errors import expect
 
 __all__ = ["grid_size", "on_grid", "size_text", "tap_coordinates", "tap_images"]
@@ -22,6 +23,13 @@ def grid_size(group: Group, size: int | Sequence[int]) -> tuple[int, ...]:
 
     No extents at all, ``()``, are a single tap that stays where it is, whatever the group is.
     """
+    if isinstance(group, PlanarGroup):
+        finite = "dihedral" if group.reflections else "cyclic"
+        raise TypeError(
+            f"convolutions, linear layers and filters over {group.name} are not available yet: filters are made for "
+            f"finite groups. Restrict the fields first, as with snn.Restrict(field_type, {finite}(16)), or use "
+            f"{finite}(n) throughout."
+        )
     expect(group, FiniteGroup, "a group that moves pixels, such as dihedral(4)")
     if size == ():
         return ()

@@ -224,10 +224,11 @@ class FilterSpace:
         return hash(self.digest)
 
     def __str__(self) -> str:
-        return self.name or f"{self.dim} filters of {size_text(self.size)} taps"
+        return self.name or f"{self.dim} filter{'s' if self.dim > 1 else ''} of {size_text(self.size)} taps"
 
     def __repr__(self) -> str:
-        return f"<FilterSpace {self} of {self.group.name}: {self.dim} coefficients, {size_text(self.size)} taps>"
+        coefficients = "1 coefficient" if self.dim == 1 else f"{self.dim} coefficients"
+        return f"<FilterSpace {self} of {self.group.name}: {coefficients}, {size_text(self.size)} taps>"
 
 
 def _as_array(sampling: ArrayLike) -> FloatArray:

@@ -62,14 +62,18 @@ def filter_space(
     >>> from steerable import cyclic
     >>> space = filter_space(cyclic(8), 5, leak=0.02)
     >>> space
-    <FilterSpace most steerable filters, leak 0.02 of C8: 13 coefficients, 5×5 taps>
+    <FilterSpace most steerable filters (leak 0.02) of C8: 13 coefficients, 5×5 taps>
     >>> sorted(set(space.frequencies.tolist())), bool(space.leaks.max() < 0.02)
     ([0, 1, 2, 3, 4], True)
     """
     shape = planar_size(group, size)
     _check_share("leak", leak, "the share of a filter that need not turn as it should")
     _check_share("band", band, "the radius of the disc of the images' frequencies, as a share of the pixels' own")
-    if isinstance(falloff, bool) or not isinstance(falloff, int | float) or not 0 <= falloff <= 8:
+    if (
+        isinstance(falloff, bool)
+        or not isinstance(falloff, int | float | np.integer | np.floating)
+        or not 0 <= falloff <= 8
+    ):
         raise ValueError(f"`falloff` is an exponent from 0 to 8; got {shown(falloff)}. Natural images have about 2.")
     found = _most_steerable(shape, float(leak), float(band), float(falloff))
     if not found:
@@ -82,12 +86,12 @@ def filter_space(
     if highest is not None:
         _check_highest(highest, carried, f"{size_text(shape)} filters with a leak of at most {leak:g}")
         found = tuple(f for f in found if f.frequency <= highest)
-    name = f"most steerable filters, leak {leak:g}" + ("" if highest is None else f", frequencies up to {highest}")
-    return FilterSpace.of_harmonics(group, shape, found, name=name)
+    limits = f"leak {leak:g}" + ("" if highest is None else f", frequencies up to {highest}")
+    return FilterSpace.of_harmonics(group, shape, found, name=f"most steerable filters ({limits})")
 
 
 def _check_share(name: str, value: object, meaning: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not 0 < value <= 1:
         raise ValueError(f"`{name}` is a number above 0 and at most 1, {meaning}; got {shown(value)}.")
 
 

@@ -25,7 +25,7 @@ def warn_of_angles_off_the_grid(layer_name: str, space: FilterSpace, stacklevel:
         f"{layer_name}: {space.group.name} turns images by angles that the pixel grid does not carry. The layer is "
         f"exactly equivariant to {listing(space.carried)}; for the other elements it is approximate: of what its "
         f"{size_text(space.size)} filters do to band-limited images, {far} does not turn as it should. `filter_space` "
-        "makes filters with a smaller leak. This is said once, whatever the number of layers.",
+        "makes filters with a smaller leak. This warning is shown once, whatever the number of layers.",
         EquivarianceWarning,
         stacklevel=stacklevel + 1,
     )

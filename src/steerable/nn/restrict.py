@@ -23,7 +23,7 @@ class Restrict(EquivariantModule):
 
     Args:
         field_type: a type of the group.
-        subgroup: its elements, or the subgroup itself (``cyclic(4)`` in ``dihedral(4)``).
+        subgroup: its elements, or the subgroup itself (``cyclic(4)`` in ``dihedral(4)``) or its name, ``"C4"``.
     """
 
     computes = False

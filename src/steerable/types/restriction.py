@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from steerable.algebra.arrays import IntArray
 from steerable.algebra.capsules import Capsule, capsule_by_name, quotient_name
+from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.metrics import TOLERANCE
@@ -26,6 +27,8 @@ __all__ = ["restriction"]
 def restriction(field_type: FieldType, subgroup: Iterable[str] | Group) -> tuple[FieldType, NDArray[np.intp]]:
     """(restricted type, order): ``x[:, order]`` is a field of the restricted type when x is one of ``field_type``.
 
+    The subgroup is a group, its name such as ``"C4"``, or a list of elements.
+
     >>> from steerable import FieldType, cyclic, dihedral, so2
     >>> kind, order = restriction(FieldType(dihedral(4), "regular + E"), ["e", "r2"])
     >>> str(kind), order.tolist()
@@ -33,7 +36,9 @@ def restriction(field_type: FieldType, subgroup: Iterable[str] | Group) -> tuple
     >>> str(restriction(FieldType(so2(), "2*regular(2) + E7"), cyclic(8))[0])
     '2*A + 3*E1 + 2*E2'
     """
-    smaller = subgroup if isinstance(subgroup, Group) else finite_group(field_type.group).subgroup(subgroup)
+    if isinstance(subgroup, str):
+        subgroup = group_named(subgroup)
+    smaller = subgroup if isinstance(subgroup, Group) else field_type.group.subgroup(subgroup)
     stack: list[tuple[Capsule, NDArray[np.intp]]] = []
     named: dict[str, Capsule] = {}
     for (capsule, copies), channels in zip(field_type.terms, field_type.term_slices, strict=True):
