@@ -44,14 +44,14 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
 ) -> None:
     """Print the most probable class of each image, and its probability; unreadable files are named and left out."""
-    from steerable.atomic import write_text
+    from steerable.atomic import check_new_file, write_text
     from steerable.data.files import named, printable
     from steerable.training.trained_model import TrainedModel
 
     if out is not None and as_json:
         raise ValueError("--csv writes a table and --json prints JSON; give one of the two.")
-    if out is not None and out.is_dir():
-        raise IsADirectoryError(f"{out} is a folder, expected the name of a file such as {out / 'predictions.csv'}.")
+    if out is not None:
+        check_new_file(out, "predictions.csv")
     trained = TrainedModel.load(run)
     with nullcontext() if out is None else shown("predicting") as progress:
         predictions, skipped = trained.predict_files(images, progress)
@@ -84,6 +84,14 @@ def export(
     safetensors: Annotated[
         Path | None, typer.Option(help="The folder to write, with weights, config and class names.")
     ] = None,
+    licence: Annotated[
+        str | None,
+        typer.Option(
+            "--licence",
+            "--license",
+            help="The licence that you give to your model, such as cc-by-4.0, for its model card.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Write a trained network in a form that other programs can read.
@@ -94,15 +102,21 @@ def export(
     """
     if onnx is None and safetensors is None:
         raise ValueError("nothing to export: give --onnx FILE, --safetensors FOLDER, or both.")
-    from steerable.training.export import check_onnx, export_onnx, export_safetensors
+    if licence is not None and safetensors is None:
+        raise ValueError("--licence is written into the model card of a folder; give --safetensors FOLDER with it.")
+    from steerable.atomic import check_new_file
+    from steerable.training.export import check_new_folder, check_onnx, export_onnx, export_safetensors
     from steerable.training.trained_model import TrainedModel
 
     if onnx is not None:
         check_onnx()
+        check_new_file(onnx, "model.onnx")
+    if safetensors is not None:
+        check_new_folder(safetensors)
     trained = TrainedModel.load(run)
     written = {}
     if safetensors is not None:
-        written["safetensors"] = str(export_safetensors(trained, safetensors))
+        written["safetensors"] = str(export_safetensors(trained, safetensors, licence=licence))
     if onnx is not None:
         written["onnx"] = str(export_onnx(trained, onnx))
     if as_json:

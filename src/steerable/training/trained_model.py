@@ -24,6 +24,7 @@ from steerable.data.normalisation import Normalisation
 from steerable.data.pixel_formats import EARLIER, PixelFormat
 from steerable.errors import did_you_mean, listing
 from steerable.models import MODELS
+from steerable.models.saving import place_of_weights
 from steerable.training.config import RunConfig
 from steerable.training.poses import pose_report
 from steerable.training.run_files import IMAGES, RESULTS, data_of_run, read_fields, read_object
@@ -96,6 +97,22 @@ class TrainedModel(nn.Module):
                 f"the run `{run.name}` cannot be loaded: {error} A file in it was damaged, edited or removed; train or "
                 "export it again."
             ) from error
+
+    @staticmethod
+    def from_pretrained(name: str | Path, **options: Any) -> TrainedModel:
+        """From a run folder, a folder that ``export`` wrote, or such a folder on the hub by its name, ``owner/name``.
+
+        Args:
+            name: the folder, or the name; no server is asked for names of another form.
+            **options: what ``huggingface_hub.snapshot_download`` takes, such as ``revision``.
+        """
+        place = place_of_weights(name)
+        if isinstance(place, str):
+            from huggingface_hub import snapshot_download
+
+            return TrainedModel.load(snapshot_download(place, **options))
+        run = Path(name).expanduser()
+        return TrainedModel.load(run if (run / "results.json").is_file() else place)
 
     @property
     def channels(self) -> int:
