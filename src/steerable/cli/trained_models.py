@@ -43,7 +43,10 @@ def predict(
     out: Annotated[Path | None, typer.Option("--csv", help="The CSV file to write, instead of printing.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
 ) -> None:
-    """Print the most probable class of each image, and its probability; unreadable files are named and left out."""
+    """Print the most probable class of each image, its probability, and that of every class.
+
+    Unreadable files are named and left out.
+    """
     from steerable.atomic import check_new_file, write_text
     from steerable.data.files import named, printable
     from steerable.training.trained_model import TrainedModel
@@ -61,13 +64,23 @@ def predict(
     for path, reason in skipped:
         typer.echo(f"left out {path}: {reason}", err=True)
     if as_json:
-        found = [{"file": printable(p.file), "class": p.label, "probability": p.probability} for p in predictions]
+        found = [
+            {
+                "file": printable(p.file),
+                "class": p.label,
+                "probability": p.probability,
+                "probabilities": dict(zip(trained.classes, p.probabilities, strict=True)),
+            }
+            for p in predictions
+        ]
         typer.echo(json.dumps(found, indent=2))
         return
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(["file", "class", "probability"])
-    writer.writerows([p.file, p.label, f"{p.probability:.4f}"] for p in predictions)
+    writer.writerow(["file", "class", "probability", *(f"p({name})" for name in trained.classes)])
+    writer.writerows(
+        [p.file, p.label, f"{p.probability:.4f}", *(f"{share:.4f}" for share in p.probabilities)] for p in predictions
+    )
     if out is None:
         typer.echo(printable(text.getvalue()), nl=False)
     else:
@@ -141,5 +154,17 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
         table.add_row(element, f"{accuracy:.2%}", f"{poses['drift'][element]:.1e}")
     table.add_row("mean", f"{poses['all_poses']:.2%}", "")
     console.print(table)
+    _print_figures(results)
     if page is not None:
         typer.echo(f"report: {page}")
+
+
+def _print_figures(results: dict[str, Any]) -> None:
+    """Figures in which every class counts alike, and how many images the poses were tried on."""
+    poses = results["poses"]
+    count = sum(map(sum, poses["confusion"]))
+    if "macro_f1" in results:  # runs of earlier versions have none
+        each = f"balanced accuracy {results['balanced_accuracy']:.2%}, F1 {results['macro_f1']:.3f}"
+        console.print(f"{count:,} upright test images: accuracy {poses['upright']:.2%}, {each} (mean over classes)")
+    if 0 < poses.get("images", 0) < count:
+        console.print(f"poses: a random sample of {poses['images']:,} of these images")

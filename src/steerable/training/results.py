@@ -10,12 +10,13 @@ from typing import Any
 import torch
 
 from steerable.atomic import write_json
+from steerable.training.class_figures import class_figures
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.environment import environment
 from steerable.training.mistakes import worst_mistakes
 from steerable.training.phases import Phase, unseen
-from steerable.training.poses import PoseReport, pose_report
+from steerable.training.poses import PoseReport, pose_report, upright_scores
 from steerable.training.preparing import TrainingData, augmentation
 
 __all__ = ["Measured", "save_model", "write_outcome"]
@@ -56,17 +57,17 @@ def write_outcome(
         measured: while it was trained.
         phase: shows what is being done.
     """
-    tested = settings.evaluate == "test" and folder is not None
-    poses = None
-    if tested:
+    poses, upright = None, None
+    if settings.evaluate == "test" and folder is not None:
         with phase("testing all poses") as progress:
-            poses = pose_report(module.eval(), data.test, device=module.device, progress=progress)
+            upright = upright_scores(module.eval(), data.test, device=module.device)
+            poses = pose_report(module, data.test, device=module.device, progress=progress, upright=upright)
     results = _results(settings, module, data, measured, poses)
     if folder is not None:
         save_model(module, folder / "model", data, settings.model)
-        if tested:
+        if upright is not None:
             with phase("looking for mistakes"):
-                write_json(folder / "mistakes.json", worst_mistakes(module, data.test, device=module.device))
+                write_json(folder / "mistakes.json", worst_mistakes(upright, data.test))
         write_json(folder / "environment.json", environment())
         write_json(folder / "results.json", results)
     return results
@@ -105,6 +106,7 @@ def _results(
         "epochs": measured.epochs,
         f"{settings.evaluate}_error": 1 - measured.figures[right],
         **measured.figures,
+        **(class_figures(poses.confusion) if poses is not None else {}),
         "poses": poses.to_dict() if poses is not None else None,
         "training_minutes": measured.minutes,
         "stopped": measured.stopped,

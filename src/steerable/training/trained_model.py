@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from steerable import nn as snn
 from steerable.data.assembling import read_labelled, stacked
 from steerable.data.datasets import DATASETS, check_source, load_dataset
 from steerable.data.files import named, source_name
@@ -25,6 +26,7 @@ from steerable.data.pixel_formats import EARLIER, PixelFormat
 from steerable.errors import did_you_mean, listing
 from steerable.models import MODELS
 from steerable.models.saving import place_of_weights
+from steerable.training.class_figures import class_figures
 from steerable.training.config import RunConfig
 from steerable.training.poses import pose_report
 from steerable.training.run_files import IMAGES, RESULTS, data_of_run, read_fields, read_object
@@ -34,11 +36,12 @@ __all__ = ["Prediction", "TrainedModel"]
 
 @dataclass(frozen=True)
 class Prediction:
-    """What an image was taken for."""
+    """What an image was taken for, and how probable each class is, in the order of the network's classes."""
 
     file: str
     label: str
     probability: float
+    probabilities: tuple[float, ...] = ()
 
 
 class TrainedModel(nn.Module):
@@ -139,6 +142,7 @@ class TrainedModel(nn.Module):
             "model": self.model_config,
             "parameters": sum(p.numel() for p in self.model.parameters()),
             "test_error": 1 - poses.upright,
+            **class_figures(poses.confusion),
             "poses": poses.to_dict(),
         }
 
@@ -211,7 +215,7 @@ class TrainedModel(nn.Module):
     def _predictions(self, files: list[str], images: Tensor) -> Iterator[Prediction]:
         for name, probabilities in zip(files, _each(self, images), strict=True):
             best, label = probabilities.max(0)
-            yield Prediction(name, self.classes[int(label)], float(best))
+            yield Prediction(name, self.classes[int(label)], float(best), tuple(probabilities.tolist()))
 
 
 def _each(model: TrainedModel, images: Tensor) -> Iterator[Tensor]:
@@ -250,8 +254,11 @@ def _load(folder: Path, config: RunConfig | None, images: dict[str, Any], source
         raise ValueError(f"`{weights}` does not fit `{settings}`: {reason}") from error
     except TypeError as error:
         raise ValueError(f"`{settings}` is not the config of a {name}: {error}") from error
+    for layer in network.modules():
+        if isinstance(layer, snn.Conv2d):
+            layer.backend = "dense"  # to measure what is faster takes longer than a few hundred images
     return TrainedModel(
-        network,
+        network.to(memory_format=torch.channels_last),
         normalisation,
         tuple(images["classes"]),
         config,
