@@ -104,6 +104,7 @@ def prepare_data(
         image_size=config.image_size,
         progress=progress,
         pixels=config.selection if pixels is None else pixels,
+        group_by=config.group_by,
     )
     train, validation, notes = splits.train, None, splits.notes
     if config.labels is not None and config.labels != len(train):

@@ -158,7 +158,9 @@ class TrainedModel(nn.Module):
         if name not in DATASETS and not own:
             return source_name(Path(name)), self._other_images(Path(name).expanduser(), progress)
         found = self.config.data_dir if self.config is not None and data_dir is None else data_dir
-        splits = load_dataset(name, data_dir=found, image_size=self.image_size, progress=progress, pixels=self.pixels)
+        group_by = self.config.group_by if self.config is not None and own else None
+        how = {"image_size": self.image_size, "progress": progress, "pixels": self.pixels, "group_by": group_by}
+        splits = load_dataset(name, data_dir=found, **how)  # type: ignore[arg-type]
         if splits.classes != self.classes:
             raise ValueError(
                 f"the network knows the classes {listing(self.classes, 8)}, the data have "
