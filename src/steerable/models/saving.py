@@ -53,7 +53,7 @@ CARD = """---
 
 # {{ name }}
 
-A `{{ name }}` of [steerable](https://pypi.org/project/steerable), a library of equivariant networks, with
+A `{{ name }}` of `steerable`, a library of [equivariant networks](https://arxiv.org/abs/1612.08498), with
 {{ parameters }} parameters. `config.json` says how it is built.
 
 Licence: {{ licence }}
@@ -142,7 +142,8 @@ class SavedModel(
         size = sum(p.numel() for p in self.parameters())  # type: ignore[attr-defined]
         about = {"name": type(self).__name__, "parameters": f"{size:,}", "licence": stated}
         card = super().generate_model_card(*arguments, **about, **options)
-        card.data.license = licence  # as the hub spells the field
+        if licence is not None:
+            card.data["license"] = licence  # as the hub spells the field
         return card
 
     @classmethod

@@ -260,7 +260,7 @@ def _load(folder: Path, config: RunConfig | None, images: dict[str, Any], source
         if isinstance(layer, snn.Conv2d):
             layer.backend = "dense"  # to measure what is faster takes longer than a few hundred images
     return TrainedModel(
-        network.to(memory_format=torch.channels_last),
+        network.to(memory_format=torch.channels_last),  # type: ignore[call-overload]
         normalisation,
         tuple(images["classes"]),
         config,
