@@ -373,7 +373,7 @@ def test_places_are_checked_before_anything_is_made(tmp_path: Path) -> None:
     check_new_file(tmp_path / "new.csv", "x.csv")
     assert not list(tmp_path.iterdir())
     (tmp_path / "file").write_text("")
-    with pytest.raises(NotADirectoryError, match=r"is a file, expected a folder\. Choose another place"):
+    with pytest.raises(FileExistsError, match=r"is a file, expected a folder\. Choose another place"):
         check_place(tmp_path / "file" / "model")
     with pytest.raises(IsADirectoryError, match=r"is a folder, expected the name of a file such as .*x\.csv"):
         check_new_file(tmp_path, "x.csv")

@@ -82,8 +82,10 @@ def check_place(target: Path) -> None:
     target = target.expanduser()
     above = next(folder for folder in target.absolute().parents if folder.exists())
     if not above.is_dir():
+        # As the system calls it when the folder is to be made.
+        number = errno.EEXIST if above == target.absolute().parent else errno.ENOTDIR
         why = f"`{above}` is a file, expected a folder"
-        raise NotADirectoryError(f"`{target}` cannot be written: {why}. Choose another place.")
+        raise _like(OSError(number, ""), f"`{target}` cannot be written: {why}. Choose another place.")
     if not os.access(above, os.W_OK | os.X_OK):
         raise PermissionError(
             f"`{target}` cannot be written: you may not make files in the folder `{above}`. Choose another place."

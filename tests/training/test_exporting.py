@@ -110,7 +110,7 @@ def test_a_network_with_its_normalisation_from_a_folder_of_any_kind(tmp_path: Pa
 
 def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(NotADirectoryError, match="is a file, expected a folder"):
+    with pytest.raises(FileExistsError, match="is a file, expected a folder"):
         export_safetensors(trained(), tmp_path / "file" / "model")
 
 
