@@ -124,6 +124,17 @@ def stretched(group: FiniteGroup) -> FieldType:
     return FieldType(group, f"2*stretched + {_MIXED[group.name]}", capsules=[stretched_capsule(group)])
 
 
+def coefficients(group: FiniteGroup) -> FieldType:
+    """Functions on the group by their coefficients in orthogonal and other bases, and those that two irreps span."""
+    if group.order == 1:
+        return mixed(group)
+    spectral = st.Capsule(group.regular.change_basis(st.decompose(group.regular)[1]), "spectral")
+    shear = np.eye(group.order) + 0.2 * np.triu(np.random.default_rng(2).normal(size=(group.order,) * 2), 1)
+    sheared = st.Capsule(group.regular.change_basis(shear), "sheared")
+    low = st.Capsule(group.trivial + group.irreps[-1], "low")
+    return FieldType(group, "2*spectral + A1 + sheared + 2*low", capsules=[spectral, sheared, low])
+
+
 def fibres(group: FiniteGroup) -> FieldType:
     """Few channels, for inputs."""
     return FieldType(group, "2*A1 + regular")
@@ -348,6 +359,25 @@ _LIST = [
     on(snn.CReLU, stretched, label="stretched", keeps_channels_last=True),
     on(snn.Activation, stretched, label="stretched", keeps_channels_last=True),
     on(snn.Gated, slanted, label="slanted", keeps_channels_last=True),
+    on(snn.Fourier, coefficients, torch.relu, bfloat16_in_autocast=True),
+    on(snn.Fourier, permutations, torch.relu, label="permutations", keeps_channels_last=True),
+    Case(
+        "Fourier-cut-off",
+        lambda G: snn.Fourier(FieldType(G, "2*A1"), torch.tanh, out_type=2 * coefficients(G)[:1]),
+        ((5, 5), (4, 7), VECTOR),
+        bfloat16_in_autocast=True,
+        keeps_channels_last=True,
+    ),
+    on(snn.TensorProduct, mixed, bfloat16_in_autocast=True, keeps_channels_last=True),
+    on(snn.TensorProduct, orthogonal, label="orthogonal", bfloat16_in_autocast=True, keeps_channels_last=True),
+    on(snn.TensorProduct, slanted, label="slanted", bfloat16_in_autocast=True, keeps_channels_last=True),
+    Case(
+        "TensorProduct-other-type",
+        lambda G: snn.TensorProduct(fibres(G), 3 * permutations(G)),
+        ((5, 5), (4, 7), VECTOR),
+        bfloat16_in_autocast=True,
+        keeps_channels_last=True,
+    ),
     # Norms.
     on(snn.BatchNorm2d, orthogonal, keeps_channels_last=True),
     on(snn.BatchNorm2d, mixed, label="cumulative", momentum=None, keeps_channels_last=True),
