@@ -1,4 +1,4 @@
-"""Nonlinearities on capsules that are spaces of functions, given by Fourier coefficients: sample, apply, transform back."""
+"""Nonlinearities on functions that are given by Fourier coefficients: sample, apply, transform back."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _all_functions(capsule: Capsule) -> list[str]:
 def _check_numbers(
     label: str, samples: int | None, tolerance: float, plans: list[tuple[Capsule, SampledCapsule | None]]
 ) -> None:
-    if not 0 < tolerance:
+    if not tolerance > 0:
         raise ValueError(f"{label}: tolerance is a number above 0, such as 0.01; got {tolerance!r}.")
     if samples is None:
         return
