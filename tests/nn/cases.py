@@ -135,6 +135,15 @@ def coefficients(group: FiniteGroup) -> FieldType:
     return FieldType(group, "2*spectral + A1 + sheared + 2*low", capsules=[spectral, sheared, low])
 
 
+def turned(group: FiniteGroup) -> FieldType:
+    """Beside others, two small capsules that mix their channels."""
+    rho = group.trivial + group.irreps[-1]
+    turn = np.linalg.qr(np.random.default_rng(3).normal(size=(rho.dim, rho.dim)))[0]
+    small = st.Capsule(rho.change_basis(turn), "small")
+    text = " + ".join(["2*small + A1", *filter(None, [_TURNING.get(group.name)])])
+    return FieldType(group, text, capsules=[small])
+
+
 def fibres(group: FiniteGroup) -> FieldType:
     """Few channels, for inputs."""
     return FieldType(group, "2*A1 + regular")
@@ -359,7 +368,7 @@ _LIST = [
     on(snn.CReLU, stretched, label="stretched", keeps_channels_last=True),
     on(snn.Activation, stretched, label="stretched", keeps_channels_last=True),
     on(snn.Gated, slanted, label="slanted", keeps_channels_last=True),
-    on(snn.Fourier, coefficients, torch.relu, bfloat16_in_autocast=True),
+    on(snn.Fourier, coefficients, torch.relu, bfloat16_in_autocast=True, keeps_channels_last=True),
     on(snn.Fourier, permutations, torch.relu, label="permutations", keeps_channels_last=True),
     Case(
         "Fourier-cut-off",
@@ -369,7 +378,7 @@ _LIST = [
         keeps_channels_last=True,
     ),
     on(snn.TensorProduct, mixed, bfloat16_in_autocast=True, keeps_channels_last=True),
-    on(snn.TensorProduct, orthogonal, label="orthogonal", bfloat16_in_autocast=True, keeps_channels_last=True),
+    on(snn.TensorProduct, turned, label="turned", bfloat16_in_autocast=True, keeps_channels_last=True),
     on(snn.TensorProduct, slanted, label="slanted", bfloat16_in_autocast=True, keeps_channels_last=True),
     Case(
         "TensorProduct-other-type",

@@ -10,22 +10,22 @@ from steerable.nn.channels import hides_shapes, in_channels_last
 __all__ = ["multiply_capsules"]
 
 
-def multiply_capsules(x: Tensor, matrix: Tensor, copies: int) -> Tensor:
+def multiply_capsules(x: Tensor, matrix: Tensor, copies: int, *, each: bool = False) -> Tensor:
     """(batch, copies · d, …) → (batch, copies · D, …): y_c = M x_c for each of the copies c.
 
     Args:
         x: fields of one kind of capsule; pooled ones, or images in either memory format, which is kept.
-        matrix: M, of shape (D, d), or (copies, D, d) with a matrix for each copy.
+        matrix: M, of shape (D, d), or (copies, D, d).
         copies: how many capsules a fibre has.
+        each: whether there is a matrix for each copy.
     """
     matrix = matrix.to(x.dtype)
-    shared = matrix.ndim == 2
     if hides_shapes(x) or x.ndim != 4:  # right for all ranks
-        product = "bci...,oi->bco..." if shared else "bci...,coi->bco..."
+        product = "bci...,coi->bco..." if each else "bci...,oi->bco..."
         return torch.einsum(product, x.unflatten(1, (copies, -1)), matrix).flatten(1, 2)
     if in_channels_last(x):
         fibres = x.permute(0, 2, 3, 1).unflatten(3, (copies, -1))
-        y = fibres @ matrix.T if shared else torch.einsum("bhwci,coi->bhwco", fibres, matrix)
+        y = torch.einsum("bhwci,coi->bhwco", fibres, matrix) if each else fibres @ matrix.T
         return y.flatten(3).permute(0, 3, 1, 2)
     y = matrix @ x.unflatten(1, (copies, -1)).flatten(3)
     return y.unflatten(3, x.shape[2:]).flatten(1, 2)

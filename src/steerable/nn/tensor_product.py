@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from steerable.nn.capsule_products import multiply_capsules
-from steerable.nn.channels import scale_channels, take, take_channels
+from steerable.nn.channels import in_channels_last, scale_channels, take, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.nn.product_tables import ProductTables
 from steerable.types.field_types import FieldType
@@ -84,7 +84,10 @@ class TensorProduct(EquivariantModule):
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x, ranks=(2, 4))
         products = take_channels(x, self.left) * take_channels(x, self.right)
-        y = take_channels(multiply_capsules(products, self.matrices(), self.hands), self.places)
+        y = take_channels(multiply_capsules(products, self.matrices(), self.hands, each=True), self.places)
         if self.terms == 1:
             return y
-        return scale_channels(y, self.present.to(y.dtype)).unflatten(1, (-1, self.terms)).sum(2)
+        y = scale_channels(y, self.present.to(y.dtype))
+        if in_channels_last(y):  # a sum of five axes would not stay in channels_last
+            return y.permute(0, 2, 3, 1).unflatten(3, (-1, self.terms)).sum(4).permute(0, 3, 1, 2)
+        return y.unflatten(1, (-1, self.terms)).sum(2)
