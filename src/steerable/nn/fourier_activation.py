@@ -51,7 +51,7 @@ class Fourier(EquivariantModule):
 
     >>> from steerable import FieldType, so2
     >>> Fourier(FieldType(so2(), "8*regular(2)"), torch.relu)
-    Fourier(8*regular(2), relu, samples=24, aliasing=0.0075)
+    Fourier(8*regular(2), relu, samples=20, aliasing=0.0098)
     """
 
     matrices: Tensor
