@@ -1,8 +1,9 @@
-"""Fourier nonlinearities: exact on the samples' own group, as close as they say elsewhere, and right in their values."""
+"""Fourier nonlinearities: exact on the group of their samples, as close as they say elsewhere, with the right values."""
 
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 
 import numpy as np
@@ -74,7 +75,7 @@ def test_quarter_turns_of_whole_images_are_exact(field_type: FieldType):
 def test_aliasing_falls_with_the_number_of_samples(text: str):
     field_type = FieldType(SO2, text)
     found = [snn.Fourier(field_type, torch.relu, samples=n) for n in (16, 32, 64, 128)]
-    for few, many in zip(found, found[1:], strict=False):
+    for few, many in itertools.pairwise(found):
         assert many.aliasing < few.aliasing / 2.5  # of a function with kinks it falls as 1 / N²
     for layer in found:
         mean = np.mean([error(layer.double(), g, seed=2) ** 2 for g in SO2.random(40, seed=9)])
@@ -150,7 +151,7 @@ def test_values_of_random_coefficients_have_unit_variance():
 
 
 def test_functions_on_a_finite_group_are_those_of_the_regular_capsule():
-    """In the basis of irreps the layer is a ReLU between two changes of basis, up to the choice of the values' order."""
+    """In the basis of irreps the layer is a ReLU between two changes of basis, with values in some order."""
     spectral = st.Capsule(D4.regular.change_basis(st.decompose(D4.regular)[1]), "spectral")
     layer = snn.Fourier(FieldType(D4, spectral), torch.relu).double()
     assert (layer.samples, layer.aliasing) == ((8,), 0.0)

@@ -111,7 +111,7 @@ def test_the_product_of_functions_is_among_them():
 
 
 def test_copies_are_multiplied_in_turn():
-    """Three copies of A1 with two: hands (0, 0), (1, 1) and (2, 0), and their results in copies 0, 1, 0 of the output."""
+    """Three copies of A1 and two of A2: hands (0, 0), (1, 1) and (2, 0), which add to copies 0, 1 and 0."""
     G = st.dihedral(1)
     layer = layer_of((FieldType(G, "3*A1 + 2*A2"), FieldType(G, "2*A2")))
     assert layer.weight.shape == (3, 1)
