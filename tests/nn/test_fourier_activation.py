@@ -1,4 +1,4 @@
-"""Fourier nonlinearities: exact on the group of their samples, as close as they say elsewhere, with the right values."""
+"""Fourier nonlinearities: exact on the group of their samples, as close as they say elsewhere, with right values."""
 
 from __future__ import annotations
 
