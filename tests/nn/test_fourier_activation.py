@@ -239,6 +239,17 @@ def test_capsules_that_are_not_functions_are_refused_with_what_to_use():
     )
 
 
+def test_other_nonlinearities_name_it_where_it_is_admissible():
+    with pytest.raises(TypeError) as caught:
+        snn.ReLU(FieldType(SO2, "regular(2)"))
+    assert str(caught.value) == (
+        "ReLU is not admissible for capsule `regular(2)`: its matrices are orthogonal, but mix channels. Use "
+        "`Fourier`, or `NormReLU`."
+    )
+    with pytest.raises(st.EquivarianceError, match=r"Use `Fourier`, or `NormReLU`\."):
+        st.typecheck(torch.relu, in_type=FieldType(O2, "qm(2)"))
+
+
 def test_numbers_of_samples_are_checked():
     t = FieldType(SO2, "regular(3)")
     for given, enough in ((10, 12), (4, 8), (0, 8), (-4, 8)):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from steerable.algebra.capsules import Capsule, Nonlinearity
+from steerable.algebra.sampled_functions import why_not_functions
 from steerable.types.field_types import FieldType
 
-__all__ = ["alternatives", "require", "require_permutations"]
+__all__ = ["alternatives", "is_sampled", "require", "require_permutations"]
 
 _REMEDIES: dict[Nonlinearity, str] = {
     "pointwise": "a pointwise nonlinearity such as `ReLU`",
@@ -56,9 +57,16 @@ def alternatives(capsule: Capsule, *others: str) -> str:
     return f"Use {_choice([*_fitting(capsule), '`Gated`', *others])}."
 
 
+def is_sampled(capsule: Capsule) -> bool:
+    """Whether a capsule is a space of functions that are not given by their values, so that `Fourier` samples them."""
+    return not capsule.admits("pointwise") and why_not_functions(capsule.representation) is None
+
+
 def _fitting(capsule: Capsule) -> list[str]:
     fitting = [text for kind, text in _REMEDIES.items() if capsule.admits(kind)]
-    return ["`CReLU`"] if not fitting and capsule.admits("scale-free concatenated") else fitting
+    if not fitting and capsule.admits("scale-free concatenated"):
+        fitting = ["`CReLU`"]
+    return ["`Fourier`", *fitting] if is_sampled(capsule) else fitting
 
 
 def _choice(texts: list[str]) -> str:
