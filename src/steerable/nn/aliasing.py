@@ -74,7 +74,7 @@ class SampledCapsule:
 def _matrices(capsule: SampledCapsule, samples: int) -> tuple[FloatArray, FloatArray]:
     there = capsule.domain.values(capsule.source, samples)
     back = there if capsule.source is capsule.target else capsule.domain.values(capsule.target, samples)
-    return read_only(there), read_only(np.linalg.pinv(back))
+    return read_only(there), read_only(np.asarray(np.linalg.pinv(back), dtype=np.float64))
 
 
 @lru_cache(maxsize=1024)

@@ -27,5 +27,6 @@ def multiply_capsules(x: Tensor, matrix: Tensor, copies: int, *, each: bool = Fa
         fibres = x.permute(0, 2, 3, 1).unflatten(3, (copies, -1))
         y = torch.einsum("bhwci,coi->bhwco", fibres, matrix) if each else fibres @ matrix.T
         return y.flatten(3).permute(0, 3, 1, 2)
-    y = matrix @ x.unflatten(1, (copies, -1)).flatten(3)
-    return y.unflatten(3, x.shape[2:]).flatten(1, 2)
+    flat = matrix @ x.unflatten(1, (copies, -1)).flatten(3)
+    image: Tensor = flat.unflatten(3, x.shape[2:])
+    return image.flatten(1, 2)

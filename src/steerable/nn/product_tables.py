@@ -42,7 +42,8 @@ class ProductTables:
         self.hands = max(copies for _, copies in (*in_type.terms, *out_type.terms))
         blocks = [_PairOfKinds(in_type, i, j) for i, j in _pairs_of_kinds(in_type)]
         starts = np.cumsum([0, *(len(block.left) for block in blocks)])
-        rows, columns, numbers, values, kinds = ([np.zeros(0)] for _ in range(5))
+        rows, columns, numbers, kinds = ([np.zeros(0, dtype=np.intp)] for _ in range(4))
+        values = [np.zeros(0)]
         first_row = self.count = 0
         for o, (capsule, _) in enumerate(out_type.terms):
             for block, start in zip(blocks, starts, strict=False):
@@ -52,15 +53,15 @@ class ProductTables:
                 columns.append(start + column)
                 numbers.append(self.count + basis.number)
                 values.append(basis.value * scale[column])
-                kinds.append(np.full(basis.count, o))
+                kinds.append(np.full(basis.count, o, dtype=np.intp))
                 self.count += basis.count
             first_row += capsule.dim
-        self._kind_of_parameter = np.concatenate(kinds).astype(np.intp)
-        used, column = np.unique(np.concatenate(columns).astype(np.intp), return_inverse=True)
+        self._kind_of_parameter = np.concatenate(kinds)
+        used, column = np.unique(np.concatenate(columns), return_inverse=True)
         self.shape = (first_row, len(used))
-        position = np.concatenate(rows).astype(np.intp) * len(used) + column
+        position = np.concatenate(rows) * len(used) + column
         self.number, self.factor = _lookup(
-            position, np.concatenate(numbers).astype(np.intp), np.concatenate(values), math.prod(self.shape)
+            position, np.concatenate(numbers), np.concatenate(values), math.prod(self.shape)
         )
         factors = np.concatenate([np.stack([block.left, block.right, block.kinds], axis=1) for block in blocks])[used]
         self.left = self._dealt(factors[:, 0], factors[:, 2] // len(in_type.terms))

@@ -79,7 +79,8 @@ class TensorProduct(EquivariantModule):
     def matrices(self) -> Tensor:
         """(hands, channels of a hand that come out, products in a hand): the matrix Σ_k w_k Q_k of each hand."""
         entries = take(self.weight, 1, self.number.flatten()).unflatten(1, self.number.shape) * self.factor
-        return entries.sum(2).unflatten(1, self.shape)
+        matrices: Tensor = entries.sum(2).unflatten(1, self.shape)
+        return matrices
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x, ranks=(2, 4))
@@ -89,5 +90,7 @@ class TensorProduct(EquivariantModule):
             return y
         y = scale_channels(y, self.present.to(y.dtype))
         if in_channels_last(y):  # a sum of five axes would not stay in channels_last
-            return y.permute(0, 2, 3, 1).unflatten(3, (-1, self.terms)).sum(4).permute(0, 3, 1, 2)
-        return y.unflatten(1, (-1, self.terms)).sum(2)
+            parts: Tensor = y.permute(0, 2, 3, 1).unflatten(3, (-1, self.terms))
+            return parts.sum(4).permute(0, 3, 1, 2)
+        terms: Tensor = y.unflatten(1, (-1, self.terms))
+        return terms.sum(2)
