@@ -167,7 +167,7 @@ def test_irreps_are_not_listed(g: PlanarGroup) -> None:
             lambda: O2.multiply(SO2.rotation(30)),
             TypeError,
             r"`rotation\(30\)` of SO2 is not an element of O2, whose elements are given by angle: write "
-            r"O2.rotation\(30\) or O2.reflection\(0\), or O2.moving_by\(matrix\)",
+            r"O2.rotation\(30\) or O2.reflection\(0\), or O2.element\(matrix\)",
         ),
         (lambda: SO2.inverse(O2.reflection(0)), TypeError, r"`reflection\(0\)` of O2 is not an element of SO2"),
         (lambda: D4.multiply(SO2.rotation(90)), ValueError, r"`rotation\(90\)` is not an element of D4"),
@@ -184,7 +184,7 @@ def test_irreps_are_not_listed(g: PlanarGroup) -> None:
         (lambda: O2.irrep("E2000"), ValueError, "a frequency is a whole number from 0 to 1000; got 2000"),
         (lambda: O2.irrep(2), TypeError, "expected the name of an irrep, such as 'E2', got int 2"),
         (lambda: SO2.colour, AttributeError, "SO2 has no attribute `colour`"),
-        (lambda: st.group_named("SO3"), ValueError, "no group is called 'SO3'. Known are C1, C2, .* SO2 and O2"),
+        (lambda: st.group_named("SO4"), ValueError, "no group is called 'SO4'. Known are C1, C2, .* SO3 and O3"),
     ],
 )
 def test_bad_input_is_refused_with_words(call, kind: type[Exception], message: str) -> None:
