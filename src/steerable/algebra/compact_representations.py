@@ -90,7 +90,7 @@ class CompactRepresentation(Representation):
 
     def at(self, elements: Sequence[Element]) -> FloatArray:
         """(number of elements, dim, dim): the matrices of several elements."""
-        return np.array([self(g) for g in elements]).reshape(-1, self.dim, self.dim)
+        return np.array([self(g) for g in elements]).reshape(len(elements), self.dim, self.dim)
 
     @property
     def matrices(self) -> FloatArray:

@@ -25,7 +25,6 @@ _TOKEN = re.compile(
 )
 _MAX_DEPTH = 50
 _MAX_DIGITS = 9
-_TIMES = ("*", "x")
 
 Counted = list[tuple[int, Capsule]]
 
@@ -40,6 +39,10 @@ class _Token:
     kind: str
     text: str
     start: int
+
+    @property
+    def is_times(self) -> bool:
+        return self.kind == "symbol" and self.text in "*x"
 
 
 class _Parser:
@@ -73,9 +76,9 @@ class _Parser:
             token = self._take()
             if len(token.text) > _MAX_DIGITS:
                 self._fail(token, f"a multiple has at most {_MAX_DIGITS} digits")
-            if token.text == "0" and self._peek.text not in _TIMES:
+            if token.text == "0" and not self._peek.is_times:
                 return []
-            if self._peek.text not in _TIMES:
+            if not self._peek.is_times:
                 self._fail(self._peek, f"expected `*` after the multiple {token.text}, as in `{token.text}*E`")
             self._take()
             copies *= int(token.text)
