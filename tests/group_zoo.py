@@ -68,6 +68,7 @@ SMALL_GROUPS = tuple(
     if name not in ("D64", "A5", "S5", "I", "I_h", "O_h", "T_d", "Q8xC3", "C9", "C10", "C11", "D7", "D8", "C2xO|O")
 )
 NOT_FAITHFUL = tuple(name for name in _BUILDERS if "|" in name)
+SOLIDS = ("T", "T_d", "O", "O_h", "I", "I_h")
 ODD_TYPES = ("C4", "C5", "Q8", "A4", "Q8xC3", "SL(2,3)", "C7:C3")  # with complex and quaternionic irreps
 
 

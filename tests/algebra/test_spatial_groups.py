@@ -261,7 +261,7 @@ MESSY = [[1, 0, 0], [0, 1, 0.1], [0, 0, 1]]
         (
             lambda: SO3.rotation(30),
             ValueError,
-            r"SO3 moves space, where a rotation is given by its axis and its angle: write SO3.rotation\(\(0, 0, 1\), 30",
+            r"SO3 moves space, where a rotation is given by its axis and its angle: write SO3.rotation\(\(0, 0, 1",
         ),
         (lambda: SO3.rotation((0, 0, 1)), TypeError, r"an angle is a number of degrees, such as 30; got tuple"),
         (
