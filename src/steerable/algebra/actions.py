@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from steerable.algebra.arrays import FloatArray, read_only
 from steerable.algebra.metrics import TOLERANCE, is_orthogonal, snap
@@ -20,6 +20,7 @@ __all__ = [
     "is_faithful",
     "motion_text",
     "moved_like",
+    "on_grid",
     "planar_matrix",
     "turn",
 ]
@@ -47,6 +48,11 @@ def is_faithful(action: FloatArray) -> bool:
     """Whether no element but the identity leaves every point where it is."""
     moved = np.abs(action - np.eye(action.shape[1])).max(axis=(1, 2)) > TOLERANCE
     return int(moved.sum()) == len(action) - 1
+
+
+def on_grid(action: FloatArray) -> NDArray[np.bool_]:
+    """(order,): whether each matrix permutes the axes up to signs, so that it maps pixels onto pixels."""
+    return np.asarray(np.isin(np.abs(action), (0.0, 1.0)).all(axis=(1, 2)))
 
 
 def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> FloatArray:

@@ -10,14 +10,11 @@ from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from numpy.typing import ArrayLike
-
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.group_interface import LISTS, Element, Group
 
 if TYPE_CHECKING:
     from steerable.algebra.compact_representations import CompactRepresentation
-    from steerable.algebra.groups import FiniteGroup
     from steerable.algebra.irreps import Irrep
     from steerable.algebra.representations import Representation
 
@@ -55,10 +52,6 @@ class CompactGroup(Group):
 
     # ---------------------------------------------------------------- elements
 
-    def moving_by(self, matrix: ArrayLike) -> Element:
-        """The former name of ``element``."""
-        return self.element(matrix)
-
     def check_element(self, element: Element) -> None:
         """Raise TypeError unless this is an element of the group."""
         if element in self:
@@ -76,8 +69,8 @@ class CompactGroup(Group):
     def __contains__(self, element: object) -> bool: ...
 
     @abstractmethod
-    def motions_of(self, group: FiniteGroup) -> FloatArray | None:
-        """(order, axes, axes): how the elements of a finite group move the space of this one; None if they do not."""
+    def embedded(self, motions: FloatArray) -> FloatArray | None:
+        """(…, axes, axes): motions of the plane or space as motions of what this group moves; None if they are none."""
 
     # ---------------------------------------------------------------- irreps
 

@@ -89,7 +89,6 @@ class CompactRepresentation(Representation):
         return self._in_own_basis(self._in_irreps(element))
 
     def at(self, elements: Sequence[Element]) -> FloatArray:
-        """(number of elements, dim, dim): the matrices of several elements."""
         return np.array([self(g) for g in elements]).reshape(len(elements), self.dim, self.dim)
 
     @property
@@ -195,7 +194,7 @@ class CompactRepresentation(Representation):
             return self._to_compact(subgroup)
         if not isinstance(subgroup, FiniteGroup):
             raise RuntimeError("a group is finite or compact")
-        if self.group.motions_of(subgroup) is not None and not subgroup.acts_faithfully:
+        if self._motions(subgroup) is not None and not subgroup.acts_faithfully:
             self._refuse(subgroup, f"several of its elements move {self._space} alike")
         return self.along(subgroup)
 
@@ -214,12 +213,16 @@ class CompactRepresentation(Representation):
 
     def along(self, group: FiniteGroup) -> Representation:
         """g ↦ ρ(how g moves the plane or space), for a finite group, of which several elements may move it alike."""
-        motions = self.group.motions_of(group)
+        motions = self._motions(group)
         if motions is None:
             self._refuse(group, f"it does not act on {self._space}")
         if not self.group.reflections and (np.linalg.det(motions) < 0).any():
             self._refuse(group, "it has reflections")
         return Representation._of(group, dense=self.at([self.group.element(matrix) for matrix in motions]))
+
+    def _motions(self, group: FiniteGroup) -> FloatArray | None:
+        """(order, axes, axes): how the elements move the plane or space of this group; None if they do not."""
+        return None if group.action is None else self.group.embedded(group.action)
 
     @property
     def _space(self) -> str:

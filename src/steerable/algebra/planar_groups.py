@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -12,7 +13,6 @@ from steerable.algebra.actions import motion_text, turn
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.compact_groups import AnyWave, CompactGroup
 from steerable.algebra.group_interface import Group
-from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.metrics import TOLERANCE
 
 if TYPE_CHECKING:
@@ -103,6 +103,15 @@ class PlanarGroup(CompactGroup):
     def axes(self) -> int:
         return 2
 
+    def motion(self, element: PlanarElement) -> FloatArray:
+        self.check_element(element)
+        return element.matrix
+
+    @cached_property
+    def grid_elements(self) -> tuple[PlanarElement, ...]:
+        kinds = (False, True) if self.reflections else (False,)
+        return tuple(PlanarElement(self, 90.0 * k, mirrored) for mirrored in kinds for k in range(4))
+
     def _turning_by(self, degrees: float, *, mirrored: bool = False) -> PlanarElement:
         if mirrored and not self.reflections:
             raise ValueError(
@@ -126,8 +135,8 @@ class PlanarGroup(CompactGroup):
         mirrored = generator.integers(2, size=count) if self.reflections else np.zeros(count)
         return tuple(PlanarElement(self, float(a), bool(m)) for a, m in zip(angles, mirrored, strict=True))
 
-    def motions_of(self, group: FiniteGroup) -> FloatArray | None:
-        return group.action if group.axes == 2 else None
+    def embedded(self, motions: FloatArray) -> FloatArray | None:
+        return motions if motions.shape[-1] == 2 else None
 
     # ---------------------------------------------------------------- what later modules compute for this group
 

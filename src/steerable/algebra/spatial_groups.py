@@ -12,7 +12,6 @@ import numpy as np
 
 from steerable.algebra.arrays import FloatArray, read_only
 from steerable.algebra.compact_groups import AnyWave, CompactGroup
-from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.metrics import TOLERANCE
 from steerable.algebra.motions_in_space import (
     about_z,
@@ -130,13 +129,11 @@ class SpatialGroup(CompactGroup):
         return 3
 
     def motion(self, element: SpatialElement) -> FloatArray:
-        """How an element moves space."""
         self.check_element(element)
         return element.matrix
 
     @cached_property
     def grid_elements(self) -> tuple[SpatialElement, ...]:
-        """The elements that map voxels onto voxels: the rotations of the cube, and in O(3) all its symmetries."""
         signed = [
             np.diag(signs) @ np.eye(3)[list(order)]
             for order in itertools.permutations(range(3))
@@ -170,11 +167,9 @@ class SpatialGroup(CompactGroup):
         matrices = np.stack([first, second, np.cross(first, second)], axis=2) * signs[:, None, None]
         return tuple(self._moving_by(matrix) for matrix in matrices)
 
-    def motions_of(self, group: FiniteGroup) -> FloatArray | None:
+    def embedded(self, motions: FloatArray) -> FloatArray:
         """As they are, or those of the plane about z; without reflections, mirrors of the plane turn z over."""
-        if group.action is None or group.axes == 3:
-            return group.action
-        return about_z(group.action, proper=not self.reflections) if group.axes == 2 else None
+        return motions if motions.shape[-1] == 3 else about_z(motions, proper=not self.reflections)
 
     # ---------------------------------------------------------------- what later modules compute for this group
 
