@@ -117,11 +117,11 @@ def _moves_instead(action: FloatArray) -> str:
     """What a group does that does not have an element, and what to use in its place."""
     mirrors = "and mirrors it" if (np.linalg.det(action) < 0).any() else "and does not mirror it"
     turns = len(np.unique(np.round(action[np.linalg.det(action) > 0], 6), axis=0))
-    space, larger = "space in {} ways", "so3() has all rotations, and o3() all reflections too."
+    how, larger = f"space in {turns} ways", "so3() has all rotations, and o3() all reflections too."
     if action.shape[1] == 2:
-        space, larger = "the plane by multiples of {:g}°", "so2() has all rotations, and o2() all reflections too."
-        turns = 360 / turns
-    return f"it turns {space.format(turns)} {mirrors}. Use an element that it has, or a larger group; {larger}"
+        how = f"the plane by multiples of {360 / turns:g}°"
+        larger = "so2() has all rotations, and o2() all reflections too."
+    return f"it turns {how} {mirrors}. Use an element that it has, or a larger group; {larger}"
 
 
 def motion_text(matrix: FloatArray) -> str:

@@ -104,7 +104,7 @@ def _icosahedral_irreps(group: FiniteGroup) -> NamedMatrices:
 def _permuting_triples(rotations: FloatArray) -> FloatArray:
     """(order, 4, 4): how rotations of the icosahedron permute the images of the axes x, y, z, less the trivial part."""
     places: dict[frozenset[tuple[float, ...]], int] = {}
-    first = []
+    first: list[FloatArray] = []
     for rotation in rotations:
         if places.setdefault(_axes_of(rotation), len(places)) == len(first):
             first.append(rotation)

@@ -24,6 +24,7 @@ __all__ = ["AnyWave", "CompactGroup"]
 class AnyWave(Protocol):
     """The label of a real irrep: `Wave`, by frequency in the plane, or `SphericalWave`, by degree in space."""
 
+    def __hash__(self) -> int: ...
     @property
     def dim(self) -> int: ...
     def at(self, element: Any) -> FloatArray:
