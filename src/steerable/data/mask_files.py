@@ -36,12 +36,14 @@ def read_label_file(path: Path) -> Labels:
         raise Unusable(f"it has the label {planes.min()}, expected numbers from 0 on")
     if planes.max() > LARGEST:
         raise Unusable(f"it has the label {planes.max()}, expected numbers up to {LARGEST:,}")
-    labels = planes.astype(np.int64)
-    if (labels == labels[:1]).all():
-        return labels[0]
+    labels: Labels = planes.astype(np.int64)
+    first: Labels = labels[0]
+    if (labels == first).all():
+        return first
     if len(labels) == 3 and labels.max() <= 255:
         red, green, blue = labels
-        return COLOUR + (red << 16) + (green << 8) + blue
+        colours: Labels = COLOUR + (red << 16) + (green << 8) + blue
+        return colours
     raise Unusable(f"it has {len(labels)} channels, expected one, or colours of 8 bits")
 
 
@@ -109,4 +111,5 @@ def _whole(planes: npt.NDArray[Any]) -> npt.NDArray[Any]:
         raise Unusable(f"it has the label {broken:g}, expected whole numbers; are these probabilities?")
     if abs(rounded).max() > LARGEST:
         raise Unusable(f"it has the label {rounded.max():g}, expected numbers up to {LARGEST:,}")
-    return rounded.astype(np.int64)
+    whole: Labels = rounded.astype(np.int64)
+    return whole

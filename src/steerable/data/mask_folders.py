@@ -21,7 +21,7 @@ from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.pixel_survey import survey
 from steerable.errors import listing
 
-__all__ = ["MaskSplits", "load_mask_folder", "read_masked"]
+__all__ = ["MaskSplits", "MaskedPair", "load_mask_folder", "read_masked", "stacked_masks"]
 
 SURVEYED = 256  # the side at which the counts of deep images are looked at
 
@@ -49,7 +49,9 @@ class MaskSplits:
     values: tuple[int, ...]
 
 
-class _Read(NamedTuple):
+class MaskedPair(NamedTuple):
+    """An image and its mask as they were read: pixels (channels, height, width), labels (height, width)."""
+
     pair: ImageAndMask
     pixels: Pixels
     labels: Labels
@@ -112,7 +114,7 @@ def load_mask_folder(
 
 def read_masked(
     pairs: Sequence[ImageAndMask], pixels: PixelFormat, progress: Progress | None = None
-) -> tuple[list[_Read], list[tuple[str, str]]]:
+) -> tuple[list[MaskedPair], list[tuple[str, str]]]:
     """Return (pairs with their pixels and labels, [(name, why it cannot be used)])."""
     by_image = {pair.image: pair for pair in pairs}
 
@@ -133,12 +135,12 @@ def read_masked(
         if isinstance(result, str):
             unusable.append((pair.name, result))
         else:
-            read.append(_Read(pair, *result))
+            read.append(MaskedPair(pair, *result))
     return read, unusable
 
 
 def _parts(
-    read: Sequence[_Read], found: FoundPairs, values: tuple[int, ...], tile: int, notes: list[str], root: Path
+    read: Sequence[MaskedPair], found: FoundPairs, values: tuple[int, ...], tile: int, notes: list[str], root: Path
 ) -> dict[str, MaskedImages]:
     """The images of each part that has some; an image that shows a class without training images is left out."""
     if values:
@@ -162,7 +164,7 @@ def _parts(
     for part in ("train", "validation", "test"):
         items = [item for item in read if item.pair.part == part]
         if items:
-            parts[part] = _stacked(items, channels, names, values, tile)
+            parts[part] = stacked_masks(items, channels, names, values, tile)
         elif part == "test" and any(pair.part == part for pair in found.pairs):
             raise ValueError(
                 f"none of the test images in `{root}` can be used. Replace them, or remove the test folder and let "
@@ -171,9 +173,18 @@ def _parts(
     return parts
 
 
-def _stacked(
-    items: Sequence[_Read], channels: int, names: tuple[str, ...], values: tuple[int, ...], tile: int
+def stacked_masks(
+    items: Sequence[MaskedPair], channels: int, names: tuple[str, ...], values: tuple[int, ...], tile: int
 ) -> MaskedImages:
+    """One data set of images that were read.
+
+    Args:
+        items: with their masks.
+        channels: of the images; grey ones among coloured ones have their channel repeated.
+        names: of the classes.
+        values: the numbers in the masks that stand for them; empty where masks hold objects.
+        tile: the side of the tiles.
+    """
     masks = []
     for item in items:
         # Objects are numbered from 1 on: numbers may be as large as a file likes.

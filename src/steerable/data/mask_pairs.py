@@ -13,7 +13,7 @@ from steerable.data.assembling import Part
 from steerable.data.files import files_below, printable
 from steerable.errors import listing
 
-__all__ = ["FoundPairs", "ImageAndMask", "has_masks", "paired_folder"]
+__all__ = ["LAYOUT", "FoundPairs", "ImageAndMask", "has_masks", "paired_folder"]
 
 IMAGE_FOLDERS = ("images", "image", "imgs")
 MASK_FOLDERS = ("labels", "masks", "label", "mask", "annotations")
@@ -25,6 +25,7 @@ PARTS: dict[Part, tuple[str, ...]] = {
 WORDS = frozenset(("image", "img", "mask", "masks", "label", "labels", "seg", "segmentation", "gt", "annotation"))
 """What people add to the names of images and masks to tell them apart."""
 LAYOUT = "`images` and `labels` (or `masks`), with one label image for each image and of the same name"
+"""What a folder for segmentation holds, in words."""
 
 
 @dataclass(frozen=True)

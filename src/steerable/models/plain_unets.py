@@ -49,7 +49,7 @@ class PlainUNet(SavedModel, nn.Module):
     @property
     def stride(self) -> int:
         """By what the image is reduced in all; tiles begin at multiples of it."""
-        return 2**self.depth
+        return 1 << self.depth
 
     @property
     def reach(self) -> int:

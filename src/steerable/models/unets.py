@@ -81,7 +81,7 @@ class UNet(SavedModel, nn.Module):
     @property
     def stride(self) -> int:
         """By what the image is reduced in all; tiles begin at multiples of it."""
-        return 2**self.depth
+        return 1 << self.depth
 
     @property
     def reach(self) -> int:
