@@ -10,13 +10,19 @@ from typing import Any
 import torch
 
 from steerable.atomic import write_json
+from steerable.data.images import Progress
+from steerable.data.labelled_images import LabelledImages
+from steerable.data.masked_images import MaskedImages
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.environment import environment
 from steerable.training.mistakes import worst_mistakes
 from steerable.training.phases import Phase, unseen
+from steerable.training.pixel_classifier import PixelClassifier
 from steerable.training.poses import PoseReport, pose_report
 from steerable.training.preparing import TrainingData, augmentation
+from steerable.training.segmentation_pictures import example_pictures
+from steerable.training.segmentation_poses import segmentation_poses
 
 __all__ = ["Measured", "save_model", "write_outcome"]
 
@@ -60,13 +66,13 @@ def write_outcome(
     poses = None
     if tested:
         with phase("testing all poses") as progress:
-            poses = pose_report(module.eval(), data.test, device=module.device, progress=progress)
+            poses = _poses(module.eval(), data, progress)
     results = _results(settings, module, data, measured, poses)
     if folder is not None:
         save_model(module, folder / "model", data, settings.model)
         if tested:
             with phase("looking for mistakes"):
-                write_json(folder / "mistakes.json", worst_mistakes(module, data.test, device=module.device))
+                _write_mistakes(module, data, folder)
         write_json(folder / "environment.json", environment())
         write_json(folder / "results.json", results)
     return results
@@ -84,8 +90,30 @@ def save_model(module: Classifier, folder: Path, data: TrainingData, model: dict
             "channels": data.train.channels,
             "pixels": None if data.pixels is None else data.pixels.to_dict(),
             "model": model,
+            **({"mask_values": list(data.mask_values)} if isinstance(data.train, MaskedImages) else {}),
         },
     )
+
+
+def _poses(module: Classifier, data: TrainingData, progress: Progress | None) -> PoseReport:
+    """What a pose does to the scores of the test images, or of their pixels."""
+    if isinstance(data.test, LabelledImages):
+        return pose_report(module, data.test, device=module.device, progress=progress)
+    return segmentation_poses(_of_pixels(module).whole, data.test, progress=progress)
+
+
+def _write_mistakes(module: Classifier, data: TrainingData, folder: Path) -> None:
+    """The images that were taken for something else, or what was made of pictures with masks."""
+    if isinstance(data.test, LabelledImages):
+        write_json(folder / "mistakes.json", worst_mistakes(module, data.test, device=module.device))
+    else:
+        write_json(folder / "pictures.json", example_pictures(_of_pixels(module).whole, data.test))
+
+
+def _of_pixels(module: Classifier) -> PixelClassifier:
+    if not isinstance(module, PixelClassifier):
+        raise TypeError(f"images with masks need a PixelClassifier, got {type(module).__name__}.")
+    return module
 
 
 def _results(
@@ -95,6 +123,7 @@ def _results(
     device = module.device
     return {
         "dataset": data.name,
+        "task": settings.task,
         "labels": len(data.train),
         "augmentation": str(augmentation(settings, data.train) or "none"),
         "classes": list(data.train.classes),
