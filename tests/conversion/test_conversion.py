@@ -371,6 +371,7 @@ def test_the_report_lists_every_replacement() -> None:
         "3       Conv2d 16 → 2  Conv2d 2*regular → 2*A1             34 → 6",
         "In all 482 → 62 parameters; D4, equal channels.",
         "Exactly equivariant on 32×32 inputs, for instance.",
+        "All weights are new: pretrained ones are not carried over, and the network has to be trained.",
         "0: stride 2 is now a mean over 2×2 pixels on sizes that it divides.",
     ]
     assert sum(row.parameters_after for row in net.report.rows) == net.report.parameters_after

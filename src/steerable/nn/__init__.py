@@ -1,5 +1,6 @@
 """Equivariant layers: plain tensors through plain modules, with types that are checked when a network is built."""
 
+from steerable.lazy import public_names
 from steerable.nn import init
 from steerable.nn.acceleration import accelerate
 from steerable.nn.activations import (
@@ -44,6 +45,8 @@ from steerable.nn.sampling import EquivarianceWarning
 from steerable.nn.selection import Select
 from steerable.nn.tensor_product import TensorProduct
 from steerable.nn.torch_tools import convert_sync_batchnorm
+
+__dir__ = public_names(__name__)
 
 __all__ = [
     "ELU",
