@@ -18,14 +18,15 @@ from typing import final
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray
+from steerable.algebra.compact_representations import CompactRepresentation
 from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.induction import quotient
 from steerable.algebra.intertwiners import metric_of
 from steerable.algebra.planar_groups import PlanarGroup
-from steerable.algebra.planar_representations import PlanarRepresentation
 from steerable.algebra.representations import Representation
+from steerable.algebra.waves import Wave
 
-__all__ = ["Domain", "common_domain", "why_not_functions"]
+__all__ = ["Domain", "common_domain", "planar_waves", "why_not_functions"]
 
 _QUARTERS = 4
 """Samples are taken on a multiple of four angles, so that turns of the pixel grid only exchange them."""
@@ -90,14 +91,14 @@ class _Circle(Domain):
         return self.step * (2 * self.frequency // self.step + 1)
 
     def values(self, rho: Representation, samples: int) -> FloatArray:
-        if not isinstance(rho, PlanarRepresentation):
+        if not isinstance(rho, CompactRepresentation):
             raise RuntimeError("representations of SO(2) and O(2) are in closed form")
         at_base = self._at_base(rho)
         angles = [360 * j / samples for j in range(samples // self.n)]
         points = [self.group._turning_by(a, mirrored=m) for m in (False, True)[: self.circles] for a in angles]
         return _of_unit_variance(np.stack([at_base @ rho(self.group.inverse(g)) for g in points]))
 
-    def _at_base(self, rho: PlanarRepresentation) -> FloatArray:
+    def _at_base(self, rho: CompactRepresentation) -> FloatArray:
         """ℓ: cos 0 = 1 of each wave; of two copies of E_k, sin in the first and cos in the second."""
         copies, seen = Counter(rho.waves), Counter[object]()
         parts = []
@@ -108,9 +109,16 @@ class _Circle(Domain):
         return np.asarray(np.concatenate(parts) @ rho.inverse_basis)
 
 
+def planar_waves(rho: Representation) -> list[Wave]:
+    """The irreps of which a representation of SO(2) or O(2) is the sum; none for other groups."""
+    return [wave for wave in rho.waves if isinstance(wave, Wave)] if isinstance(rho, CompactRepresentation) else []
+
+
 def why_not_functions(rho: Representation) -> str | None:
-    """Why a representation is not a space of functions on its group; None where it is one."""
+    """Why a representation is not a space of functions that can be sampled on its group; None where it is one."""
     name = rho.group.name
+    if not isinstance(rho.group, FiniteGroup | PlanarGroup):
+        return f"functions on {name} are not sampled yet"
     if rho.type[0] == 0:
         return f"it is not a space of functions on {name}, since it has no constant function"
     for irrep, copies in zip(rho.group.irreps_of(rho.type), rho.type, strict=True):
@@ -135,10 +143,10 @@ def common_domain(spaces: Sequence[Representation]) -> Domain:
     """
     group = spaces[0].group
     if isinstance(group, PlanarGroup):
-        waves = [wave for rho in spaces if isinstance(rho, PlanarRepresentation) for wave in rho.waves]
-        frequencies = [wave.frequency for wave in waves]
-        twice = any(max(Counter(rho.waves).values()) > 1 for rho in spaces if isinstance(rho, PlanarRepresentation))
-        circles = 2 if twice or any(wave.odd for wave in waves) else 1
+        sums = [planar_waves(rho) for rho in spaces]
+        frequencies = [wave.frequency for waves in sums for wave in waves]
+        twice = any(max(Counter(waves).values()) > 1 for waves in sums)
+        circles = 2 if twice or any(wave.odd for waves in sums for wave in waves) else 1
         return _Circle(group, math.gcd(*frequencies) or 1, circles, max(frequencies))
     group = finite_group(group)
     for subgroup in sorted(group.subgroups(up_to_conjugacy=True), key=len, reverse=True):

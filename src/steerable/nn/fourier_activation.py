@@ -10,8 +10,7 @@ from torch import Tensor
 
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.planar_representations import PlanarRepresentation
-from steerable.algebra.sampled_functions import common_domain, why_not_functions
+from steerable.algebra.sampled_functions import common_domain, planar_waves, why_not_functions
 from steerable.nn.admissibility import alternatives
 from steerable.nn.aliasing import SampledCapsule
 from steerable.nn.capsule_products import multiply_capsules
@@ -168,7 +167,7 @@ def _all_functions(capsule: Capsule) -> list[str]:
     rho = capsule.representation
     if why_not_functions(rho + capsule.group.trivial) is not None:
         return []
-    highest = max(wave.frequency for wave in rho.waves) if isinstance(rho, PlanarRepresentation) else None
+    highest = max((wave.frequency for wave in planar_waves(rho)), default=None)
     return [f"put it into `{'regular' if highest is None else f'regular({highest})'}`, which contains it"]
 
 
