@@ -281,5 +281,5 @@ def test_the_time_of_an_epoch_counts_a_small_last_batch_for_what_it_is(
 
     monkeypatch.setattr(timing, "_step", step)
     found = timing.epochs_within(1000.0, asked, data, settle=False)
-    left = timing.SPARE * (1000 - now[0]) - 0.01 * timing.TEST_LOOKS * len(data.test) / 3
+    left = timing.SPARE * (1000 - now[0]) - 0.01 * timing.images_to_test(asked, data) / 3
     assert found == pytest.approx(left / (0.01 * images + timing.BETWEEN_EPOCHS))

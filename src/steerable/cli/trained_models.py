@@ -52,19 +52,19 @@ def predict(
         int | None, typer.Option(help="For segmentation: the side of the squares that are in memory together.", min=32)
     ] = None,
 ) -> None:
-    """Print the most probable class of each image, and its probability; unreadable files are named and left out.
+    """Print the most probable class of each image, its probability, and that of every class.
 
-    A network for segmentation writes a label image for each image, of any size, into the folder --out. A command that
-    was killed goes on where it was.
+    Unreadable files are named and left out. A network for segmentation writes a label image for each image, of any
+    size, into the folder --out. A command that was killed goes on where it was.
     """
-    from steerable.atomic import write_text
+    from steerable.atomic import check_new_file, write_text
     from steerable.data.files import named, printable
     from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
 
     if out is not None and as_json:
         raise ValueError("--csv writes a table and --json prints JSON; give one of the two.")
-    if out is not None and out.is_dir():
-        raise IsADirectoryError(f"{out} is a folder, expected the name of a file such as {out / 'predictions.csv'}.")
+    if out is not None:
+        check_new_file(out, "predictions.csv")
     trained = load_trained(run)
     if isinstance(trained, TrainedSegmenter):
         _segment(trained, images, labels, tile, refused="--csv" if out is not None else "--json" if as_json else "")
@@ -79,13 +79,23 @@ def predict(
     for path, reason in skipped:
         typer.echo(f"left out {path}: {reason}", err=True)
     if as_json:
-        found = [{"file": printable(p.file), "class": p.label, "probability": p.probability} for p in predictions]
+        found = [
+            {
+                "file": printable(p.file),
+                "class": p.label,
+                "probability": p.probability,
+                "probabilities": dict(zip(trained.classes, p.probabilities, strict=True)),
+            }
+            for p in predictions
+        ]
         typer.echo(json.dumps(found, indent=2))
         return
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(["file", "class", "probability"])
-    writer.writerows([p.file, p.label, f"{p.probability:.4f}"] for p in predictions)
+    writer.writerow(["file", "class", "probability", *(f"p({name})" for name in trained.classes)])
+    writer.writerows(
+        [p.file, p.label, f"{p.probability:.4f}", *(f"{share:.4f}" for share in p.probabilities)] for p in predictions
+    )
     if out is None:
         typer.echo(printable(text.getvalue()), nl=False)
     else:
@@ -128,6 +138,14 @@ def export(
     safetensors: Annotated[
         Path | None, typer.Option(help="The folder to write, with weights, config and class names.")
     ] = None,
+    licence: Annotated[
+        str | None,
+        typer.Option(
+            "--licence",
+            "--license",
+            help="The licence that you give to your model, such as cc-by-4.0, for its model card.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Write a trained network in a form that other programs can read.
@@ -138,15 +156,21 @@ def export(
     """
     if onnx is None and safetensors is None:
         raise ValueError("nothing to export: give --onnx FILE, --safetensors FOLDER, or both.")
-    from steerable.training.export import check_onnx, export_onnx, export_safetensors
+    if licence is not None and safetensors is None:
+        raise ValueError("--licence is written into the model card of a folder; give --safetensors FOLDER with it.")
+    from steerable.atomic import check_new_file
+    from steerable.training.export import check_new_folder, check_onnx, export_onnx, export_safetensors
     from steerable.training.trained_segmenter import load_trained
 
     if onnx is not None:
         check_onnx()
+        check_new_file(onnx, "model.onnx")
+    if safetensors is not None:
+        check_new_folder(safetensors)
     trained = load_trained(run)
     written = {}
     if safetensors is not None:
-        written["safetensors"] = str(export_safetensors(trained, safetensors))
+        written["safetensors"] = str(export_safetensors(trained, safetensors, licence=licence))
     if onnx is not None:
         written["onnx"] = str(export_onnx(trained, onnx))
     if as_json:
@@ -182,5 +206,18 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
     if overlaps:
         each = ", ".join(f"{name} {value:.4f}" for name, value in poses["class_dice"].items() if value is not None)
         typer.echo(f"Dice of all test images: {results['test_dice']:.4f} ({each}); IoU {results['test_iou']:.4f}")
+    else:
+        _print_figures(results)
     if page is not None:
         typer.echo(f"report: {page}")
+
+
+def _print_figures(results: dict[str, Any]) -> None:
+    """Figures in which every class counts alike, and how many images the poses were tried on."""
+    poses = results["poses"]
+    count = sum(map(sum, poses["confusion"]))
+    if "macro_f1" in results:  # runs of earlier versions have none
+        each = f"balanced accuracy {results['balanced_accuracy']:.2%}, F1 {results['macro_f1']:.3f}"
+        console.print(f"{count:,} upright test images: accuracy {poses['upright']:.2%}, {each} (mean over classes)")
+    if 0 < poses.get("images", 0) < count:
+        console.print(f"poses: a random sample of {poses['images']:,} of these images")

@@ -54,7 +54,7 @@ class ModelEntry:
 
     def from_pretrained(self, folder: str | Path) -> nn.Module:
         """The network that ``save_pretrained`` wrote into a folder."""
-        network: nn.Module = resolve(self.home).from_pretrained(folder)
+        network: nn.Module = resolve(self.home).network_in(folder)
         return network
 
 

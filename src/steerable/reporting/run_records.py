@@ -11,6 +11,7 @@ from typing import Any
 from steerable.data.datasets import DATASETS, KnownDataSet
 from steerable.errors import listing
 from steerable.reporting.curves import Curve, read_curves
+from steerable.training.class_figures import class_figures
 from steerable.training.run_files import (
     CONFIG,
     MISTAKES,
@@ -135,6 +136,17 @@ class RunRecord:
     def confusion(self) -> list[list[int]]:
         found = self.poses.get("confusion")
         return found if isinstance(found, list) else []
+
+    @property
+    def class_figures(self) -> dict[str, float]:
+        """Balanced accuracy and F1, also of runs whose results do not name them yet."""
+        return class_figures(self.confusion) if self.confusion else {}
+
+    @property
+    def pose_sample(self) -> int:
+        """How many test images were tried in all poses, where those were not all; else 0."""
+        tried, count = self.poses.get("images"), sum(map(sum, self.confusion))
+        return tried if isinstance(tried, int) and 0 < tried < count else 0
 
     @cached_property
     def classes(self) -> tuple[str, ...]:

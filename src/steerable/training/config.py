@@ -130,6 +130,14 @@ class RunConfig:
         "one image. By default the first page.",
         **OPTION,
     )
+    group_by: str | None = setting(
+        None,
+        Text(optional=True),
+        "What says which specimen, such as a patient, an image belongs to, so that none is both trained and tested on: "
+        "a column of the .csv, or `folder` for the folders inside the class folders.",
+        flags=("--group-by",),
+        **OPTION,
+    )
     validation: float = setting(
         0.0,
         Range(0, BOUNDLESS),

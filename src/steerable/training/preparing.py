@@ -150,8 +150,14 @@ def _loaded(config: RunConfig, pixels: PixelFormat | Selection, progress: Progre
     if config.task == "segment":
         kind: Any = None if config.masks == "auto" else config.masks
         return load_mask_folder(config.dataset, tile=config.tile, kind=kind, progress=progress, pixels=pixels)
-    size, folder = config.image_size, config.data_dir
-    return load_dataset(config.dataset, data_dir=folder, image_size=size, progress=progress, pixels=pixels)
+    return load_dataset(
+        config.dataset,
+        data_dir=config.data_dir,
+        image_size=config.image_size,
+        progress=progress,
+        pixels=pixels,
+        group_by=config.group_by,
+    )
 
 
 def _pixels(images: Images) -> torch.Tensor:

@@ -208,7 +208,7 @@ RESULTS: Fields = {
     "training_minutes": _NUMBER,
     "stopped": (lambda value: isinstance(value, bool), "true or false"),
     **dict.fromkeys((f"{part}_{figure}" for part in ("test", "val") for figure in FIGURES), _NUMBER),
-    **dict.fromkeys(("test_error", "validation_error"), _NUMBER),
+    **dict.fromkeys(("test_error", "validation_error", "balanced_accuracy", "macro_f1"), _NUMBER),
 }
 """``results.json``."""
 

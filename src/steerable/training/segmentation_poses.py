@@ -21,7 +21,7 @@ __all__ = ["POSED", "SegmentationPoses", "segmentation_poses"]
 POSED = 64  # images that are turned; of more, every second, third … is
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SegmentationPoses(PoseReport):
     """Accuracy of pixels, overlap and drift by element of the group, and how the pixels of upright images were taken.
 

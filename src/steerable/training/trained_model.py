@@ -13,6 +13,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from steerable import nn as snn
 from steerable.data.assembling import read_labelled, stacked
 from steerable.data.datasets import DATASETS, check_source, load_dataset
 from steerable.data.files import named, source_name
@@ -24,6 +25,8 @@ from steerable.data.normalisation import Normalisation
 from steerable.data.pixel_formats import EARLIER, PixelFormat
 from steerable.errors import did_you_mean, listing
 from steerable.models import MODELS
+from steerable.models.saving import place_of_weights
+from steerable.training.class_figures import class_figures
 from steerable.training.config import RunConfig
 from steerable.training.poses import pose_report
 from steerable.training.run_files import IMAGES, RESULTS, data_of_run, read_fields, read_object
@@ -33,11 +36,12 @@ __all__ = ["Prediction", "TrainedModel"]
 
 @dataclass(frozen=True)
 class Prediction:
-    """What an image was taken for."""
+    """What an image was taken for, and how probable each class is, in the order of the network's classes."""
 
     file: str
     label: str
     probability: float
+    probabilities: tuple[float, ...] = ()
 
 
 class TrainedModel(nn.Module):
@@ -98,6 +102,22 @@ class TrainedModel(nn.Module):
                 "export it again."
             ) from error
 
+    @staticmethod
+    def from_pretrained(name: str | Path, **options: Any) -> TrainedModel:
+        """From a run folder, a folder that ``export`` wrote, or such a folder on the hub by its name, ``owner/name``.
+
+        Args:
+            name: the folder, or the name; no server is asked for names of another form.
+            **options: what ``huggingface_hub.snapshot_download`` takes, such as ``revision``.
+        """
+        place = place_of_weights(name)
+        if isinstance(place, str):
+            from huggingface_hub import snapshot_download
+
+            return TrainedModel.load(snapshot_download(place, **options))
+        run = Path(name).expanduser()
+        return TrainedModel.load(run if (run / "results.json").is_file() else place)
+
     @property
     def channels(self) -> int:
         """1 for grey images, 3 for RGB, or as many as the files have."""
@@ -123,6 +143,7 @@ class TrainedModel(nn.Module):
             "model": self.model_config,
             "parameters": sum(p.numel() for p in self.model.parameters()),
             "test_error": 1 - poses.upright,
+            **class_figures(poses.confusion),
             "poses": poses.to_dict(),
         }
 
@@ -138,7 +159,9 @@ class TrainedModel(nn.Module):
         if name not in DATASETS and not own:
             return source_name(Path(name)), self._other_images(Path(name).expanduser(), progress)
         found = self.config.data_dir if self.config is not None and data_dir is None else data_dir
-        splits = load_dataset(name, data_dir=found, image_size=self.image_size, progress=progress, pixels=self.pixels)
+        group_by = self.config.group_by if self.config is not None and own else None
+        how = {"image_size": self.image_size, "progress": progress, "pixels": self.pixels, "group_by": group_by}
+        splits = load_dataset(name, data_dir=found, **how)  # type: ignore[arg-type]
         if splits.classes != self.classes:
             raise ValueError(
                 f"the network knows the classes {listing(self.classes, 8)}, the data have "
@@ -195,7 +218,7 @@ class TrainedModel(nn.Module):
     def _predictions(self, files: list[str], images: Tensor) -> Iterator[Prediction]:
         for name, probabilities in zip(files, _each(self, images), strict=True):
             best, label = probabilities.max(0)
-            yield Prediction(name, self.classes[int(label)], float(best))
+            yield Prediction(name, self.classes[int(label)], float(best), tuple(probabilities.tolist()))
 
 
 def _each(model: TrainedModel, images: Tensor) -> Iterator[Tensor]:
@@ -234,8 +257,11 @@ def _read(folder: Path, config: RunConfig | None, images: dict[str, Any], source
         raise ValueError(f"`{weights}` does not fit `{settings}`: {reason}") from error
     except TypeError as error:
         raise ValueError(f"`{settings}` is not the config of a {name}: {error}") from error
+    for layer in network.modules():
+        if isinstance(layer, snn.Conv2d):
+            layer.backend = "dense"  # to measure what is faster takes longer than a few hundred images
     return {
-        "model": network,
+        "model": network.to(memory_format=torch.channels_last),  # type: ignore[call-overload]
         "normalisation": normalisation,
         "classes": tuple(images["classes"]),
         "config": config,
