@@ -104,10 +104,7 @@ def train(
         check_same_data(data.summary(), folder, recorded)
     if (results := earlier_results(folder)) is not None:
         if tell is not None:
-            tell(
-                f"The run in {folder} has finished earlier: nothing was trained now, and these are its results. To "
-                "train again choose another folder, or remove this one."
-            )
+            tell(_nothing_trained(folder))
         return results
     is_new = earlier is None or not is_of_last_revision(earlier, folder)
     with phase("measuring this machine's speed"):
@@ -129,6 +126,13 @@ def train(
                 _write_plan(followed, folder, request if earlier is None else None)
         # Another process may have ended this run meanwhile.
         return earlier_results(folder) or _carried_out(run, tell, phase)
+
+
+def _nothing_trained(folder: Path) -> str:
+    return (
+        f"The run in {folder} has finished earlier: nothing was trained now, and these are its results. To train again "
+        "choose another folder, or remove this one."
+    )
 
 
 def _carried_out(run: PreparedRun, tell: Callable[[str], None] | None, phase: Phase) -> dict[str, Any]:
