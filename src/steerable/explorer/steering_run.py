@@ -84,7 +84,7 @@ def compare(picture: FloatArray, element: str, capsule: Capsule) -> Comparison:
     on_grid = element in elements_on_the_grid(capsule.group)
     ink = 1 - torch.from_numpy(np.ascontiguousarray(picture.transpose(2, 0, 1)))[None]  # white is 0, as is the outside
     ink = ink if on_grid else in_disc(ink)
-    f, moved = 1 - ink, 1 - transform(ink, element, image_type)
+    f, moved = ink, transform(ink, element, image_type)
 
     def answer(network: nn.Module) -> Answer:
         before, after = network(f), network(moved)
