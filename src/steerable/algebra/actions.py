@@ -5,14 +5,23 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from steerable.algebra.arrays import FloatArray, read_only
 from steerable.algebra.metrics import TOLERANCE, is_orthogonal, snap
 from steerable.algebra.multiplication_tables import MultiplicationTable
 from steerable.errors import listing
 
-__all__ = ["checked_action", "checked_degrees", "is_faithful", "motion_text", "moved_like", "planar_matrix", "turn"]
+__all__ = [
+    "checked_action",
+    "checked_degrees",
+    "is_faithful",
+    "motion_text",
+    "moved_like",
+    "on_grid",
+    "planar_matrix",
+    "turn",
+]
 
 
 def checked_action(group: MultiplicationTable, matrices: ArrayLike) -> FloatArray:
@@ -37,6 +46,11 @@ def is_faithful(action: FloatArray) -> bool:
     """Whether no element but the identity leaves every point where it is."""
     moved = np.abs(action - np.eye(action.shape[1])).max(axis=(1, 2)) > TOLERANCE
     return int(moved.sum()) == len(action) - 1
+
+
+def on_grid(action: FloatArray) -> NDArray[np.bool_]:
+    """(order,): whether each matrix permutes the axes up to signs, so that it maps pixels onto pixels."""
+    return np.asarray(np.isin(np.abs(action), (0.0, 1.0)).all(axis=(1, 2)))
 
 
 def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> FloatArray:

@@ -100,6 +100,32 @@ class Group(ABC):
         """2 for a group that moves the plane, 3 for one that moves space, None for an abstract group."""
 
     @abstractmethod
+    def motion(self, element: Element) -> FloatArray | None:
+        """How an element moves the plane or space: an orthogonal matrix, x to the right and y up; None if abstract.
+
+        >>> from steerable import dihedral, so2
+        >>> dihedral(4).motion("m").astype(int).tolist(), so2().motion(so2().rotation(90)).astype(int).tolist()
+        ([[-1, 0], [0, 1]], [[0, -1], [1, 0]])
+        """
+
+    @property
+    @abstractmethod
+    def grid_elements(self) -> tuple[Element, ...]:
+        """The elements that map pixels onto pixels, or voxels onto voxels: C4 of SO(2) and C8, D4 of O(2) and D8.
+
+        >>> from steerable import cyclic, so2
+        >>> cyclic(8).grid_elements
+        ('e', 'r2', 'r4', 'r6')
+        >>> so2().grid_elements
+        (rotation(0), rotation(90), rotation(180), rotation(270))
+        """
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether the identity is the only element."""
+        return False
+
+    @abstractmethod
     def _turning_by(self, degrees: float, *, mirrored: bool = False) -> Element:
         """The rotation by that angle, or m after it; ValueError where there is none, or more than one."""
 

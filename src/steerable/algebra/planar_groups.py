@@ -116,6 +116,15 @@ class PlanarGroup(Group):
     def axes(self) -> int:
         return 2
 
+    def motion(self, element: PlanarElement) -> FloatArray:
+        self.check_element(element)
+        return element.matrix
+
+    @cached_property
+    def grid_elements(self) -> tuple[PlanarElement, ...]:
+        kinds = (False, True) if self.reflections else (False,)
+        return tuple(PlanarElement(self, 90.0 * k, mirrored) for mirrored in kinds for k in range(4))
+
     def _turning_by(self, degrees: float, *, mirrored: bool = False) -> PlanarElement:
         if mirrored and not self.reflections:
             raise ValueError(

@@ -86,6 +86,9 @@ class PlanarRepresentation(Representation):
             return self.known_matrices[-1].copy() if element.mirrored else np.eye(self.dim)
         return self._in_own_basis(self._in_irreps(element))
 
+    def at(self, elements: Sequence[Element]) -> FloatArray:
+        return np.array([self(g) for g in elements]).reshape(-1, self.dim, self.dim)
+
     @property
     def matrices(self) -> FloatArray:
         """Not to be had: there are infinitely many; evaluate ρ at elements."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.characters import inner_product, whole_number
+from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.intertwiners import (
     SparseBasis,
     entry_scales,
@@ -63,7 +64,8 @@ def sparse_kernel_basis(rho_in: Representation, rho_out: Representation, size: F
 @lru_cache(maxsize=4096)
 def _kernel_basis(rho_in: Representation, rho_out: Representation, space: FilterSpace) -> SparseBasis:
     if space.is_pixel_patch or not space.harmonics:
-        many = space.dim > 1  # a single coefficient times ρ_in is no larger than ρ_in
+        # A single coefficient times ρ_in is no larger than ρ_in; intertwiners of SO(2) and O(2) are in closed form.
+        many = space.dim > 1 and isinstance(space.group, FiniteGroup)
         solve = _by_orbits if many and space.representation.is_signed_permutation else _by_intertwiners
         basis = solve(rho_in, rho_out, space.representation)
         if space.is_pixel_patch:
@@ -73,7 +75,7 @@ def _kernel_basis(rho_in: Representation, rho_out: Representation, space: Filter
         sampled = free.dense().reshape(free.count, rho_out.dim, rho_in.dim, *space.size)
     else:
         sampled = space.sample(_by_harmonics(rho_in, rho_out, space).dense())
-    scales = entry_scales(rho_in.matrices, rho_out.matrices)
+    scales = entry_scales(rho_in.known_matrices, rho_out.known_matrices)
     return SparseBasis.of(sampled, scales.reshape(rho_out.dim, rho_in.dim, *(1,) * len(space.size)))
 
 

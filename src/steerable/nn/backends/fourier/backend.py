@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from steerable.algebra.groups import FiniteGroup
 from steerable.nn.backends.filter_sources import FilterSource
 from steerable.nn.backends.fourier.execution import library, reference_gradients
 from steerable.nn.backends.fourier.operator import fourier_conv, fourier_gradients
@@ -40,6 +41,8 @@ class Fourier(Backend):
             return f"it has {problem.window.groups} groups, and irreps are coupled over all channels"
         if len(problem.kernel_size) != 2:
             return f"its grid has {len(problem.kernel_size)} axes, and kernels are written for two"
+        if not isinstance(group := problem.plan.space.group, FiniteGroup):
+            return f"its group is {group.name}, whose capsules are in the basis of irreps already"
         if not problem.plan.space.is_pixel_patch:
             return f"its filters are {problem.plan.space}, and spectra are those of a whole pixel patch"
         return None if problem.plan.parameters else "it has no parameters"
