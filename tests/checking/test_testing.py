@@ -127,6 +127,8 @@ def test_shapes_that_the_pose_changes() -> None:
 @pytest.mark.parametrize("measure", ["equivariance_errors", "equivariance_error", "assert_equivariant"])
 @pytest.mark.parametrize(("elements", "given"), [("r", "str 'r'"), (3, "int 3")])
 def test_elements_are_given_in_a_list(measure: str, elements, given: str) -> None:
-    message = rf"`elements` takes the names of elements in a list, such as \['r', 'r2'\]; got {given}\."
+    message = (
+        rf"`elements` takes elements in a list, such as \['r', 'r2'\] or \[so2\(\).rotation\(30\)\]; got {given}\."
+    )
     with pytest.raises(TypeError, match=message):
         getattr(st.testing, measure)(st.nn.ReLU(A1), elements=elements)

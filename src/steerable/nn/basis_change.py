@@ -80,12 +80,11 @@ class FromIrreps(_BasisChange):
 
 def _irrep_stack(field_type: FieldType) -> tuple[list[Capsule], list[np.ndarray]]:
     """The irreps of every capsule in order, and the basis change A of each kind."""
-    group = field_type.group
-    irreps = [Capsule(irrep) for irrep in group.irreps]
     stack: list[Capsule] = []
     matrices = []
     for capsule, copies in field_type.terms:
         kind, basis = decompose(capsule.representation)
         matrices.append(basis)
-        stack += copies * [irrep for irrep, m in zip(irreps, kind, strict=True) for _ in range(m)]
+        irreps = field_type.group.irreps_of(kind)
+        stack += copies * [Capsule(irrep) for irrep, m in zip(irreps, kind, strict=True) for _ in range(m)]
     return stack, matrices
