@@ -22,7 +22,7 @@ from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.checking.discs import distance_in_disc, in_disc, smoothed
 from steerable.errors import shown
-from steerable.nn.sampling import EquivarianceWarning
+from steerable.nn.sampling import EquivarianceWarning, SamplingGuard
 from steerable.transforms import elements_on_the_grid, transform
 from steerable.types.field_types import FieldType
 
@@ -249,7 +249,7 @@ def _example(
     sizes = _SMOOTH_SIZES if smooth else _SIZES
     for shape in (*((s, s) for s in sizes), ()):
         x = draw(*shape)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _as_if_unwarned(function):
             warnings.simplefilter("error", EquivarianceWarning)
             try:
                 function(x)
@@ -257,6 +257,21 @@ def _example(
                 continue
             return x
     return draw(sizes[0], sizes[0])
+
+
+@contextmanager
+def _as_if_unwarned(function: object) -> Iterator[None]:
+    """Layers warn again of sizes of which they have warned before: an unfit size must be noticed every time."""
+    modules = function.modules() if isinstance(function, nn.Module) else ()
+    guards = [guard for m in modules if isinstance(guard := getattr(m, "guard", None), SamplingGuard)]
+    warned = [guard.warned for guard in guards]
+    for guard in guards:
+        guard.warned = set()
+    try:
+        yield
+    finally:
+        for guard, sizes in zip(guards, warned, strict=True):
+            guard.warned = sizes
 
 
 @contextmanager

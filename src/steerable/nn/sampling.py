@@ -166,7 +166,7 @@ class SamplingGuard:
                 )
                 if self.strict:
                     raise ValueError(message)
-                self.warned.add(size)
                 warnings.warn(message, EquivarianceWarning, stacklevel=5)
+                self.warned.add(size)  # not where the warning is an error, which has to come again
         if not compiling and size not in self.warned:
             self.fitting.add(size)
