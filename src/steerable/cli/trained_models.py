@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,7 @@ from rich.text import Text
 from steerable.cli.application import DataDir, Json, RunFolder, app, console, shown
 
 if TYPE_CHECKING:
+    from steerable.training.trained_model import Prediction
     from steerable.training.trained_segmenter import TrainedSegmenter
 
 __all__ = ["evaluate", "export", "predict", "print_results"]
@@ -79,28 +81,35 @@ def predict(
     for path, reason in skipped:
         typer.echo(f"left out {path}: {reason}", err=True)
     if as_json:
-        found = [
-            {
-                "file": printable(p.file),
-                "class": p.label,
-                "probability": p.probability,
-                "probabilities": dict(zip(trained.classes, p.probabilities, strict=True)),
-            }
-            for p in predictions
-        ]
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps([_as_values(p, trained.classes) for p in predictions], indent=2))
         return
+    table = _as_table(predictions, trained.classes)
+    if out is None:
+        typer.echo(printable(table), nl=False)
+    else:
+        write_text(out, table)
+        typer.echo(f"{len(predictions)} predictions written to {out}")
+
+
+def _as_values(found: Prediction, classes: Sequence[str]) -> dict[str, Any]:
+    from steerable.data.files import printable
+
+    return {
+        "file": printable(found.file),
+        "class": found.label,
+        "probability": found.probability,
+        "probabilities": dict(zip(classes, found.probabilities, strict=True)),
+    }
+
+
+def _as_table(predictions: Sequence[Prediction], classes: Sequence[str]) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(["file", "class", "probability", *(f"p({name})" for name in trained.classes)])
+    writer.writerow(["file", "class", "probability", *(f"p({name})" for name in classes)])
     writer.writerows(
         [p.file, p.label, f"{p.probability:.4f}", *(f"{share:.4f}" for share in p.probabilities)] for p in predictions
     )
-    if out is None:
-        typer.echo(printable(text.getvalue()), nl=False)
-    else:
-        write_text(out, text.getvalue())
-        typer.echo(f"{len(predictions)} predictions written to {out}")
+    return text.getvalue()
 
 
 def _segment(trained: TrainedSegmenter, images: Path, out: Path | None, tile: int | None, *, refused: str) -> None:
