@@ -242,8 +242,11 @@ def show(results: dict[str, Any], console: Console) -> None:
         console.print(table)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(
+    rows: Callable[[torch.device], list[Row]] = rows, *, description: str | None = __doc__, with_layers: bool = True
+) -> None:
+    """Measure rows, by default those of this script, as the command line says."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device")
     parser.add_argument("--rows", nargs="+", default=[""], help="parts of the names of the rows that are measured")
     parser.add_argument("--ways", nargs="+", choices=WAYS, help="by default all, on a CPU without the compiler")
@@ -264,7 +267,7 @@ def main() -> None:
             arguments.json.parent.mkdir(parents=True, exist_ok=True)
             arguments.json.write_text(json.dumps(results, indent=1))
 
-    if "layers" not in results:
+    if with_layers and "layers" not in results:
         results["layers"] = layer_times(device, half)
         save()
     quick_ways = WAYS[:2] if device.type == "cuda" else ("eager", "accelerated")

@@ -16,9 +16,9 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from site_checks import anchors, external_resources, undocumented
 
-from steerable import dihedral
+from steerable import cyclic, dihedral, filter_space
 from steerable.cli.commands import app
-from steerable.figures import write_figures
+from steerable.figures import filter_space_figure, save, write_figures
 
 __all__ = ["on_files", "on_page_markdown", "on_post_build", "on_post_page", "without_local_links"]
 
@@ -41,7 +41,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, source in COPIED.items():
         files.append(File.generated(config, name, content=without_local_links((ROOT / source).read_text("utf-8"))))
     with TemporaryDirectory() as folder:
-        for path in write_figures(folder, dihedral(4), formats=("svg",)):
+        turned = save(filter_space_figure(filter_space(cyclic(8), 5)), Path(folder) / "steerable_filters.svg")
+        for path in (turned, *write_figures(folder, dihedral(4), formats=("svg",))):
             files.append(File.generated(config, f"figures/{path.name}", content=path.read_bytes()))
     return files
 

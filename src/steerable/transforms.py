@@ -9,10 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from steerable.algebra.actions import on_grid
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.group_interface import Group
+from steerable.algebra.group_interface import Element, Group
+from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.monomials import Monomial
+from steerable.algebra.representations import Representation
 from steerable.errors import check_choice, expect
-from steerable.filters.pixel_grids import on_grid
 from steerable.types.field_types import FieldType
 
 __all__ = ["Interpolation", "elements_on_the_grid", "transform"]
@@ -20,7 +23,9 @@ __all__ = ["Interpolation", "elements_on_the_grid", "transform"]
 Interpolation = Literal["bicubic", "bilinear"]
 
 
-def transform(x: Tensor, element: str, field_type: FieldType, *, interpolation: Interpolation = "bicubic") -> Tensor:
+def transform(
+    x: Tensor, element: Element, field_type: FieldType, *, interpolation: Interpolation = "bicubic"
+) -> Tensor:
     """[π(g)x](p) = ρ(g) x(g⁻¹p): differentiable, on the tensor's own device and in its dtype.
 
     Elements that map pixels onto pixels move images exactly. For all others values between pixels are interpolated,
@@ -29,7 +34,7 @@ def transform(x: Tensor, element: str, field_type: FieldType, *, interpolation: 
     Args:
         x: (batch, channels, height, width), or (channels, height, width) without a batch, or (batch, channels) for
             pooled fields, on which only ρ acts.
-        element: g, by name.
+        element: g, by name; for SO(2) and O(2) an element such as ``so2().rotation(30)``.
         field_type: the type of x.
         interpolation: ``"bicubic"`` or ``"bilinear"``, for elements that do not map pixels onto pixels.
 
@@ -38,6 +43,12 @@ def transform(x: Tensor, element: str, field_type: FieldType, *, interpolation: 
     >>> transform(image, "r", FieldType(dihedral(4), "A1"))
     tensor([[[[2., 4.],
               [1., 3.]]]])
+
+    Turns by 90° are exact for every group that has them:
+
+    >>> from steerable import so2
+    >>> transform(image, so2().rotation(90), FieldType(so2(), "A")).flatten().tolist()
+    [2.0, 4.0, 1.0, 3.0]
     """
     if not isinstance(x, Tensor):
         raise TypeError(
@@ -45,7 +56,7 @@ def transform(x: Tensor, element: str, field_type: FieldType, *, interpolation: 
         )
     expect(field_type, FieldType, "the field's type, such as FieldType(dihedral(4), '3*A1')")
     check_choice("interpolation", interpolation, get_args(Interpolation))
-    g = field_type.group.index(element)
+    motion = field_type.group.motion(element)
     if x.ndim not in (2, 3, 4):
         raise ValueError(
             "transform takes (batch, channels, height, width), (channels, height, width) or (batch, channels); got "
@@ -58,24 +69,21 @@ def transform(x: Tensor, element: str, field_type: FieldType, *, interpolation: 
             f"{tuple(x.shape)})."
         )
     if x.ndim > 2:
-        x = _move_pixels(x, field_type.group, g, interpolation)
-    return _move_fibres(x, field_type, g, channel_dim)
+        if motion is None or motion.shape != (2, 2):
+            raise ValueError(
+                f"`{element}` of {field_type.group.name} does not move the plane, so it cannot move an image. Use an "
+                "element of cyclic(n), dihedral(n), so2() or o2()."
+            )
+        x = _move_pixels(x, motion, interpolation)
+    return _move_fibres(x, field_type.representation, element, channel_dim)
 
 
-def elements_on_the_grid(group: Group) -> tuple[str, ...]:
+def elements_on_the_grid(group: Group) -> tuple[Element, ...]:
     """The elements that map pixels onto pixels, so that :func:`transform` moves images exactly."""
-    if group.action is None or group.action.shape[1] != 2:
-        return ()
-    return tuple(g for g, exact in zip(group.elements, on_grid(group.action), strict=True) if exact)
+    return group.grid_elements if group.axes == 2 else ()
 
 
-def _move_pixels(x: Tensor, group: Group, g: int, interpolation: Interpolation) -> Tensor:
-    if group.action is None or group.action.shape[1] != 2:
-        raise ValueError(
-            f"`{group.elements[g]}` of {group.name} does not move the plane, so it cannot move an image. Use an "
-            "element of cyclic(n) or dihedral(n)."
-        )
-    matrix = group.action[g]
+def _move_pixels(x: Tensor, matrix: FloatArray, interpolation: Interpolation) -> Tensor:
     if not on_grid(matrix[None])[0]:
         return _interpolated(x, matrix, interpolation)
     mirrored = np.linalg.det(matrix) < 0
@@ -111,18 +119,25 @@ def _weight(distance: FloatArray, interpolation: Interpolation) -> FloatArray:
     return np.where(d < 1, (1.5 * d - 2.5) * d**2 + 1, np.where(d < 2, ((2.5 - 0.5 * d) * d - 4) * d + 2, 0.0))
 
 
-def _move_fibres(x: Tensor, field_type: FieldType, g: int, dim: int) -> Tensor:
-    rho = field_type.representation
-    if rho.monomial is None:
-        moved: Tensor = torch.tensordot(x, _factors(rho.matrices[g], x), dims=([dim], [1])).movedim(-1, dim)
+def _move_fibres(x: Tensor, rho: Representation, element: Element, dim: int) -> Tensor:
+    monomial = _monomial_at(rho, element)
+    if monomial is None:
+        moved: Tensor = torch.tensordot(x, _factors(rho(element), x), dims=([dim], [1])).movedim(-1, dim)
         return moved
-    source = np.argsort(rho.monomial.image[g])
-    scale = rho.monomial.scale[g][source]
+    source = np.argsort(monomial.image[0])
+    scale = monomial.scale[0][source]
     if not np.array_equal(source, np.arange(rho.dim)):
         x = x.index_select(dim, torch.as_tensor(source, device=x.device))
     if (scale == 1).all():
         return x
     return x * _factors(scale, x).view(-1, *(1,) * (x.ndim - dim - 1))
+
+
+def _monomial_at(rho: Representation, element: Element) -> Monomial | None:
+    """ρ(g) in compact form, where it has one: turns by 90° exchange the channels of ``E1``, other turns mix them."""
+    if rho.monomial is None or not isinstance(rho.group, FiniteGroup):
+        return Monomial.of(rho(element)[None])
+    return rho.monomial.at(rho.group.indices([element]))
 
 
 def _factors(values: FloatArray, x: Tensor) -> Tensor:

@@ -127,6 +127,15 @@ def test_shapes_that_the_pose_changes() -> None:
 @pytest.mark.parametrize("measure", ["equivariance_errors", "equivariance_error", "assert_equivariant"])
 @pytest.mark.parametrize(("elements", "given"), [("r", "str 'r'"), (3, "int 3")])
 def test_elements_are_given_in_a_list(measure: str, elements, given: str) -> None:
-    message = rf"`elements` takes the names of elements in a list, such as \['r', 'r2'\]; got {given}\."
+    message = (
+        rf"`elements` takes elements in a list, such as \['r', 'r2'\] or \[so2\(\).rotation\(30\)\]; got {given}\."
+    )
     with pytest.raises(TypeError, match=message):
         getattr(st.testing, measure)(st.nn.ReLU(A1), elements=elements)
+
+
+def test_a_second_measurement_takes_a_size_that_fits_as_the_first_one_did() -> None:
+    net = snn.Sequential(snn.Conv2d(A1, REGULAR, 3, padding=1), snn.BlurPool2d(REGULAR))
+    with pytest.warns(snn.EquivarianceWarning, match="not exactly equivariant"):
+        net(torch.zeros(1, 1, 17, 17))  # warned of once, as of a size that it was tried on
+    assert [st.testing.equivariance_error(net) < 1e-5 for _ in range(3)] == [True] * 3

@@ -22,6 +22,8 @@ from steerable.explorer.steering_run import IMAGE_SIZE, Comparison, compare
 from steerable.explorer.uploads import Uploads
 from steerable.types.convolution_costs import convolution_cost
 
+ON_THE_GRID = ("C1", "C2", "C4", "D1", "D2", "D4")
+OFF_THE_GRID = tuple(name for name in PLANAR_GROUPS if name not in ON_THE_GRID)
 NO_UPLOADS = Uploads(Path("no-uploads"))
 
 
@@ -39,7 +41,8 @@ def test_a_group_is_shown_with_all_its_parts(name: str) -> None:
         assert title in text
     for irrep in group.irreps:
         assert f"{irrep} dim {irrep.dim}" in text
-    assert ("the boat under" in page) == (name in PLANAR_GROUPS)
+    assert page.count("the boat under") == (group.order if name in PLANAR_GROUPS else 0)
+    assert ("turn the picture by interpolation" in text) == (name in OFF_THE_GRID)
     assert "st-error" not in page
 
 
@@ -68,6 +71,25 @@ def test_the_number_of_filters_is_the_papers_formula(name: str) -> None:
             assert f"/ {group.order} = {count}" in text
 
 
+@pytest.mark.parametrize("name", OFF_THE_GRID)
+def test_filters_off_the_grid_come_with_their_leaks(name: str) -> None:
+    group = group_named(name)
+    target = str(group.irreps[-1])
+    page = filters_page(name, "A", target, 5, 0.01)
+    space = st.filter_space(group, 5, 0.01)
+    assert filter_count(name, "A", target, 5, 0.01) == len(st.kernel_basis(group.trivial, group.irrep(target), space))
+    assert "the filters, by angular frequency, with their leaks" in page
+    assert f"They are exact for {', '.join(space.carried)}, and approximate" in words(page)
+    assert "Table 1" not in words(page)
+    assert "in every pose" in poses_page(name, "A", "regular", 5, 1, 0.01)
+
+
+def test_a_larger_leak_gives_more_filters_off_the_grid_and_none_on_it() -> None:
+    assert filter_count("C8", "A", "regular", 5, 0.003) < filter_count("C8", "A", "regular", 5, 0.1)
+    assert filter_count("C4", "A", "regular", 5, 0.003) == filter_count("C4", "A", "regular", 5, 0.1) == 25
+    assert "got 0" in words(filters_page("C8", "A", "A", 5, 0))
+
+
 def test_filters_of_table_1_are_offered_for_images() -> None:
     assert "Table 1 of the paper" in words(filters_page("D4", "A1", "E", 3))
     assert "Table 1 of the paper" not in words(filters_page("D4", "E", "A1", 3))
@@ -86,7 +108,7 @@ def test_no_filter_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("C8", "A", "A", 3, 1), "pixel filters are drawn for C1, C2, C4, D1, D2, D4; got `C8`"),
+        (("O", "A1", "A1", 3, 1), "pictures and their filters are moved by C1, C2, C3"),
         (("D4", "A1", "F", 3, 1), "unknown capsule `F` of D4"),
         (("D4", "A1", "E", 8, 1), "the filter's size is a whole number from 1 to 7; got 8"),
         (("D4", "A1", "E", 3, 3), "the filter's number is a whole number from 1 to 2; got 3"),
@@ -156,7 +178,7 @@ def test_costs_that_cannot_be_counted_are_refused_in_words(arguments: tuple[obje
     assert "<script>" not in page
 
 
-@pytest.mark.parametrize("name", PLANAR_GROUPS)
+@pytest.mark.parametrize("name", ON_THE_GRID)
 def test_steered_features_are_the_features_of_the_moved_picture(name: str) -> None:
     group = group_named(name)
     picture = bundled_picture("sailing boat", IMAGE_SIZE)
@@ -167,9 +189,28 @@ def test_steered_features_are_the_features_of_the_moved_picture(name: str) -> No
             assert element == "e" or result.plain.worst > 0.01
             row, column = 20, 9
             place = Comparison.place(capsule, element, row, column)
-            np.testing.assert_array_equal(result.moved[place], picture[row, column])
+            assert place is not None
+            np.testing.assert_array_equal(result.moved[place], result.picture[row, column])
             fibre = capsule.representation(element) @ result.steerable.of_picture[:, row, column]
             np.testing.assert_allclose(result.steerable.of_moved[:, place[0], place[1]], fibre, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OFF_THE_GRID)
+def test_features_off_the_grid_are_nearly_steered(name: str) -> None:
+    group = group_named(name)
+    picture, capsule = bundled_picture("sailing boat", IMAGE_SIZE), group.capsule("regular")
+    for element in group.elements:
+        result = compare(picture, element, capsule)
+        on_grid = element in st.filter_space(group, 5).carried
+        assert result.steerable.worst < (1e-12 if on_grid else 0.3)
+        assert element == "e" or result.plain.worst > 2 * result.steerable.worst
+    middle = Comparison.place(capsule, "r", 15, 15)
+    assert middle is not None
+    assert np.hypot(middle[0] - 15, middle[1] - 15) <= 1.5
+
+
+def test_a_fibre_that_leaves_the_picture_is_said() -> None:
+    assert "carried out of the picture" in words(steer_page(NO_UPLOADS, "C8", "regular", "r", "letter F", None, 0, 0))
 
 
 def test_the_steer_page_says_which_network_is_steered() -> None:
@@ -183,7 +224,7 @@ def test_the_steer_page_says_which_network_is_steered() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("C8", "regular", "r", "letter F", None, 0, 0), "pictures are moved exactly by"),
+        (("O", "regular", "e", "letter F", None, 0, 0), "pictures and their filters are moved by"),
         (("D4", "qm", "s", "letter F", None, 0, 0), "`s`"),
         (("D4", "qx", "r", "letter F", None, 0, 0), "unknown capsule `qx` of D4"),
         (("D4", "qm", "r", "letter G", None, 0, 0), "there is no picture `letter G`. Did you mean `letter F`"),
@@ -192,7 +233,7 @@ def test_the_steer_page_says_which_network_is_steered() -> None:
         (("D4", "qm", "r", "letter F", {"path": __file__}, 0, 0), "is not an uploaded file"),
         (("D4", "qm", "r", "letter F", {"name": "a.png"}, 0, 0), "`None` is not an uploaded file"),
         (("D4", "qm", "r", "letter F", {"path": "no-uploads/a.png"}, 0, 0), "was deleted in the meantime"),
-        (([], "qm", "r", "letter F", None, 0, 0), "pictures are moved exactly by"),
+        (([], "qm", "r", "letter F", None, 0, 0), "pictures and their filters are moved by"),
         (("D4", {}, "r", "letter F", None, 0, 0), "a capsule of D4 is named by text"),
     ],
 )

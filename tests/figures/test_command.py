@@ -17,7 +17,7 @@ def test_the_command_writes_what_it_names(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     written = [Path(line) for line in run.stdout.splitlines()]
     assert sorted(written) == sorted((tmp_path / "new").iterdir())
-    assert {path.name for path in written} == {"multiplication_table.svg", "character_table.svg", "irreps.svg"}
+    assert {"irreps.svg", "steerable_filters.svg"} < {path.name for path in written}
 
 
 def test_a_mistake_is_one_message(tmp_path: Path) -> None:

@@ -94,13 +94,16 @@ def test_no_filter_is_said_in_words() -> None:
     assert any("there are none" in text.get_text() for text in drawing.texts)
 
 
-@pytest.mark.parametrize(("name", "source", "target"), [("D4", "qm", "E"), ("C4", "E", "regular"), ("D2", "A1", "qm")])
+@pytest.mark.parametrize(
+    ("name", "source", "target"),
+    [("D4", "qm", "E"), ("C4", "E", "regular"), ("D2", "A1", "qm"), ("C8", "E1", "E2"), ("D6", "A1", "regular")],
+)
 def test_both_rows_of_the_poses_are_equal(name: str, source: str, target: str) -> None:
     group = group_named(name)
     a, b = group.capsule(source), group.capsule(target)
     drawing = figures.filter_poses_figure(a, b, 3, number=1)
     kernel = st.kernel_basis(a.representation, b.representation, 3)[1]
-    np.testing.assert_array_equal(tiles(shown(drawing, "moved e"), b.dim, a.dim), kernel)
+    np.testing.assert_allclose(tiles(shown(drawing, "moved e"), b.dim, a.dim), kernel, atol=1e-12)
     for element in group.elements:
         np.testing.assert_allclose(shown(drawing, f"moved {element}"), shown(drawing, f"mixed {element}"), atol=1e-12)
     # A bank that is not an intertwiner would be seen: its two rows differ.
@@ -182,9 +185,54 @@ def test_files_are_written_and_are_the_same_each_time(tmp_path: Path) -> None:
         assert one.read_bytes() == two.read_bytes(), one
 
 
-def test_groups_without_pixels_have_their_tables(tmp_path: Path) -> None:
-    names = [path.name for path in figures.write_figures(tmp_path, st.cyclic(8), formats=("svg",))]
-    assert names == ["multiplication_table.svg", "character_table.svg", "irreps.svg"]
+@pytest.mark.parametrize(("name", "filters"), [("C3", True), ("O", False), ("C8 abstractly", False)])
+def test_every_group_has_its_tables_and_those_of_the_plane_their_filters(
+    name: str, filters: bool, tmp_path: Path
+) -> None:
+    group = st.FiniteGroup(st.cyclic(8).elements, st.cyclic(8).table) if " " in name else group_named(name)
+    names = [path.stem for path in figures.write_figures(tmp_path, group, formats=("svg",))]
+    turned = ["steerable_filters", "capsule_filters", "filter_in_every_pose"]
+    assert names == ["multiplication_table", "character_table", "irreps", *(turned if filters else [])]
+
+
+@pytest.mark.parametrize(
+    "space", [st.filter_space(st.cyclic(8), 5), st.filter_space(st.dihedral(6), 4, 0.1), st.ring_space(st.cyclic(3), 7)]
+)
+def test_filters_off_the_grid_are_drawn_with_their_leaks(space: st.FilterSpace) -> None:
+    drawing = figures.filter_space_figure(space)
+    drawn = {str(axes.get_label()): shown(drawing, str(axes.get_label())) for axes in drawing.axes}
+    assert len(drawn) == space.dim
+    numbers: dict[int, int] = {}
+    for found in space.harmonics:
+        k = numbers.setdefault(found.frequency, 0)
+        numbers[found.frequency] += 1
+        for c, taps in enumerate(found.taps.T):
+            np.testing.assert_array_equal(drawn[f"{found.frequency} {k} {c}"], taps.reshape(space.size))
+    texts = [text.get_text() for text in drawing.texts]
+    written = sorted(float(t.removeprefix("leak ").removesuffix(" %")) for t in texts if t.startswith("leak"))
+    np.testing.assert_allclose(written, sorted(100 * f.leak for f in space.harmonics), rtol=0.06, atol=1e-4)
+    assert {t for t in texts if t.startswith("m = ")} == {f"m = {m}" for m in numbers}
+
+
+@pytest.mark.parametrize(("name", "source", "target"), [("C8", "A", "E1"), ("D6", "E1", "E2"), ("C3", "A", "regular")])
+def test_filters_between_capsules_off_the_grid_say_how_they_turn(name: str, source: str, target: str) -> None:
+    group = group_named(name)
+    space, a, b = st.filter_space(group, 5, 0.02), group.capsule(source), group.capsule(target)
+    drawing = figures.kernel_basis_figure(a, b, space)
+    basis = st.kernel_basis(a.representation, b.representation, space)
+    assert len(basis) == len(drawing.axes) > 1
+    for k, kernel in enumerate(basis):
+        np.testing.assert_array_equal(tiles(shown(drawing, f"ψ {k}"), b.dim, a.dim), kernel)
+        used = np.abs(np.linalg.pinv(space.sampling) @ kernel.reshape(-1, space.taps).T).max(axis=1) > 1e-9
+        assert space.frequencies is not None
+        (m,) = set(space.frequencies[used].tolist())  # each filter of a basis has one frequency
+        assert axes_of(drawing, f"ψ {k}").get_title().startswith(f"ψ{k + 1}  m = {m}, leak ")
+
+
+def test_an_untitled_filter_has_no_leak() -> None:
+    group = st.dihedral(4)
+    drawing = figures.kernel_basis_figure(group.capsule("A1"), group.capsule("E"), 3)
+    assert [axes.get_title() for axes in drawing.axes] == ["ψ1", "ψ2"]
 
 
 def test_mistakes_are_refused_in_words(tmp_path: Path) -> None:
@@ -193,6 +241,8 @@ def test_mistakes_are_refused_in_words(tmp_path: Path) -> None:
         figures.patch_basis_figure(st.cyclic(8))
     with pytest.raises(ValueError, match="O acts on space, and a figure shows filters of the plane"):
         figures.steering_figure(st.octahedral())
+    with pytest.raises(ValueError, match="the filters of `3×3 patch` of D4 have no angular frequencies"):
+        figures.filter_space_figure(st.pixel_space(group, 3))
     with pytest.raises(TypeError, match=r"expected a capsule, such as dihedral\(4\)"):
         figures.kernel_basis_figure("qm", group.capsule("E"))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a filter bank maps between fields of one group; got D4 and C4"):

@@ -196,25 +196,3 @@ RHO = cross(D4).representation
 def test_bad_spaces_are_refused(build, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         build()
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda fields: st.nn.Conv2d(fields, fields, 3),
-        lambda fields: st.nn.ConvTranspose2d(fields, fields, 3),
-        lambda fields: st.nn.Linear(fields, fields),
-        lambda fields: st.filter_space(fields.group, 3),
-        lambda fields: st.ring_space(fields.group, 3),
-        lambda fields: st.pixel_space(fields.group, 3),
-        lambda fields: st.parameter_cost(fields, fields, 3),
-    ],
-)
-@pytest.mark.parametrize(("group", "finite"), [(st.so2(), "cyclic"), (st.o2(), "dihedral")])
-def test_infinite_groups_have_no_filters_yet(make, group: st.Group, finite: str) -> None:
-    message = (
-        rf"convolutions, linear layers and filters over {group.name} are not available yet: .* "
-        rf"snn\.Restrict\(field_type, {finite}\(16\)\), or use {finite}\(n\) throughout"
-    )
-    with pytest.raises(TypeError, match=message):
-        make(st.FieldType(group, "E1"))

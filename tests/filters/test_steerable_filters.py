@@ -314,7 +314,7 @@ def test_one_coefficient_is_not_called_several() -> None:
 def test_groups_that_do_not_act_on_the_plane(make) -> None:
     assert refusal(make, st.octahedral(), 3) == (
         "O acts on 3 dimensions, but filters with angular frequencies need a group that acts on the plane. Use "
-        "cyclic(n) or dihedral(n)."
+        "cyclic(n), dihedral(n), so2() or o2()."
     )
     assert "Q8 is abstract: nothing says how it moves pixels" in refusal(make, group("Q8"), 3)
     with pytest.raises(TypeError, match="expected a group that moves pixels"):

@@ -2,8 +2,8 @@
 
 To add a layer to the library: export it from ``steerable.nn`` and add one entry to ``CASES`` below, a name, a function
 from a group to the layer, and the input sizes on which it is exactly equivariant. ``test_conformance.py`` then holds it
-to every law, over all groups of ``GROUPS`` and ``OFF_GRID``; ``test_export.py`` exports it. A law that cannot hold for
-a layer is switched off by a field of ``Case``, which says why. Without an entry
+to every law, over all groups of ``GROUPS``, ``OFF_GRID`` and ``INFINITE``; ``test_export.py`` exports it. A law that
+cannot hold for a layer is switched off by a field of ``Case``, which says why. Without an entry
 ``test_every_public_layer_has_a_case`` fails.
 """
 
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 import steerable as st
 from steerable import FieldType, FiniteGroup
 from steerable import nn as snn
+from steerable.algebra.group_interface import Element, Group
 from steerable.nn import EquivariantModule
 from steerable.nn.sampling import axes_swapped
 from steerable.transforms import elements_on_the_grid
@@ -42,6 +43,9 @@ GROUPS: dict[str, FiniteGroup] = {
 # Groups that turn images by angles that the pixel grid does not carry: exact for the part that it carries.
 OFF_GRID: dict[str, FiniteGroup] = {name: st.group_named(name) for name in ("C3", "C8", "D6", "D8")}
 
+# Groups with infinitely many elements: exact for the symmetries of the square.
+INFINITE: dict[str, Group] = {"SO2": st.so2(), "O2": st.o2()}
+
 # Irreps, quotients and regular capsules, in no particular order.
 _MIXED = {
     "D4": "2*E + regular + A2 + 2*qmr2 + A1",
@@ -54,6 +58,9 @@ _MIXED = {
     "C8": "2*B + regular + 2*r4 + A",
     "D6": "2*A2 + regular + B1 + 2*r2m + A1",
     "D8": "2*B2 + regular + A2 + 2*r4mr + A1",
+    # All signed permutations there are: no rotation changes them.
+    "SO2": "3*A",
+    "O2": "2*A2 + r + A1",
 }
 _PERMUTATIONS = {
     "D4": "A1 + 2*regular + qm + r2m",
@@ -66,67 +73,115 @@ _PERMUTATIONS = {
     "C8": "A + 2*regular + r2",
     "D6": "A1 + 2*r2 + regular",
     "D8": "A1 + 2*r4m + regular",
+    "SO2": "3*A",
+    "O2": "A1 + 2*r",
 }
 # Irreps that turn their channels by other angles than 90°.
-_TURNING = {"C3": "E", "C8": "E1 + E2 + E3", "D6": "E1 + E2", "D8": "E1 + 2*E2"}
+_TURNING = {
+    "C3": "E",
+    "C8": "E1 + E2 + E3",
+    "D6": "E1 + E2",
+    "D8": "E1 + 2*E2",
+    "SO2": "2*E1 + regular(2) + E3",
+    "O2": "E1 + qm(2) + 2*E2",
+}
 
 
-def mixed(group: FiniteGroup) -> FieldType:
+def mixed(group: Group) -> FieldType:
     """Signed permutations of every kind."""
     return FieldType(group, _MIXED[group.name])
 
 
-def permutations(group: FiniteGroup) -> FieldType:
+def typical(group: Group) -> FieldType:
+    """What networks are made of: signed permutations, and for infinite groups capsules that turn their channels."""
+    turning = [f"2*A1 + {_TURNING[group.name]}"] if group.name in INFINITE else []
+    return FieldType(group, " + ".join([_MIXED[group.name], *turning]))
+
+
+def permutations(group: Group) -> FieldType:
     return FieldType(group, _PERMUTATIONS[group.name])
 
 
-def orthogonal(group: FiniteGroup) -> FieldType:
+def regular(group: Group) -> st.Capsule:
+    """Functions on the group; of an infinite one those up to frequency 1."""
+    return group.capsule("regular" if isinstance(group, FiniteGroup) else "regular(1)")
+
+
+def last_irrep(group: Group) -> st.Representation:
+    return group.irreps[-1] if isinstance(group, FiniteGroup) else group.irrep("E2")
+
+
+def orthogonal(group: Group) -> FieldType:
     """Beside others, two capsules that mix their channels: the regular one in a basis that is turned."""
-    if group.order == 1:
+    if group.is_trivial:
         return mixed(group)  # there is nothing to mix
-    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(group.order, group.order)))[0]
-    tilted = st.Capsule(group.regular.change_basis(turn), "tilted")
+    functions = regular(group).representation
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(functions.dim, functions.dim)))[0]
+    tilted = st.Capsule(functions.change_basis(turn), "tilted")
     text = " + ".join([f"2*tilted + {_MIXED[group.name]}", *filter(None, [_TURNING.get(group.name)])])
     return FieldType(group, text, capsules=[tilted])
 
 
-def several_invariants(group: FiniteGroup) -> FieldType:
+def several_invariants(group: Group) -> FieldType:
     """Capsules with two and three invariant directions: orbits side by side, and mixed by a turn of the basis."""
-    orbits = st.Capsule(group.regular + group.trivial, "orbits")
-    three = 2 * group.trivial + group.regular
+    functions = regular(group).representation
+    orbits = st.Capsule(functions + group.trivial, "orbits")
+    three = 2 * group.trivial + functions
     turn = np.linalg.qr(np.random.default_rng(1).normal(size=(three.dim, three.dim)))[0]
     turned = st.Capsule(three.change_basis(turn), "turned")
     text = f"2*orbits + {_MIXED[group.name]} + 2*turned"
     return FieldType(group, text, capsules=[orbits, turned])
 
 
-def slanted_capsule(group: FiniteGroup) -> st.Capsule:
+def slanted_capsule(group: Group) -> st.Capsule:
     """Three irreps in a basis that is not orthogonal; its two invariant directions are not those of its dual."""
-    rho = group.irreps[0] + group.irreps[-1] + group.irreps[0]
+    rho = group.trivial + last_irrep(group) + group.trivial
     shear = np.triu(np.random.default_rng(1).normal(size=(rho.dim, rho.dim)), 1)
     return st.Capsule(rho.change_basis(np.eye(rho.dim) + 0.5 * shear), "slanted")
 
 
-def stretched_capsule(group: FiniteGroup) -> st.Capsule:
-    """The regular one with axes of different lengths: monomial, with entries other than ±1."""
-    return st.Capsule(group.regular.change_basis(np.diag(np.linspace(1, 2, group.order))), "stretched")
+def stretched_capsule(group: Group) -> st.Capsule:
+    """The regular one with axes of different lengths: monomial, with entries other than ±1; `r` for O(2)."""
+    rho = group.capsule("r").representation if group.name == "O2" else regular(group).representation
+    return st.Capsule(rho.change_basis(np.diag(np.linspace(1, 2, rho.dim))), "stretched")
 
 
-def slanted(group: FiniteGroup) -> FieldType:
+def slanted(group: Group) -> FieldType:
     """Capsules that are neither orthogonal nor monomial, beside others."""
     return FieldType(group, [(2, slanted_capsule(group)), (1, group.trivial), (1, stretched_capsule(group))])
 
 
-def stretched(group: FiniteGroup) -> FieldType:
+def stretched(group: Group) -> FieldType:
     """Monomial capsules, some of which are not orthogonal."""
-    if group.order == 1:
-        return mixed(group)  # one axis cannot be stretched: the matrices stay as they are
+    if group.is_trivial or group.name == "SO2":
+        return mixed(group)  # the matrices of A, which has one axis, stay as they are
     return FieldType(group, f"2*stretched + {_MIXED[group.name]}", capsules=[stretched_capsule(group)])
 
 
-def fibres(group: FiniteGroup) -> FieldType:
+def coefficients(group: Group) -> FieldType:
+    """Functions on the group by their coefficients in orthogonal and other bases, and those that two irreps span."""
+    if group.is_trivial:
+        return mixed(group)
+    functions = regular(group).representation
+    spectral = st.Capsule(functions.change_basis(st.decompose(functions)[1]), "spectral")
+    shear = np.eye(functions.dim) + 0.2 * np.triu(np.random.default_rng(2).normal(size=(functions.dim,) * 2), 1)
+    sheared = st.Capsule(functions.change_basis(shear), "sheared")
+    low = st.Capsule(group.trivial + last_irrep(group), "low")
+    return FieldType(group, "2*spectral + A1 + sheared + 2*low", capsules=[spectral, sheared, low])
+
+
+def turned(group: Group) -> FieldType:
+    """Beside others, two small capsules that mix their channels."""
+    rho = group.trivial + last_irrep(group)
+    turn = np.linalg.qr(np.random.default_rng(3).normal(size=(rho.dim, rho.dim)))[0]
+    small = st.Capsule(rho.change_basis(turn), "small")
+    text = " + ".join(["2*small + A1", *filter(None, [_TURNING.get(group.name)])])
+    return FieldType(group, text, capsules=[small])
+
+
+def fibres(group: Group) -> FieldType:
     """Few channels, for inputs."""
-    return FieldType(group, "2*A1 + regular")
+    return FieldType(group, [(2, group.trivial), (1, regular(group))])
 
 
 @dataclass(frozen=True)
@@ -145,10 +200,11 @@ class Case:
         has_bank: expands filters from parameters.
         has_onnx: False where torch.onnx has no operation for torch's own layer either.
         needs_grid: its filters or their initialisation exist only where the pixel grid carries the whole group.
+        needs_elements: it works with channels of which each belongs to an element or a coset, as finite groups have.
     """
 
     name: str
-    build: Callable[[FiniteGroup], EquivariantModule]
+    build: Callable[[Group], EquivariantModule]
     sizes: tuple[Size, ...] = ((5, 5), (6, 4), (4, 7))
     out: Callable[[int], int] | None = lambda n: n
     bfloat16_in_autocast: bool = False
@@ -157,15 +213,16 @@ class Case:
     has_bank: bool = False
     has_onnx: bool = True
     needs_grid: bool = False
+    needs_elements: bool = False
 
 
 def conv(
     name: str,
     kernel: int,
     sizes: tuple[Size, ...] = ((5, 5), (6, 4), (4, 7)),
-    source: Callable[[FiniteGroup], FieldType] = mixed,
-    target: Callable[[FiniteGroup], FieldType] = mixed,
-    filters: Callable[[FiniteGroup], st.FilterSpace] | None = None,
+    source: Callable[[Group], FieldType] = typical,
+    target: Callable[[Group], FieldType] = typical,
+    filters: Callable[[Group], st.FilterSpace] | None = None,
     **options: object,
 ) -> Case:
     stride, dilation = options.get("stride", 1), options.get("dilation", 1)
@@ -185,7 +242,7 @@ def conv(
 
 def on(
     layer: Callable[..., EquivariantModule],
-    kind: Callable[[FiniteGroup], FieldType],
+    kind: Callable[[Group], FieldType],
     *args: object,
     label: str = "",
     sizes: tuple[Size, ...] = ((5, 5), (4, 7), VECTOR),
@@ -201,21 +258,21 @@ def window(kernel: int, stride: int, padding: int = 0) -> Callable[[int], int]:
     return lambda n: (n + 2 * padding - kernel) // stride + 1
 
 
-def scaled_pair(G: FiniteGroup) -> EquivariantModule:
+def scaled_pair(G: Group) -> EquivariantModule:
     """An oblong kernel, for the groups that do not exchange height and width."""
     square = axes_swapped(G)
-    return snn.Conv2d(mixed(G), fibres(G), 3 if square else (3, 1), padding=1 if square else (1, 0))
+    return snn.Conv2d(typical(G), fibres(G), 3 if square else (3, 1), padding=1 if square else (1, 0))
 
 
-def several_copies(G: FiniteGroup, backend: str) -> EquivariantModule:
+def several_copies(G: Group, backend: str) -> EquivariantModule:
     """Convolutions between the same kinds, alive at once, that differ in nothing but the number of copies."""
-    types = [FieldType(G, [(copies, G.regular)]) for copies in (1, 2, 3, 2, 1)]
+    types = [FieldType(G, [(copies, regular(G))]) for copies in (1, 2, 3, 2, 1)]
     return snn.Sequential(
         *(snn.Conv2d(a, b, 3, padding=1, backend=backend) for a, b in itertools.pairwise(types))  # type: ignore[arg-type]
     )
 
 
-def small_net(G: FiniteGroup) -> EquivariantModule:
+def small_net(G: Group) -> EquivariantModule:
     """A residual network with a bit of everything; invariant at the end."""
     stream, inner = permutations(G), mixed(G)
     act = snn.CReLU(inner)
@@ -255,8 +312,14 @@ _LIST = [
     conv("stride-even-sizes", 4, _EVEN, stride=2, padding=1, padding_mode="reflect"),
     conv("stride-3", 3, ((6, 6), (9, 3)), stride=3),
     conv("dilated", 3, padding="same", dilation=2, padding_mode="replicate"),
-    conv("groups", 3, padding=1, groups=2, source=lambda G: 2 * mixed(G), target=lambda G: 2 * fibres(G)),
-    conv("groups-one-kind", 2, groups=2, source=lambda G: FieldType(G, "4*regular"), target=lambda G: 2 * mixed(G)),
+    conv("groups", 3, padding=1, groups=2, source=lambda G: 2 * typical(G), target=lambda G: 2 * fibres(G)),
+    conv(
+        "groups-one-kind",
+        2,
+        groups=2,
+        source=lambda G: FieldType(G, [(4, regular(G))]),
+        target=lambda G: 2 * typical(G),
+    ),
     conv("no-bias", 3, padding=1, bias=False),
     conv("fourier", 3, padding=1, padding_mode="replicate", backend="fourier"),
     conv("orthogonal-capsules", 3, padding=1, source=orthogonal, target=orthogonal),
@@ -273,7 +336,7 @@ _LIST = [
         stride=2,
         groups=2,
         filters=cross,
-        source=lambda G: 2 * mixed(G),
+        source=lambda G: 2 * typical(G),
         target=lambda G: 2 * fibres(G),
     ),
     conv("stencils", 3, padding="same", dilation=2, filters=stencils, init="orthogonal"),
@@ -293,7 +356,7 @@ _LIST = [
     *(
         Case(
             f"ConvTranspose2d-{k}-{s}-{p}-{d}",
-            lambda G, k=k, s=s, p=p, d=d: snn.ConvTranspose2d(mixed(G), fibres(G), k, s, p, dilation=d),
+            lambda G, k=k, s=s, p=p, d=d: snn.ConvTranspose2d(typical(G), fibres(G), k, s, p, dilation=d),
             out=lambda n, k=k, s=s, p=p, d=d: (n - 1) * s - 2 * p + d * (k - 1) + 1,
             bfloat16_in_autocast=True,
             keeps_channels_last=True,
@@ -301,7 +364,7 @@ _LIST = [
         )
         for k, s, p, d in ((4, 2, 1, 1), (2, 2, 0, 1), (3, 1, 1, 1), (3, 2, 0, 2))
     ),
-    Case("Linear", lambda G: snn.Linear(mixed(G), orthogonal(G)), (VECTOR,), None, True, has_bank=True),
+    Case("Linear", lambda G: snn.Linear(typical(G), orthogonal(G)), (VECTOR,), None, True, has_bank=True),
     Case(
         "Linear-several-invariants",
         lambda G: snn.Linear(several_invariants(G), several_invariants(G)),
@@ -348,15 +411,51 @@ _LIST = [
     on(snn.CReLU, stretched, label="stretched", keeps_channels_last=True),
     on(snn.Activation, stretched, label="stretched", keeps_channels_last=True),
     on(snn.Gated, slanted, label="slanted", keeps_channels_last=True),
+    # Of a polynomial there is no aliasing; other functions are exact for the group on which they are sampled.
+    on(
+        snn.Fourier,
+        coefficients,
+        torch.square,
+        tolerance=1e-12,
+        label="square",
+        bfloat16_in_autocast=True,
+        keeps_channels_last=True,
+    ),
+    on(
+        snn.Fourier,
+        coefficients,
+        torch.relu,
+        sizes=((5, 5), (4, 7)),
+        bfloat16_in_autocast=True,
+        keeps_channels_last=True,
+    ),
+    on(snn.Fourier, permutations, torch.relu, label="permutations", keeps_channels_last=True),
+    Case(
+        "Fourier-cut-off",
+        lambda G: snn.Fourier(FieldType(G, "2*A1"), torch.tanh, out_type=2 * coefficients(G)[:1]),
+        ((5, 5), (4, 7), VECTOR),
+        bfloat16_in_autocast=True,
+        keeps_channels_last=True,
+    ),
+    on(snn.TensorProduct, mixed, bfloat16_in_autocast=True, keeps_channels_last=True),
+    on(snn.TensorProduct, turned, label="turned", bfloat16_in_autocast=True, keeps_channels_last=True),
+    on(snn.TensorProduct, slanted, label="slanted", bfloat16_in_autocast=True, keeps_channels_last=True),
+    Case(
+        "TensorProduct-other-type",
+        lambda G: snn.TensorProduct(fibres(G), 3 * permutations(G)),
+        ((5, 5), (4, 7), VECTOR),
+        bfloat16_in_autocast=True,
+        keeps_channels_last=True,
+    ),
     # Norms.
     on(snn.BatchNorm2d, orthogonal, keeps_channels_last=True),
-    on(snn.BatchNorm2d, mixed, label="cumulative", momentum=None, keeps_channels_last=True),
-    on(snn.BatchNorm2d, mixed, label="no-affine", affine=False, keeps_channels_last=True),
-    on(snn.BatchNorm2d, mixed, label="untracked", track_running_stats=False, keeps_channels_last=True),
+    on(snn.BatchNorm2d, typical, label="cumulative", momentum=None, keeps_channels_last=True),
+    on(snn.BatchNorm2d, typical, label="no-affine", affine=False, keeps_channels_last=True),
+    on(snn.BatchNorm2d, typical, label="untracked", track_running_stats=False, keeps_channels_last=True),
     on(snn.InstanceNorm2d, orthogonal, sizes=((5, 5), (4, 7)), keeps_channels_last=True),
     on(
         snn.InstanceNorm2d,
-        mixed,
+        typical,
         label="tracked",
         affine=True,
         track_running_stats=True,
@@ -364,25 +463,25 @@ _LIST = [
         keeps_channels_last=True,
     ),
     on(snn.LayerNorm, orthogonal, keeps_channels_last=True),
-    on(snn.LayerNorm, mixed, label="no-affine", affine=False, keeps_channels_last=True),
-    on(snn.BatchNorm2d, mixed, label="large-eps", eps=0.5, keeps_channels_last=True),
+    on(snn.LayerNorm, typical, label="no-affine", affine=False, keeps_channels_last=True),
+    on(snn.BatchNorm2d, typical, label="large-eps", eps=0.5, keeps_channels_last=True),
     on(snn.BatchNorm2d, several_invariants, label="several-invariants", keeps_channels_last=True),
     on(snn.InstanceNorm2d, several_invariants, label="several-invariants", affine=True, sizes=((5, 5), (4, 7))),
     on(snn.LayerNorm, several_invariants, label="several-invariants", keeps_channels_last=True),
     Case("GroupNorm-several-invariants", lambda G: snn.GroupNorm(1, several_invariants(G)), keeps_channels_last=True),
     Case("GroupNorm", lambda G: snn.GroupNorm(1, orthogonal(G)), keeps_channels_last=True),
-    Case("GroupNorm-2", lambda G: snn.GroupNorm(2, 2 * mixed(G)), keeps_channels_last=True),
+    Case("GroupNorm-2", lambda G: snn.GroupNorm(2, 2 * typical(G)), keeps_channels_last=True),
     # Pooling over pixels, resampling.
-    on(snn.AvgPool2d, mixed, 2, label="even-sizes", sizes=_EVEN, out=window(2, 2)),
-    on(snn.AvgPool2d, mixed, 3, 2, 1, label="odd-sizes", sizes=_ODD, out=window(3, 2, 1)),
+    on(snn.AvgPool2d, typical, 2, label="even-sizes", sizes=_EVEN, out=window(2, 2)),
+    on(snn.AvgPool2d, typical, 3, 2, 1, label="odd-sizes", sizes=_ODD, out=window(3, 2, 1)),
     on(snn.MaxPool2d, permutations, 2, label="even-sizes", sizes=_EVEN, out=window(2, 2)),
     on(snn.MaxPool2d, permutations, 3, 2, 1, label="odd-sizes", sizes=_ODD, out=window(3, 2, 1)),
     on(snn.NormMaxPool2d, orthogonal, 2, label="even-sizes", sizes=_EVEN, out=window(2, 2)),
-    on(snn.NormMaxPool2d, mixed, 3, 2, 1, label="odd-sizes", sizes=_ODD, out=window(3, 2, 1)),
-    on(snn.BlurPool2d, mixed, label="even-sizes", sizes=_EVEN, out=window(4, 2, 1), bfloat16_in_autocast=True),
+    on(snn.NormMaxPool2d, typical, 3, 2, 1, label="odd-sizes", sizes=_ODD, out=window(3, 2, 1)),
+    on(snn.BlurPool2d, typical, label="even-sizes", sizes=_EVEN, out=window(4, 2, 1), bfloat16_in_autocast=True),
     on(
         snn.BlurPool2d,
-        mixed,
+        typical,
         3,
         label="odd-sizes",
         sizes=_ODD,
@@ -390,13 +489,13 @@ _LIST = [
         strict=True,
         bfloat16_in_autocast=True,
     ),
-    on(snn.AdaptiveAvgPool2d, mixed, 3, sizes=((5, 5), (4, 7)), out=lambda n: 3),
+    on(snn.AdaptiveAvgPool2d, typical, 3, sizes=((5, 5), (4, 7)), out=lambda n: 3),
     on(snn.AdaptiveMaxPool2d, permutations, 2, sizes=((5, 5), (4, 7)), out=lambda n: 2, has_onnx=False),
-    on(snn.GlobalAvgPool, mixed, sizes=((5, 5), (4, 7)), out=None),
+    on(snn.GlobalAvgPool, typical, sizes=((5, 5), (4, 7)), out=None),
     on(snn.GlobalMaxPool, permutations, sizes=((5, 5), (4, 7)), out=None),
-    on(snn.Upsample, mixed, 3, sizes=((3, 3), (2, 5)), out=lambda n: 3 * n),
-    on(snn.Upsample, mixed, 2, "bilinear", label="bilinear", sizes=((3, 3), (2, 5)), out=lambda n: 2 * n),
-    on(snn.Upsample, mixed, 2, "bilinear", True, label="corners", sizes=((3, 3), (2, 5)), out=lambda n: 2 * n),
+    on(snn.Upsample, typical, 3, sizes=((3, 3), (2, 5)), out=lambda n: 3 * n),
+    on(snn.Upsample, typical, 2, "bilinear", label="bilinear", sizes=((3, 3), (2, 5)), out=lambda n: 2 * n),
+    on(snn.Upsample, typical, 2, "bilinear", True, label="corners", sizes=((3, 3), (2, 5)), out=lambda n: 2 * n),
     # Pooling over capsules.
     on(snn.GroupPool, mixed),
     on(snn.GroupPool, permutations, "mean", label="mean"),
@@ -404,14 +503,18 @@ _LIST = [
     on(snn.GroupPool, orthogonal, "norm", label="norm"),
     on(snn.GroupPool, several_invariants, "norm", label="norm-several-invariants"),
     *(
-        Case(f"CosetPool-{mode}", lambda G, mode=mode: snn.CosetPool(_cosets(G), _subgroup(G), mode))
+        Case(
+            f"CosetPool-{mode}",
+            lambda G, mode=mode: snn.CosetPool(_cosets(G), _subgroup(G), mode),
+            needs_elements=True,
+        )
         for mode in ("max", "mean")
     ),
     # Plumbing.
-    on(snn.Identity, mixed, keeps_channels_last=True),
-    on(snn.Dropout, mixed, 0.4, random=True, keeps_channels_last=True),
-    on(snn.Dropout2d, mixed, 0.4, random=True, keeps_channels_last=True),
-    Case("Restrict", lambda G: snn.Restrict(mixed(G), _half(G)), ((5, 5), (4, 7), VECTOR)),
+    on(snn.Identity, typical, keeps_channels_last=True),
+    on(snn.Dropout, typical, 0.4, random=True, keeps_channels_last=True),
+    on(snn.Dropout2d, typical, 0.4, random=True, keeps_channels_last=True),
+    Case("Restrict", lambda G: snn.Restrict(typical(G), _half(G)), ((5, 5), (4, 7), VECTOR)),
     Case("Restrict-orthogonal", lambda G: snn.Restrict(orthogonal(G), _half(G)), ((5, 5), (4, 7), VECTOR)),
     Case("Restrict-slanted", lambda G: snn.Restrict(slanted(G), _half(G)), ((5, 5), (4, 7), VECTOR)),
     on(snn.ToIrreps, orthogonal, bfloat16_in_autocast=True),
@@ -419,35 +522,35 @@ _LIST = [
     on(snn.FromIrreps, orthogonal, bfloat16_in_autocast=True),
     on(snn.ToIrreps, several_invariants, label="several-invariants", bfloat16_in_autocast=True),
     on(snn.FromIrreps, slanted, label="slanted", bfloat16_in_autocast=True),
-    on(snn.Select, mixed, slice(1, None, 2), label="slice"),
-    on(snn.Select, mixed, [-1, 0], label="numbers"),
-    on(snn.Select, mixed, [1, -1, 1, 0, -1], label="repeats"),
-    on(snn.DiskMask, mixed, 5, label="odd", sizes=((5, 5),)),
-    on(snn.DiskMask, mixed, 6, 0.5, 0.0, label="even", sizes=((6, 6),)),
+    on(snn.Select, typical, slice(1, None, 2), label="slice"),
+    on(snn.Select, typical, [-1, 0], label="numbers"),
+    on(snn.Select, typical, [1, -1, 1, 0, -1], label="repeats"),
+    on(snn.DiskMask, typical, 5, label="odd", sizes=((5, 5),)),
+    on(snn.DiskMask, typical, 6, 0.5, 0.0, label="even", sizes=((6, 6),)),
     # Containers.
     Case("Sequential", small_net, ((6, 6), (4, 8)), None, True, has_bank=True),
     Case(
         "Residual",
-        lambda G: snn.Residual(snn.Conv2d(mixed(G), mixed(G), 3, padding=1)),
+        lambda G: snn.Residual(snn.Conv2d(typical(G), typical(G), 3, padding=1)),
         keeps_channels_last=True,
         has_bank=True,
     ),
     Case(
         "Parallel",
-        lambda G: snn.Parallel(snn.Conv2d(mixed(G), permutations(G), 3, padding=1), snn.NormReLU(mixed(G))),
+        lambda G: snn.Parallel(snn.Conv2d(typical(G), permutations(G), 3, padding=1), snn.NormReLU(typical(G))),
         keeps_channels_last=True,
         has_bank=True,
     ),
-    Case("Concat", lambda G: snn.Concat([mixed(G), permutations(G), mixed(G)]), ((5, 5), (4, 7), VECTOR)),
+    Case("Concat", lambda G: snn.Concat([typical(G), permutations(G), typical(G)]), ((5, 5), (4, 7), VECTOR)),
 ]
 
 CASES: dict[str, Case] = {case.name: case for case in _LIST}
 
-PAIRS: dict[str, tuple[Case, FiniteGroup]] = {
+PAIRS: dict[str, tuple[Case, Group]] = {
     f"{name}-{case.name}": (case, group)
-    for name, group in (GROUPS | OFF_GRID).items()
+    for name, group in (GROUPS | OFF_GRID | INFINITE).items()
     for case in CASES.values()
-    if name in GROUPS or not case.needs_grid
+    if (name in GROUPS or not case.needs_grid) and not (name in INFINITE and case.needs_elements)
 }
 
 
@@ -466,6 +569,9 @@ COARSER: dict[str, float | None] = {
     "NormMaxPool2d-odd-sizes": 0.5,
     "AdaptiveMaxPool2d": 0.3,
     "Upsample": 0.4,
+    # It divides by the length of the whole fibre, which is small where the image fades.
+    "LayerNorm": 0.3,
+    "LayerNorm-no-affine": 0.3,
     "Sequential-copies-dense": 0.4,  # five convolutions
     "Sequential-copies-fourier": 0.4,
     # So coarse that they turn smooth images with the grid only.
@@ -478,23 +584,24 @@ COARSER: dict[str, float | None] = {
 }
 
 
-def _cosets(G: FiniteGroup) -> FieldType:
+def _cosets(G: Group) -> FieldType:
     """Quotients by parts of ``_subgroup``."""
     return FieldType(G, "2*regular + r2" if G.name in ("C4", "D4") else "2*regular + A1")
 
 
-def _subgroup(G: FiniteGroup) -> tuple[str, ...]:
+def _subgroup(G: Group) -> tuple[str, ...]:
     return ("e", "r2") if G.name in ("C4", "D4") else G.elements
 
 
-def _half(G: FiniteGroup) -> list[str]:
-    return {"D4": ["e", "r", "r2", "r3"], "C4": ["e", "r2"]}.get(G.name, ["e"])
+def _half(G: Group) -> list[str] | Group:
+    smaller = {"D4": ["e", "r", "r2", "r3"], "C4": ["e", "r2"], "SO2": st.cyclic(8), "O2": st.so2()}
+    return smaller.get(G.name, ["e"])
 
 
 # ---------------------------------------------------------------- how the laws use a case
 
 
-def built(case: Case, group: FiniteGroup, dtype: torch.dtype = torch.float64) -> EquivariantModule:
+def built(case: Case, group: Group, dtype: torch.dtype = torch.float64) -> EquivariantModule:
     """The layer in evaluation mode, with parameters and running statistics that are not those of the start."""
     generator = torch.Generator().manual_seed(1)
     torch.manual_seed(0)
@@ -522,9 +629,19 @@ def fields(
     ]
 
 
-def exact_elements(group: FiniteGroup, size: Size) -> tuple[str, ...]:
-    """The elements that move a field of that size exactly: all of them where it is pooled."""
-    return elements_on_the_grid(group) if size else group.elements
+def exact_elements(group: Group, size: Size) -> tuple[Element, ...]:
+    """The elements that move a field of that size exactly: all of them where it is pooled, some if there is no end."""
+    if size:
+        return elements_on_the_grid(group)
+    return group.elements if isinstance(group, FiniteGroup) else group.random(6, seed=0)
+
+
+def off_grid_elements(group: Group) -> tuple[Element, ...]:
+    """Two elements that need interpolation."""
+    if not isinstance(group, FiniteGroup):
+        return group.random(2, seed=1)
+    others = [g for g in group.elements if g not in elements_on_the_grid(group)]
+    return others[0], others[-1]
 
 
 def public_layers() -> set[type]:

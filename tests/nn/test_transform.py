@@ -92,7 +92,8 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="plane") as error:
         st.transform(torch.zeros(1, 24, 4, 4), "r", FieldType(st.octahedral(), "regular"))
     assert str(error.value) == (
-        "`r` of O does not move the plane, so it cannot move an image. Use an element of cyclic(n) or dihedral(n)."
+        "`r` of O does not move the plane, so it cannot move an image. Use an element of cyclic(n), dihedral(n), so2() "
+        "or o2()."
     )
     with pytest.raises(ValueError, match="`interpolation` must be one of bicubic, bilinear; got 'nearest'"):
         st.transform(torch.zeros(1, 19, 4, 4), "r", MIXED, interpolation="nearest")
@@ -164,3 +165,59 @@ def test_whole_numbers_change_sign_only_where_they_have_one() -> None:
 def test_arrays_are_refused_with_words() -> None:
     with pytest.raises(TypeError, match=r"a torch.Tensor, such as torch.as_tensor\(image\), got ndarray"):
         st.transform(field(1, 1, 3, 3).numpy(), "r", FieldType(D4, "A1"))
+
+
+# ---------------------------------------------------------------- SO(2) and O(2)
+
+SO2, O2 = st.so2(), st.o2()
+
+
+@pytest.mark.parametrize(("group", "finite"), [(SO2, st.cyclic(24)), (O2, st.dihedral(24))], ids=["SO2", "O2"])
+@pytest.mark.parametrize("size", [(), (7, 7), (6, 4)], ids=str)
+def test_an_element_of_an_infinite_group_moves_fields_as_that_of_a_finite_one(group, finite, size) -> None:
+    field_type = FieldType(group, "A1 + 2*regular(2) + E5")
+    smaller, order = st.restriction(field_type, finite)
+    x = field(2, field_type.channels, *size)
+    for g in finite.elements:
+        if size and size[0] != size[1] and abs(finite.motion(g)[0, 0]) < 1:
+            continue
+        moved = st.transform(x, group.element(finite.motion(g)), field_type)
+        torch.testing.assert_close(moved[:, order], st.transform(x[:, order], g, smaller), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("group", [SO2, O2], ids=["SO2", "O2"])
+def test_turns_by_90_degrees_copy_numbers_whatever_the_group(group) -> None:
+    scalar, arrow = FieldType(group, "2*A1"), FieldType(group, "E1")
+    x = field(1, 2, 4, 5)
+    for k, degrees in enumerate((0, 90, 180.0, -90)):
+        turned = torch.rot90(x, k, (-2, -1))
+        assert torch.equal(st.transform(x, group.rotation(degrees), scalar), turned)
+        assert torch.equal(
+            st.transform(x.int(), group.rotation(degrees), arrow).abs().sum(1), turned.int().abs().sum(1)
+        )
+        if group.reflections:
+            g = group.multiply(group.reflection(0), group.rotation(degrees))
+            assert torch.equal(st.transform(x, g, scalar), turned.flip(-1))
+
+
+def test_elements_of_infinite_groups_compose_on_pooled_fields() -> None:
+    for group in (SO2, O2):
+        field_type = FieldType(group, "2*regular(3) + E7")
+        x = field(3, field_type.channels)
+        g, h = group.random(2, seed=1)
+        once = st.transform(x, group.multiply(g, h), field_type)
+        torch.testing.assert_close(st.transform(st.transform(x, h, field_type), g, field_type), once)
+
+
+def test_bad_elements_of_infinite_groups() -> None:
+    x, kind = torch.zeros(1, 2, 4, 4), FieldType(SO2, "E1")
+    with pytest.raises(TypeError, match=r"`r` is not an element of SO2, whose elements are given by angle: write SO2"):
+        st.transform(x, "r", kind)
+    with pytest.raises(TypeError, match=r"`reflection\(0\)` of O2 is not an element of SO2"):
+        st.transform(x, O2.reflection(0), kind)
+    with pytest.raises(ValueError, match=r"`rotation\(90\)` is not an element of C4"):
+        st.transform(x, SO2.rotation(90), FieldType(st.cyclic(4), "E"))
+    with pytest.raises(ValueError, match="an angle is a finite number of degrees, such as 30; got nan"):
+        SO2.rotation(float("nan"))
+    with pytest.raises(TypeError, match=r"this element multiplies values by numbers that torch.int64 does not have"):
+        st.transform(x.long(), SO2.rotation(30), kind)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steerable.algebra.actions import checked_action, is_faithful, moved_like, turn
+from steerable.algebra.actions import checked_action, is_faithful, moved_like, on_grid, turn
 from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.group_interface import Group
 from steerable.algebra.subgroups import SubgroupLattice
@@ -64,8 +64,23 @@ class FiniteGroup(SubgroupLattice, Group):
     def axes(self) -> int | None:
         return None if self.action is None else int(self.action.shape[1])
 
+    def motion(self, element: str) -> FloatArray | None:
+        g = self.index(element)
+        return None if self.action is None else self.action[g]
+
+    @cached_property
+    def grid_elements(self) -> tuple[str, ...]:
+        return () if self.action is None else self.names(np.flatnonzero(on_grid(self.action)))
+
+    @property
+    def is_trivial(self) -> bool:
+        return self.order == 1
+
     def _turning_by(self, degrees: float, *, mirrored: bool = False) -> str:
         return moved_like(self, self.action, turn(degrees, mirrored=mirrored))
+
+    def _moving_by(self, matrix: FloatArray) -> str:
+        return moved_like(self, self.action, matrix)
 
     def _drawn(self, count: int, generator: np.random.Generator) -> tuple[str, ...]:
         return self.names(generator.integers(self.order, size=count))

@@ -76,6 +76,10 @@ class Representation(MatrixFamily):
             return np.asarray(self.monomial.at(np.array([g])).dense()[0])
         return np.array(self.matrices[g])
 
+    def at(self, elements: Sequence[Element]) -> FloatArray:
+        """(number of elements, dim, dim): the matrices of several elements."""
+        return np.asarray(self.matrices[self.group.indices(elements)])
+
     @cached_property
     def type(self) -> tuple[int, ...]:
         """How often each of ``group.irreps`` occurs, from the character alone."""

@@ -102,7 +102,7 @@ def reshape(call: Call) -> Result:
         return field_type
     if value.shape[:2] == field.shape[:2] and _is_fibre(field) and _is_fibre(value):
         return field_type
-    if value.ndim == 2 and value.shape[0] == field.shape[0] and field_type.group.order == 1:
+    if value.ndim == 2 and value.shape[0] == field.shape[0] and field_type.group.is_trivial:
         return FieldType(field_type.group, [(int(value.shape[1]), field_type.group.trivial)])
     raise Refused(
         f"`{call.name}` to shape {tuple(value.shape)} mixes pixels and channels, which the group moves differently. "

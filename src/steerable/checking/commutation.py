@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steerable.algebra.group_interface import Group
-from steerable.algebra.homomorphisms import inclusion
-from steerable.transforms import elements_on_the_grid, transform
+from steerable.algebra.embeddings import embedding
+from steerable.algebra.group_interface import Element, Group
+from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 
 __all__ = ["element_that_fails", "is_invariant", "move_field", "redrawn_parameters", "replaced"]
@@ -46,7 +46,7 @@ def element_that_fails(
     generator = torch.Generator().manual_seed(0)
     drawn: dict[int, Tensor] = {}
 
-    def run(element: str | None) -> list[Tensor]:
+    def run(element: Element | None) -> list[Tensor]:
         def argument(tensor: Tensor) -> Tensor:
             key = id(tensor)
             if key not in types:
@@ -63,9 +63,11 @@ def element_that_fails(
         before = run(None)
         in_group = next(iter(types.values())).group
         out_group = next(result.group for result in results if result is not None)
-        parent = inclusion(out_group, in_group) if out_group != in_group else None
-        for g in _tried(out_group):
-            after = run(parent(g) if parent is not None else g)
+        parent_of = embedding(out_group, in_group)
+        fields = [*drawn.values(), *(v for v, result in zip(before, results, strict=True) if result is not None)]
+        pooled = all(field.ndim == 2 for field in fields)
+        for g in _tried(out_group, pooled=pooled):
+            after = run(parent_of(g))
             for value, moved, result in zip(before, after, results, strict=True):
                 if result is not None and not _agree(moved, move_field(value, g, result), slack):
                     return str(g)
@@ -98,18 +100,25 @@ def redrawn_parameters(model: object) -> Iterator[None]:
 
 def is_invariant(x: Tensor, field_type: FieldType) -> bool:
     """Whether π(g)x = x for all g."""
-    return all(_agree(move_field(x, g, field_type), x) for g in _tried(field_type.group))
+    return all(_agree(move_field(x, g, field_type), x) for g in _tried(field_type.group, pooled=_is_pooled(x)))
 
 
-def _tried(group: Group) -> tuple[str, ...]:
-    """Generators of the group, or of the part that moves pixels exactly: other angles leave more than rounding."""
-    exact = elements_on_the_grid(group)
-    return tuple(group.generators) if not exact or set(group.generators) <= set(exact) else exact
+def _tried(group: Group, *, pooled: bool) -> tuple[Element, ...]:
+    """Generators of the group, or of the part that moves pixels exactly: other angles leave more than rounding.
+
+    A group moves pooled fields by ρ alone, which is exact for each of its elements.
+    """
+    exact, generators = set(group.grid_elements), tuple(group.generators)
+    return generators if pooled or not exact or set(generators) <= exact else group.grid_elements
 
 
-def move_field(x: Tensor, element: str, field_type: FieldType) -> Tensor:
+def _is_pooled(x: Tensor) -> bool:
+    return all(n == 1 for n in x.shape[2:])
+
+
+def move_field(x: Tensor, element: Element, field_type: FieldType) -> Tensor:
     """π(g)x, for maps and for pooled fields, which may have dimensions of size 1 after their channels."""
-    if all(n == 1 for n in x.shape[2:]):
+    if _is_pooled(x):
         return transform(x.reshape(x.shape[:2]), element, field_type).reshape(x.shape)
     return transform(x, element, field_type)
 

@@ -17,10 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from steerable.algebra.homomorphisms import inclusion
+from steerable.algebra.embeddings import embedding
+from steerable.algebra.group_interface import Element, Group
+from steerable.algebra.groups import FiniteGroup
 from steerable.checking.discs import distance_in_disc, in_disc, smoothed
 from steerable.errors import shown
-from steerable.nn.sampling import EquivarianceWarning
+from steerable.nn.sampling import EquivarianceWarning, SamplingGuard
 from steerable.transforms import elements_on_the_grid, transform
 from steerable.types.field_types import FieldType
 
@@ -47,7 +49,7 @@ class InputOptions(TypedDict, total=False):
 class MeasurementOptions(InputOptions, total=False):
     """What :func:`equivariance_errors` takes by keyword."""
 
-    elements: Iterable[str] | None
+    elements: Iterable[Element] | None
 
 
 def equivariance_errors(
@@ -59,8 +61,8 @@ def equivariance_errors(
     size: int | tuple[int, int] | None = None,
     batch: int = 2,
     seed: int = 0,
-    elements: Iterable[str] | None = None,
-) -> dict[str, float]:
+    elements: Iterable[Element] | None = None,
+) -> dict[Element, float]:
     """The relative error of each element g: max |f(π_in(g) x) - π_out(g) f(x)| / max |f(x)| over the whole image.
 
     For an element that the pixel grid does not carry, it is the root mean square of the difference, divided by that of
@@ -75,10 +77,11 @@ def equivariance_errors(
             spatial dimensions is moved by ρ alone.
         size: height and width of the random input; by default a size that all strides of the module fit.
         batch, seed: of the random input.
-        elements: some elements of the output's group, by name; by default all of them.
+        elements: some elements of the output's group; by default all of them, and of SO(2) and O(2) those that the
+            grid carries and eight random ones.
     """
     group = _types(function, in_type, out_type)[1].group
-    wanted = group.elements if elements is None else _listed(elements)
+    wanted = _tried(group) if elements is None else _listed(elements)
     exact, interpolated = _errors_by_kind(
         function, x, in_type=in_type, out_type=out_type, size=size, batch=batch, seed=seed, elements=wanted
     )
@@ -100,7 +103,7 @@ def equivariance_error(
     function: Callable[[Tensor], Tensor],
     x: Tensor | None = None,
     *,
-    elements: Iterable[str],
+    elements: Iterable[Element],
     **options: Unpack[InputOptions],
 ) -> NDArray[np.float64]: ...
 
@@ -109,12 +112,12 @@ def equivariance_error(
     function: Callable[[Tensor], Tensor],
     x: Tensor | None = None,
     *,
-    elements: Iterable[str] | None = None,
+    elements: Iterable[Element] | None = None,
     **options: Unpack[InputOptions],
 ) -> float | NDArray[np.float64]:
     """The largest of :func:`equivariance_errors` over all elements of the group, or one error for each of ``elements``.
 
-    It takes the same arguments.
+    It takes the same arguments. Of SO(2) and O(2), "all" are the elements that are tried by default.
     """
     if elements is None:
         errors = equivariance_errors(function, x, **options)
@@ -155,17 +158,14 @@ def assert_equivariant(
 
 def _errors_by_kind(
     function: Callable[[Tensor], Tensor], x: Tensor | None, **options: Unpack[MeasurementOptions]
-) -> tuple[dict[str, float], dict[str, float]]:
+) -> tuple[dict[Element, float], dict[Element, float]]:
     """The errors of the elements that move fields exactly, and those of the elements that need interpolation."""
     in_type, out_type = _types(function, options.get("in_type"), options.get("out_type"))
-    smaller = inclusion(out_type.group, in_type.group) if out_type.group != in_type.group else None
-    chosen = options.get("elements")
-    parents = {
-        g: smaller(g) if smaller else g for g in (out_type.group.elements if chosen is None else _listed(chosen))
-    }
+    parent_of, chosen = embedding(out_type.group, in_type.group), options.get("elements")
+    parents = {g: parent_of(g) for g in (_tried(out_type.group) if chosen is None else _listed(chosen))}
     on_grid = elements_on_the_grid(in_type.group)
-    exact: dict[str, float] = {}
-    interpolated: dict[str, float] = {}
+    exact: dict[Element, float] = {}
+    interpolated: dict[Element, float] = {}
     with _evaluation(function), torch.no_grad():
         for carried in (True, False):
             elements = [g for g, parent in parents.items() if (parent in on_grid) == carried]
@@ -188,10 +188,15 @@ def _errors_by_kind(
     return exact, interpolated
 
 
-def _listed(elements: Iterable[str]) -> tuple[str, ...]:
+def _tried(group: Group) -> tuple[Element, ...]:
+    """All elements of a finite group; of an infinite one those that the grid carries, and random ones beside them."""
+    return group.elements if isinstance(group, FiniteGroup) else (*group.grid_elements, *group.random(8, seed=0))
+
+
+def _listed(elements: Iterable[Element]) -> tuple[Element, ...]:
     if isinstance(elements, str) or not isinstance(elements, Iterable):
         raise TypeError(
-            "`elements` takes the names of elements in a list, such as ['r', 'r2']; got "
+            "`elements` takes elements in a list, such as ['r', 'r2'] or [so2().rotation(30)]; got "
             f"{type(elements).__name__} {shown(elements)}."
         )
     return tuple(elements)
@@ -202,7 +207,7 @@ def _largest_difference(moved: Tensor, expected: Tensor, y: Tensor) -> float:
     return difference / scale if scale > 0 else difference
 
 
-def _worst(errors: dict[str, float]) -> str:
+def _worst(errors: dict[Element, float]) -> Element:
     """The element with the largest error; NaN counts as the largest of all."""
     return max(errors, key=lambda g: math.inf if math.isnan(errors[g]) else errors[g])
 
@@ -244,7 +249,7 @@ def _example(
     sizes = _SMOOTH_SIZES if smooth else _SIZES
     for shape in (*((s, s) for s in sizes), ()):
         x = draw(*shape)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _as_if_unwarned(function):
             warnings.simplefilter("error", EquivarianceWarning)
             try:
                 function(x)
@@ -252,6 +257,21 @@ def _example(
                 continue
             return x
     return draw(sizes[0], sizes[0])
+
+
+@contextmanager
+def _as_if_unwarned(function: object) -> Iterator[None]:
+    """Layers warn again of sizes of which they have warned before: an unfit size must be noticed every time."""
+    modules = function.modules() if isinstance(function, nn.Module) else ()
+    guards = [guard for m in modules if isinstance(guard := getattr(m, "guard", None), SamplingGuard)]
+    warned = [guard.warned for guard in guards]
+    for guard in guards:
+        guard.warned = set()
+    try:
+        yield
+    finally:
+        for guard, sizes in zip(guards, warned, strict=True):
+            guard.warned = sizes
 
 
 @contextmanager

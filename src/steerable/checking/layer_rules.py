@@ -16,7 +16,7 @@ def _scalars(field_type: FieldType, channels: int) -> FieldType:
 
 def convolve(call: Call) -> Result:
     field_type = call.field_type
-    if field_type.group.order == 1:
+    if field_type.group.is_trivial:
         return _scalars(field_type, call.value.shape[1])
     if tuple(call["weight"].shape[-2:]) != (1, 1) or not is_trivial(field_type):
         raise Refused(
@@ -29,7 +29,7 @@ def convolve(call: Call) -> Result:
 
 def transposed_convolve(call: Call) -> Result:
     field_type = call.field_type
-    if field_type.group.order > 1:
+    if not field_type.group.is_trivial:
         raise Refused(
             f"a plain transposed convolution of `{field_type}` does not commute with {field_type.group.name}. Use "
             "`snn.ConvTranspose2d`."

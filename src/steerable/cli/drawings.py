@@ -21,7 +21,8 @@ def figures(
     group: Annotated[
         str,
         typer.Option(
-            help="C1, C2, C4, D1, D2 or D4. Of other groups, such as C8 or O, only tables and irreps are drawn."
+            help="Such as D4. Of groups that turn images by other angles than 90°, such as C8, tables, irreps and "
+            "filters are drawn; of groups that do not move the plane, such as O, tables and irreps."
         ),
     ] = "D4",
     formats: Annotated[

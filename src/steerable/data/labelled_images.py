@@ -78,6 +78,16 @@ class LabelledImages:
         return tuple(torch.bincount(self.labels, minlength=len(self.classes)).tolist())
 
     @property
+    def samples(self) -> float:
+        """How many images a network looks at to see everything once."""
+        return len(self)
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """How many images an epoch of training has."""
+        return len(self)
+
+    @property
     def comfortable_batch(self) -> int:
         """How many images to take at a time outside training: 500 of 32×32 pixels, and fewer of larger ones."""
         height, width = self.image_size

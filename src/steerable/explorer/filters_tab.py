@@ -1,4 +1,7 @@
-"""The Filters tab: all equivariant filters between two capsules, how many there are and why, and each in every pose."""
+"""The Filters tab: all equivariant filters between two capsules, how many there are and why, and each in every pose.
+
+Groups that the pixel grid does not carry have the most steerable filters up to a leak, which is drawn under each.
+"""
 
 from __future__ import annotations
 
@@ -9,40 +12,46 @@ from markupsafe import Markup
 
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.intertwiners import SparseBasis
-from steerable.explorer.groups import PLANAR_GROUPS, capsule_names, checked_group
+from steerable.explorer.groups import PLANAR_GROUPS, capsule_names, checked_group, planar_group
 from steerable.explorer.images import figure_image
 from steerable.explorer.messages import MISTAKES, TEMPLATES, checked_number, error_box, or_message
+from steerable.figures.filter_spaces import filter_space_figure
 from steerable.figures.filters import filter_poses_figure, kernel_basis_figure, patch_basis_figure
-from steerable.filters import pixel_patch, sparse_kernel_basis
+from steerable.filters import FilterSpace, filter_space, sparse_kernel_basis
+from steerable.filters.space_arguments import as_filter_space
+from steerable.filters.steerable_filters import DEFAULT_LEAK
 
 __all__ = ["LARGEST_KERNEL", "add_filters_tab", "filter_count", "filters_page", "poses_page"]
 
 LARGEST_KERNEL = 7
+LEAKS = (0.003, 0.01, DEFAULT_LEAK, 0.05, 0.1)
 _DRAWN = 36
 
 
-def filter_count(group: str, source: str, target: str, size: int) -> int:
-    """dim Hom_H(patch ⊗ ρ_in, ρ_out)."""
-    return _basis(*_capsules(group, source, target), _size(size)).count
+def filter_count(group: str, source: str, target: str, size: int, leak: float = DEFAULT_LEAK) -> int:
+    """dim Hom_H(V ⊗ ρ_in, ρ_out)."""
+    a, b = _capsules(group, source, target)
+    return _basis(a, b, _space(a, size, leak)).count
 
 
 @or_message
-def filters_page(group: str, source: str, target: str, size: int) -> Markup:
+def filters_page(group: str, source: str, target: str, size: int, leak: float = DEFAULT_LEAK) -> Markup:
     """The dimension, the sum of characters that gives it, and the filters themselves."""
     a, b = _capsules(group, source, target)
-    size = _size(size)
-    patch = pixel_patch(a.group, size)
-    factors = [("χ of the patch", patch), (f"χ of {a}", a.representation), (f"χ of {b}", b.representation)]
+    space = _space(a, size, leak)
+    rho_v, what = space.representation, "the patch" if space.is_pixel_patch else "the filters"
+    factors = [(f"χ of {what}", rho_v), (f"χ of {a}", a.representation), (f"χ of {b}", b.representation)]
     products = np.prod([rho.character for _, rho in factors], axis=0)
-    incoming = (patch @ a.representation).type
-    from_image = a.representation.is_trivial and a.dim == 1 and size <= 5
+    incoming = (rho_v @ a.representation).type
+    from_image = a.representation.is_trivial and a.dim == 1 and space.size[0] <= 5
     return TEMPLATES.render(
         "filters.html",
         group=a.group,
         source=a,
         target=b,
-        size=size,
-        count=_basis(a, b, size).count,
+        size=space.size[0],
+        space=space,
+        count=_basis(a, b, space).count,
         characters=[(name, [_value(v) for v in rho.character]) for name, rho in factors],
         products=[_value(v) for v in products],
         total=_value(float(np.sum(products))),
@@ -52,38 +61,43 @@ def filters_page(group: str, source: str, target: str, size: int) -> Markup:
             for irrep, m, n in zip(a.group.irreps, incoming, b.type, strict=True)
             if m and n
         ],
-        filters=figure_image(kernel_basis_figure(a, b, size, limit=_DRAWN), f"filters from {a} to {b}"),
+        filters=figure_image(kernel_basis_figure(a, b, space, limit=_DRAWN), f"filters from {a} to {b}"),
         patch_filters=figure_image(patch_basis_figure(a.group, size), "the basis filters of a patch, by irrep")
-        if from_image
+        if from_image and space.is_pixel_patch
+        else None,
+        turned_filters=figure_image(filter_space_figure(space), "the filters, by angular frequency, with their leaks")
+        if space.harmonics
         else None,
     )
 
 
 @or_message
-def poses_page(group: str, source: str, target: str, size: int, number: int) -> Markup:
+def poses_page(group: str, source: str, target: str, size: int, number: int, leak: float = DEFAULT_LEAK) -> Markup:
     """Filter ``number``, counted from 1, under every element."""
     a, b = _capsules(group, source, target)
-    count = _basis(a, b, _size(size)).count
+    space = _space(a, size, leak)
+    count = _basis(a, b, space).count
     if not count:
         return TEMPLATES.render("note.html", text="There is no filter to turn.")
     chosen = checked_number(number, "the filter's number", 1, count)
-    image = figure_image(filter_poses_figure(a, b, int(size), chosen - 1), f"filter {chosen} in every pose")
+    image = figure_image(filter_poses_figure(a, b, space, chosen - 1), f"filter {chosen} in every pose")
     return TEMPLATES.render("figure.html", image=image)
 
 
 def _capsules(group: str, source: str, target: str) -> tuple[Capsule, Capsule]:
-    if group not in PLANAR_GROUPS:
-        raise ValueError(f"pixel filters are drawn for {', '.join(PLANAR_GROUPS)}; got `{group}`.")
-    found = checked_group(group)
+    found = planar_group(group)
     return found.capsule(source), found.capsule(target)
 
 
-def _basis(a: Capsule, b: Capsule, size: int) -> SparseBasis:
-    return sparse_kernel_basis(a.representation, b.representation, size)
+def _space(capsule: Capsule, size: float, leak: float) -> FilterSpace:
+    """All pixel filters where the grid carries the group, where the leak does not count; else those up to the leak."""
+    chosen = checked_number(size, "the filter's size", 1, LARGEST_KERNEL)
+    space = as_filter_space(capsule.group, chosen)
+    return space if space.is_pixel_patch else filter_space(capsule.group, chosen, leak)
 
 
-def _size(size: float) -> int:
-    return checked_number(size, "the filter's size", 1, LARGEST_KERNEL)
+def _basis(a: Capsule, b: Capsule, space: FilterSpace) -> SparseBasis:
+    return sparse_kernel_basis(a.representation, b.representation, space)
 
 
 def _value(value: float) -> str:
@@ -101,16 +115,16 @@ def add_filters_tab() -> None:
         last_irrep = str(checked_group(group).irreps[-1])
         return gr.update(choices=names, value=names[0]), gr.update(choices=names, value=last_irrep)
 
-    def show(group: str, source: str, target: str, size: int, number: float | None) -> tuple[Markup, Any]:
+    def show(group: str, source: str, target: str, size: int, number: float | None, leak: float) -> tuple[Markup, Any]:
         try:
-            count = filter_count(group, source, target, size)
+            count = filter_count(group, source, target, size, leak)
         except MISTAKES as error:
             return error_box(error), gr.update()
         # The number changes only where it must: what somebody types while this is on its way is kept.
         bounds: dict[str, Any] = {"maximum": max(count, 2), "interactive": count > 1}
         if number is None or number > count:
             bounds["value"] = max(count, 1)
-        return filters_page(group, source, target, size), gr.update(**bounds)
+        return filters_page(group, source, target, size, leak), gr.update(**bounds)
 
     with gr.Tab("Filters", id="filters"):
         with gr.Row():
@@ -123,18 +137,25 @@ def add_filters_tab() -> None:
             )
             target = gr.Dropdown(names, value=start[2], label="To capsule", elem_id="filters-target", filterable=False)
             size = gr.Slider(1, LARGEST_KERNEL, value=start[3], step=1, label="Filter size", elem_id="filters-size")
+            leak = gr.Dropdown(
+                list(LEAKS),
+                value=DEFAULT_LEAK,
+                label="Largest leak, off the grid",
+                elem_id="filters-leak",
+                filterable=False,
+            )
         page = gr.HTML(filters_page(*start), elem_id="filters-page")
         number = gr.Slider(
             1, filter_count(*start), value=1, step=1, label="This filter in every pose", elem_id="filters-number"
         )
         poses = gr.HTML(poses_page(*start, 1), elem_id="filters-poses")
-        inputs, outputs = [group, source, target, size, number], [page, number]
+        inputs, outputs = [group, source, target, size, number, leak], [page, number]
         # Values are checked by the functions themselves, which say more than Gradio would.
         quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal", "preprocess": False}
         last: dict[str, Any] = {**quiet, "trigger_mode": "always_last"}
         # Two groups may have capsules of the same names, and then nothing but the group changes.
         regrouped = group.input(for_group, group, [source, target], **quiet).then(show, inputs, outputs, **quiet)
-        chosen = gr.on([source.input, target.input, size.change], show, inputs, outputs, **last)
+        chosen = gr.on([source.input, target.input, size.change, leak.input], show, inputs, outputs, **last)
         for event in (regrouped, chosen):
             event.then(poses_page, inputs, poses, **quiet)
         number.input(poses_page, inputs, poses, **last)

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import torch
 from markupsafe import Markup
 
 from steerable.algebra.capsules import Capsule, quotient_name
@@ -17,7 +18,8 @@ from steerable.explorer.images import InlineImage, figure_image, picture_image, 
 from steerable.explorer.messages import TEMPLATES, or_message
 from steerable.figures.pictures import sailing_boat
 from steerable.figures.tables import irreps_figure
-from steerable.filters.pixel_patches import pixel_patch
+from steerable.transforms import elements_on_the_grid, transform
+from steerable.types.field_types import FieldType
 
 __all__ = ["add_group_tab", "group_page"]
 
@@ -41,6 +43,7 @@ def _page(group: FiniteGroup) -> Markup:
         group=group,
         small_order=_SMALL,
         poses=_poses(group),
+        on_grid=elements_on_the_grid(group),
         multiplication=[
             [(group.elements[p], f"hsl({360 * p / group.order:.0f} 65% 82%)") for p in products]
             for products in group.table
@@ -61,20 +64,14 @@ def _page(group: FiniteGroup) -> Markup:
 
 
 def _poses(group: FiniteGroup) -> list[tuple[str, InlineImage]]:
-    """The boat under every element; nothing for a group that does not move the pixel grid of a plane."""
-    size = 48
-    try:
-        patch = pixel_patch(group, size) if group.action is not None and group.action.shape[1] == 2 else None
-    except ValueError:
-        patch = None
-    if patch is None or patch.monomial is None:
+    """The boat under every element; nothing for a group that does not move the plane."""
+    if group.axes != 2:
         return []
-    boat = sailing_boat(size).reshape(size * size, 3)
+    ink = torch.from_numpy(1 - sailing_boat(48).transpose(2, 0, 1))  # white is 0, as is what lies outside
     poses = []
-    for element, image in zip(group.elements, patch.monomial.image, strict=True):
-        moved = np.empty_like(boat)
-        moved[image] = boat
-        poses.append((element, picture_image(moved.reshape(size, size, 3), f"the boat under {element}", width=96)))
+    for element in group.elements:
+        moved = 1 - transform(ink, element, FieldType(group, "3*A1")).numpy().transpose(1, 2, 0)
+        poses.append((element, picture_image(moved, f"the boat under {element}", width=96)))
     return poses
 
 

@@ -7,11 +7,11 @@ from steerable.algebra.families import group_named
 from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.errors import did_you_mean
 
-__all__ = ["GROUPS", "PLANAR_GROUPS", "admitted", "capsule_names", "checked_group"]
+__all__ = ["GROUPS", "PLANAR_GROUPS", "admitted", "capsule_names", "checked_group", "planar_group"]
 
-PLANAR_GROUPS = ("C1", "C2", "C4", "D1", "D2", "D4")
-"""Those that map the pixel grid onto itself."""
-GROUPS = ("C1", "C2", "C3", "C4", "C6", "C8", "D1", "D2", "D3", "D4", "D6", "D8", "O", "O_h")
+PLANAR_GROUPS = ("C1", "C2", "C3", "C4", "C6", "C8", "C16", "D1", "D2", "D3", "D4", "D6", "D8")
+"""Those that move pictures; C1, C2, C4, D1, D2 and D4 map pixels onto pixels."""
+GROUPS = (*PLANAR_GROUPS, "O", "O_h")
 
 
 def checked_group(name: str) -> FiniteGroup:
@@ -19,6 +19,13 @@ def checked_group(name: str) -> FiniteGroup:
     if name not in GROUPS:
         raise ValueError(f"the page has no group `{name}`. {did_you_mean(str(name), GROUPS)}")
     return finite_group(group_named(name))
+
+
+def planar_group(name: str) -> FiniteGroup:
+    """The same for a group that moves pictures."""
+    if name not in PLANAR_GROUPS:
+        raise ValueError(f"pictures and their filters are moved by {', '.join(PLANAR_GROUPS)}; got `{name}`.")
+    return checked_group(name)
 
 
 def capsule_names(group: str) -> list[str]:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from steerable.algebra.arrays import FloatArray
-from steerable.explorer.groups import PLANAR_GROUPS, capsule_names, checked_group
+from steerable.explorer.groups import PLANAR_GROUPS, capsule_names, checked_group, planar_group
 from steerable.explorer.images import TintedCell, picture_image, signed_image, tinted
 from steerable.explorer.messages import TEMPLATES, checked_number, or_message
 from steerable.explorer.pictures import PICTURES, chosen_picture
@@ -19,6 +18,7 @@ from steerable.explorer.uploads import Uploads
 __all__ = ["add_steer_tab", "steer_page"]
 
 _MOST_MAPS = 8
+_NEARLY = 0.1  # a difference that interpolation and leaks leave between features off the grid
 Place = tuple[int, int]
 
 
@@ -43,9 +43,7 @@ def steer_page(
         upload: what the browser sent for an uploaded file, or None.
         row, column: the pixel whose fibre is shown.
     """
-    if group not in PLANAR_GROUPS:
-        raise ValueError(f"pictures are moved exactly by {', '.join(PLANAR_GROUPS)}; got `{group}`.")
-    found = checked_group(group)
+    found = planar_group(group)
     found.index(element)  # refuses an unknown element with the known ones
     capsule = found.capsule(capsule_name)
     last = IMAGE_SIZE - 1
@@ -53,17 +51,17 @@ def steer_page(
     image = chosen_picture(picture, upload, uploads, IMAGE_SIZE)
     result = compare(image, element, capsule)
     gx = result.place(capsule, element, *x)
-    matrix = capsule.representation(element)
     return TEMPLATES.render(
         "steer.html",
         element=element,
         capsule=capsule,
         x=x,
         gx=gx,
+        on_grid=result.steerable.on_grid,
         before=picture_image(result.picture, "f", width=150),
         after=picture_image(result.moved, f"π({element}) f", width=150),
         networks=[
-            {"name": name, "title": title, **_facts(answer, element, x, gx), "fibre": _fibre(answer, matrix, x, gx)}
+            {"name": name, "title": title, **_facts(answer, element, x, gx), "fibre": _fibre(answer, x, gx)}
             for name, title, answer in (
                 ("Steerable", "Steerable network", result.steerable),
                 ("Plain", "Plain network of the same size", result.plain),
@@ -72,7 +70,7 @@ def steer_page(
     )
 
 
-def _facts(answer: Answer, element: str, x: Place, gx: Place) -> dict[str, Any]:
+def _facts(answer: Answer, element: str, x: Place, gx: Place | None) -> dict[str, Any]:
     """The maps Φf, π'(g)Φf, Φπ(g)f and their difference, all on one scale, and how large the difference is."""
     largest = float(np.abs(answer.of_picture).max())
     shown = min(len(answer.of_picture), _MOST_MAPS)
@@ -83,7 +81,7 @@ def _facts(answer: Answer, element: str, x: Place, gx: Place) -> dict[str, Any]:
         ("difference", answer.difference, None),
     )
     return {
-        "exact": answer.worst < 1e-9,
+        "steered": "exactly" if answer.worst < 1e-9 else "nearly" if answer.worst < _NEARLY else "",
         "worst": f"{answer.worst:.1e}" if answer.worst < 1e-3 else f"{answer.worst:.2f}",
         "map_heads": ["", *(f"channel {c + 1}" for c in range(shown))],
         "maps": [
@@ -99,14 +97,18 @@ def _facts(answer: Answer, element: str, x: Place, gx: Place) -> dict[str, Any]:
     }
 
 
-def _fibre(answer: Answer, matrix: FloatArray, x: Place, gx: Place) -> list[list[TintedCell]]:
-    """One row per channel: the fibre at x, ρ(g) times it, the fibre that the network finds at gx, the difference."""
+def _fibre(answer: Answer, x: Place, gx: Place | None) -> list[list[TintedCell]]:
+    """One row per channel: the fibre at x, the steered one at gx, the one that the network finds there, the difference.
+
+    The steered fibre is ρ(g) times that at x, or off the grid times what is interpolated between pixels.
+    """
+    if gx is None:
+        return []
     largest = float(np.abs(answer.of_picture).max())
-    before, found = answer.of_picture[:, x[0], x[1]], answer.of_moved[:, gx[0], gx[1]]
-    mixed = matrix @ before
+    before, steered, found = answer.of_picture[:, *x], answer.steered[:, *gx], answer.of_moved[:, *gx]
     return [
         [tinted(float(v), largest, f"{v:.4f}" if abs(v) > 1e-9 * largest else "0") for v in values]
-        for values in zip(before, mixed, found, found - mixed, strict=True)
+        for values in zip(before, steered, found, found - steered, strict=True)
     ]
 
 

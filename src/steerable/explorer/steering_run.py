@@ -1,4 +1,8 @@
-"""What the Steer tab computes: a steerable and a plain network on a picture and on the moved picture, in float64."""
+"""What the Steer tab computes: a steerable and a plain network on a picture and on the moved picture, in float64.
+
+Elements that the pixel grid does not carry move pictures by interpolation, and some of the picture out of the square.
+For them the picture fades to white towards the border of a disc, and features are compared inside the disc.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,8 @@ from torch import Tensor, nn
 from steerable import nn as snn
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
-from steerable.filters.pixel_patches import pixel_patch
-from steerable.transforms import transform
+from steerable.checking.discs import distance_in_disc, in_disc
+from steerable.transforms import elements_on_the_grid, transform
 from steerable.types.field_types import FieldType
 
 __all__ = ["IMAGE_SIZE", "Answer", "Comparison", "compare"]
@@ -31,6 +35,8 @@ class Answer:
     """π'(g) Φ f, without running the network again"""
     of_moved: FloatArray
     """Φ π(g) f"""
+    on_grid: bool
+    """Whether g maps pixels onto pixels"""
 
     @property
     def difference(self) -> FloatArray:
@@ -38,7 +44,10 @@ class Answer:
 
     @property
     def worst(self) -> float:
-        """The largest difference, as a share of the largest feature."""
+        """The largest difference, as a share of the largest feature; off the grid root mean squares inside the disc."""
+        if not self.on_grid:
+            moved, steered, before = map(torch.from_numpy, (self.of_moved, self.steered, self.of_picture))
+            return distance_in_disc(moved, steered, before)
         return float(np.abs(self.difference).max() / max(float(np.abs(self.of_picture).max()), 1e-300))
 
 
@@ -52,14 +61,14 @@ class Comparison:
     plain: Answer
 
     @staticmethod
-    def place(capsule: Capsule, element: str, row: int, column: int) -> tuple[int, int]:
-        """gx for the pixel x = (row, column)."""
-        patch = pixel_patch(capsule.group, IMAGE_SIZE)
-        if patch.monomial is None:
-            raise RuntimeError("a patch is a permutation")
-        image = patch.monomial.image[capsule.group.index(element)]
-        moved_row, moved_column = divmod(int(image[row * IMAGE_SIZE + column]), IMAGE_SIZE)
-        return moved_row, moved_column
+    def place(capsule: Capsule, element: str, row: int, column: int) -> tuple[int, int] | None:
+        """gx for the pixel x = (row, column), or the pixel nearest to it; None where it lies outside the picture."""
+        group, middle = capsule.group, (IMAGE_SIZE - 1) / 2
+        if group.action is None:
+            raise RuntimeError("a group of the plane has an action")
+        right, up = group.action[group.index(element)] @ (column - middle, middle - row)
+        moved = round(float(middle - up)), round(float(middle + right))
+        return moved if all(0 <= k < IMAGE_SIZE for k in moved) else None
 
 
 @torch.no_grad()
@@ -72,15 +81,18 @@ def compare(picture: FloatArray, element: str, capsule: Capsule) -> Comparison:
         capsule: what the networks' output is made of; for the plain one only the number of channels counts.
     """
     image_type, out_type = FieldType(capsule.group, "3*A1"), FieldType(capsule.group, capsule)
-    f = torch.from_numpy(np.ascontiguousarray(picture.transpose(2, 0, 1)))[None]
-    moved = transform(f, element, image_type)
+    on_grid = element in elements_on_the_grid(capsule.group)
+    ink = 1 - torch.from_numpy(np.ascontiguousarray(picture.transpose(2, 0, 1)))[None]  # white is 0, as is the outside
+    ink = ink if on_grid else in_disc(ink)
+    f, moved = ink, transform(ink, element, image_type)
 
     def answer(network: nn.Module) -> Answer:
         before, after = network(f), network(moved)
-        return Answer(*(_array(x) for x in (before, transform(before, element, out_type), after)))
+        return Answer(*(_array(x) for x in (before, transform(before, element, out_type), after)), on_grid)
 
     steerable, plain = _networks(capsule)
-    return Comparison(picture, _array(moved).transpose(1, 2, 0), answer(steerable), answer(plain))
+    pictures = (_array(x).transpose(1, 2, 0) for x in (f, moved))
+    return Comparison(*pictures, answer(steerable), answer(plain))
 
 
 @lru_cache(maxsize=64)

@@ -2,6 +2,7 @@
 
 from steerable.figures.diagrams import filter_bank_figure, steering_figure
 from steerable.figures.fibres import feature_maps_figure, induced_figure
+from steerable.figures.filter_spaces import filter_space_figure
 from steerable.figures.filters import filter_poses_figure, kernel_basis_figure, patch_basis_figure
 from steerable.figures.gallery import write_figures
 from steerable.figures.pictures import letter_picture, sailing_boat
@@ -16,6 +17,7 @@ __all__ = [
     "feature_maps_figure",
     "filter_bank_figure",
     "filter_poses_figure",
+    "filter_space_figure",
     "induced_figure",
     "irreps_figure",
     "kernel_basis_figure",

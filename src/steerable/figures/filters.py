@@ -1,4 +1,8 @@
-"""Figures of basis filters: those of a patch (table 1 of the paper), those between two capsules, one in every pose."""
+"""Figures of basis filters: those of a patch (table 1 of the paper), those between two capsules, one in every pose.
+
+Capsules of a group that the pixel grid does not carry, such as C8, have the most steerable filters of the size, or
+those of a filter space that is given in place of it. Under each stand its angular frequency m and its leak.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +19,34 @@ from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation
 from steerable.errors import expect
-from steerable.figures.style import CARD, QUIET, axes_at, caption, house_style, show, show_tiles
-from steerable.filters import kernel_basis, pixel_patch
+from steerable.figures.style import CARD, QUIET, axes_at, caption, house_style, share, show, show_tiles
+from steerable.filters import FilterSpace, kernel_basis, pixel_patch
+from steerable.filters.pixel_grids import size_text
+from steerable.filters.space_arguments import Filters, as_filter_space
 
-__all__ = ["check_planar", "filter_poses_figure", "kernel_basis_figure", "moved_filter", "patch_basis_figure"]
+__all__ = [
+    "check_grid",
+    "check_planar",
+    "filter_poses_figure",
+    "kernel_basis_figure",
+    "moved_filter",
+    "patch_basis_figure",
+]
 
 
 def check_planar(group: Group) -> None:
+    """Raise ValueError unless the group moves the plane."""
+    expect(group, Group, "a group that moves the plane, such as dihedral(4)")
+    if group.axes == 3:
+        raise ValueError(
+            f"{group.name} acts on space, and a figure shows filters of the plane. Use cyclic(n) or dihedral(n)."
+        )
+
+
+def check_grid(group: Group) -> None:
     """Raise ValueError unless the group maps the pixel grid of a plane onto itself."""
     expect(group, FiniteGroup, "a group that moves pixels, such as dihedral(4)")
-    if group.action is not None and group.action.shape[1] != 2:
-        raise ValueError(
-            f"{group.name} acts on space, and a figure shows filters of the plane. Use C1, C2, C4, D1, D2 or D4."
-        )
+    check_planar(group)
     pixel_patch(group, 3)  # raises an error for rotations that no pixel grid has
 
 
@@ -37,7 +56,7 @@ def patch_basis_figure(group: Group, size: int = 3) -> Figure:
 
     They are the columns of ``decompose(pixel_patch(group, size))``; filters that turn into each other share a card.
     """
-    check_planar(group)
+    check_grid(group)
     multiplicities, basis = decompose(pixel_patch(group, size))
     columns = max(m * irrep.dim for m, irrep in zip(multiplicities, group.irreps, strict=True))
     side, gap, left, top, row_height = 1.0, 0.28, 2.3, 1.15, 1.42
@@ -73,17 +92,17 @@ def patch_basis_figure(group: Group, size: int = 3) -> Figure:
 
 
 @house_style
-def kernel_basis_figure(source: Capsule, target: Capsule, size: int = 3, *, limit: int = 48) -> Figure:
+def kernel_basis_figure(source: Capsule, target: Capsule, size: Filters = 3, *, limit: int = 48) -> Figure:
     """All equivariant filter banks from one capsule to another, up to ``limit``: the elements of ``kernel_basis``.
 
     A bank with d' output and d input channels is drawn as d' rows of d filters; the axes of number k is labelled
-    ``"ψ k"``.
+    ``"ψ k"``. ``size`` is that of the filters, or a filter space.
     """
-    basis = _basis(source, target, size)
+    space, basis = _basis(source, target, size)
     drawn = basis[:limit]
-    tall, wide = target.dim * (size + 1), source.dim * (size + 1)
+    tall, wide = target.dim * (space.size[0] + 1), source.dim * (space.size[1] + 1)
     unit = min(0.28, 3.2 / max(tall, wide))  # inches per tap: large banks are drawn smaller
-    box_width, box_height = max(wide * unit, 0.5), max(tall * unit, 0.35)
+    box_width, box_height = max(wide * unit, 1.15 if space.harmonics else 0.5), max(tall * unit, 0.35)
     columns = max(1, min(len(drawn), int(10.5 // (box_width + 0.3))))
     rows = max(1, math.ceil(len(drawn) / columns))
     left, top = 0.25, 1.35
@@ -92,7 +111,7 @@ def kernel_basis_figure(source: Capsule, target: Capsule, size: int = 3, *, limi
     figure = Figure(figsize=(width, height))
     count = f"{len(basis)} of them" if len(drawn) == len(basis) else f"{len(basis)} of them, the first {limit} drawn"
     bank = f"each has {target.dim} × {source.dim} filters: rows are output, columns input channels"
-    title = f"Equivariant {size}×{size} filters from {source} to {target} of {source.group.name}"
+    title = f"Equivariant {size_text(space.size)} filters from {source} to {target} of {source.group.name}"
     caption(figure, title, [f"{count}; {bank}" if len(basis) else "there are none: no irrep is shared"])
     for k, kernel in enumerate(drawn):
         row, column = divmod(k, columns)
@@ -100,30 +119,33 @@ def kernel_basis_figure(source: Capsule, target: Capsule, size: int = 3, *, limi
         y = height - top - (row + 1) * (box_height + 0.4) + 0.4
         axes = axes_at(figure, x, y, box_width, box_height)
         show_tiles(axes, kernel, f"ψ {k}", card=True)
-        axes.set_title(f"ψ{k + 1}", size=8, color=QUIET, pad=2)
+        axes.set_title(f"ψ{k + 1}  {_turning(space, kernel)}".strip(), size=8, color=QUIET, pad=2)
     return figure
 
 
 @house_style
-def filter_poses_figure(source: Capsule, target: Capsule, size: int = 3, number: int = 0) -> Figure:
+def filter_poses_figure(source: Capsule, target: Capsule, size: Filters = 3, number: int = 0) -> Figure:
     """One basis filter bank Ψ under every element: Ψ π(g)⁻¹, moved like a picture, and ρ(g)⁻¹ Ψ, its channels mixed.
 
-    Equivariance says that both rows are the same. The axes are labelled ``"moved g"`` and ``"mixed g"``.
+    Equivariance says that both rows are the same. Filters are moved in the coefficients of their filter space, where
+    every turn is exact, and sampled afterwards. The axes are labelled ``"moved g"`` and ``"mixed g"``.
     """
-    basis = _basis(source, target, size)
+    space, basis = _basis(source, target, size)
     if not 0 <= number < len(basis):
         raise ValueError(
             f"there are {len(basis)} filters from `{source}` to `{target}`, numbered from 0; got number {number}."
         )
     kernel, group = basis[number], source.group
-    tall, wide = target.dim * (size + 1), source.dim * (size + 1)
+    tall, wide = target.dim * (space.size[0] + 1), source.dim * (space.size[1] + 1)
     unit = min(0.3, 2.4 / max(tall, wide))
     box_width, box_height, left, top = max(wide * unit, 0.6), tall * unit, 1.5, 1.55
     width = max(left + group.order * (box_width + 0.25), 7.6)
     height = top + 2 * (box_height + 0.3) + 0.1
     figure = Figure(figsize=(width, height))
     subtitle = "above: turned and mirrored like a picture; below: only its output channels mixed. Both are the same."
-    caption(figure, f"Filter ψ{number + 1} from {source} to {target} in every pose", subtitle)
+    turning = _turning(space, kernel)
+    lines = [subtitle, f"angular frequency {turning}"] if turning else [subtitle]
+    caption(figure, f"Filter ψ{number + 1} from {source} to {target} in every pose", lines)
     largest = 1.25 * float(np.abs(kernel).max())
     for row, name in enumerate(("Ψ π(g)⁻¹", "ρ(g)⁻¹ Ψ")):
         y = height - top - (row + 1) * (box_height + 0.3) + 0.3
@@ -132,7 +154,7 @@ def filter_poses_figure(source: Capsule, target: Capsule, size: int = 3, number:
             x = left + k * (box_width + 0.25)
             axes = axes_at(figure, x, y, box_width, box_height)
             if row == 0:
-                array = moved_filter(kernel, source.representation, element)
+                array = moved_filter(kernel, source.representation, element, space)
                 axes.set_title(element, size=11, pad=4)
             else:
                 array = np.tensordot(target.representation(group.inverse(element)), kernel, axes=1)
@@ -140,20 +162,37 @@ def filter_poses_figure(source: Capsule, target: Capsule, size: int = 3, number:
     return figure
 
 
-def moved_filter(kernel: FloatArray, rho_in: Representation, element: str) -> FloatArray:
-    """Ψ π(g)⁻¹ of a bank (out, in, s, s): κ(g⁻¹x) ρ_in(g)⁻¹ at each tap x."""
-    group = rho_in.group
-    patch = pixel_patch(group, kernel.shape[2:])
-    if patch.monomial is None:
-        raise RuntimeError("a patch is a permutation")
-    moved = np.empty(kernel.shape).reshape(*kernel.shape[:2], -1)
-    moved[..., patch.monomial.image[group.index(element)]] = kernel.reshape(moved.shape)
-    turned: FloatArray = np.einsum("oit,ij->ojt", moved, rho_in(group.inverse(element))).reshape(kernel.shape)
-    return turned
+def moved_filter(
+    kernel: FloatArray, rho_in: Representation, element: str, space: FilterSpace | None = None
+) -> FloatArray:
+    """Ψ π(g)⁻¹ of a bank (out, in, s, s): the filters turned by ρ_V(g), and their input channels mixed by ρ_in(g)⁻¹.
+
+    On pixels that is κ(g⁻¹x) ρ_in(g)⁻¹ at each tap x.
+    """
+    space = as_filter_space(rho_in.group, kernel.shape[2:]) if space is None else space
+    turned = space.sample(_coefficients(space, kernel) @ space.representation(element).T)
+    mixed: FloatArray = np.einsum("oihw,ij->ojhw", turned, rho_in(rho_in.group.inverse(element)))
+    return mixed
 
 
-def _basis(source: Capsule, target: Capsule, size: int) -> FloatArray:
+def _coefficients(space: FilterSpace, kernel: FloatArray) -> FloatArray:
+    """(out, in, dim V), of which the bank (out, in, s, s) consists; S has no dependent columns."""
+    taps = kernel.reshape(*kernel.shape[:2], -1)
+    return taps if space.is_pixel_patch else np.asarray(taps @ np.linalg.pinv(space.sampling).T)
+
+
+def _turning(space: FilterSpace, kernel: FloatArray) -> str:
+    """The angular frequencies of a bank's filters and their largest leak, in words; nothing for pixels."""
+    if space.frequencies is None or space.leaks is None:
+        return ""
+    used = np.abs(_coefficients(space, kernel)).max(axis=(0, 1)) > 1e-9 * np.abs(kernel).max()
+    frequencies = ", ".join(map(str, sorted(set(space.frequencies[used].tolist()))))
+    return f"m = {frequencies}, leak {share(float(space.leaks[used].max()))}"
+
+
+def _basis(source: Capsule, target: Capsule, size: Filters) -> tuple[FilterSpace, FloatArray]:
     for given in (source, target):
         expect(given, Capsule, "a capsule, such as dihedral(4).capsule('E')")
     check_planar(source.group)
-    return kernel_basis(source.representation, target.representation, size)
+    space = as_filter_space(source.group, size)
+    return space, kernel_basis(source.representation, target.representation, space)

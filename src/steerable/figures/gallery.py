@@ -10,12 +10,14 @@ from matplotlib.figure import Figure
 from steerable.algebra.group_interface import Group
 from steerable.figures.diagrams import filter_bank_figure, steering_figure
 from steerable.figures.fibres import feature_maps_figure, induced_figure
-from steerable.figures.filters import check_planar, filter_poses_figure, kernel_basis_figure, patch_basis_figure
+from steerable.figures.filter_spaces import filter_space_figure
+from steerable.figures.filters import check_grid, filter_poses_figure, kernel_basis_figure, patch_basis_figure
 from steerable.figures.steering import paper_capsule
 from steerable.figures.style import save
 from steerable.figures.tables import character_table_figure, irreps_figure, multiplication_table_figure
+from steerable.filters import filter_space
 
-__all__ = ["OF_A_GROUP", "OF_PIXELS", "write_figures"]
+__all__ = ["OF_A_GROUP", "OF_PIXELS", "OF_TURNED_FILTERS", "write_figures"]
 
 OF_A_GROUP: Mapping[str, Callable[[Group], Figure]] = {
     "multiplication_table": multiplication_table_figure,
@@ -35,11 +37,21 @@ OF_PIXELS: Mapping[str, Callable[[Group], Figure]] = {
 }
 """Figures of groups that map the pixel grid onto itself."""
 
+OF_TURNED_FILTERS: Mapping[str, Callable[[Group], Figure]] = {
+    "steerable_filters": lambda group: filter_space_figure(filter_space(group, 5)),
+    "capsule_filters": OF_PIXELS["capsule_filters"],
+    "filter_in_every_pose": lambda group: filter_poses_figure(  # number 3 is the first that turns
+        group.capsule("trivial"), paper_capsule(group), 5, number=3
+    ),
+}
+"""Figures of groups that turn the plane by angles that the pixel grid does not carry."""
+
 
 def write_figures(out: str | Path, group: Group, *, formats: tuple[str, ...] = ("png", "svg")) -> list[Path]:
     """Draw all figures of a group and write each in the given formats; returns the files.
 
-    Groups that do not map the pixel grid of a plane onto itself, such as C8 or O, have the first three only.
+    Every group has its tables and irreps. Groups that turn the plane by other angles than 90°, such as C8, also have
+    their filters, with the leak of each.
     """
     out = Path(out)
     if out.exists() and not out.is_dir():
@@ -47,12 +59,15 @@ def write_figures(out: str | Path, group: Group, *, formats: tuple[str, ...] = (
     unknown = [name for name in formats if name not in ("png", "svg")]
     if unknown or not formats:
         raise ValueError(f"figures are written as png, svg or both; got {', '.join(unknown) or 'no format'}.")
-    wanted = dict(OF_A_GROUP)
-    try:
-        check_planar(group)
-    except ValueError:
-        pass
-    else:
-        wanted |= OF_PIXELS
-    drawn = {name: draw(group) for name, draw in wanted.items()}
+    drawn = {name: draw(group) for name, draw in _figures_of(group).items()}
     return [save(figure, out / f"{name}.{ending}") for name, figure in drawn.items() for ending in formats]
+
+
+def _figures_of(group: Group) -> Mapping[str, Callable[[Group], Figure]]:
+    if group.axes == 3:
+        return OF_A_GROUP
+    try:
+        check_grid(group)
+    except ValueError:
+        return {**OF_A_GROUP, **OF_TURNED_FILTERS} if group.axes == 2 else OF_A_GROUP
+    return {**OF_A_GROUP, **OF_PIXELS}

@@ -35,6 +35,7 @@ __all__ = [
     "house_style",
     "mosaic",
     "save",
+    "share",
     "show",
     "show_tiles",
     "signed",
@@ -152,6 +153,16 @@ def show_tiles(axes: Axes, tiles: FloatArray, label: str, *, largest: float | No
     axes.set_ylim(bottom + edge, top - edge)
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+def share(part: float) -> str:
+    """A small part of a whole in percent, with two digits.
+
+    >>> share(0.0123), share(4e-6), share(0)
+    ('1.2 %', '0.0004 %', '0 %')
+    """
+    digits = f"{100 * part:.2g}" if part > 1e-5 else f"{100 * part:.4f}".rstrip("0").rstrip(".")
+    return f"{digits or '0'} %"
 
 
 def axes_at(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:

@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray, IntArray, read_only
+from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation
 from steerable.filters.spaces import FilterSpace
 
@@ -60,7 +61,7 @@ def free_kernels(rho_in: Representation, rho_out: Representation, space: FilterS
 
     Spaces without angular frequencies have other orders of their kernels, and no compact form.
     """
-    if not space.harmonics or space.is_pixel_patch:
+    if not space.harmonics or space.is_pixel_patch or not isinstance(space.group, FiniteGroup):
         return None
     if not (rho_in.is_permutation and rho_out.is_permutation) or rho_in.monomial is None or rho_out.monomial is None:
         return None

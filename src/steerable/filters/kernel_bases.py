@@ -18,6 +18,7 @@ import numpy as np
 
 from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.characters import inner_product, whole_number
+from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.intertwiners import (
     SparseBasis,
     entry_scales,
@@ -62,19 +63,38 @@ def sparse_kernel_basis(rho_in: Representation, rho_out: Representation, size: F
 
 @lru_cache(maxsize=4096)
 def _kernel_basis(rho_in: Representation, rho_out: Representation, space: FilterSpace) -> SparseBasis:
-    if space.is_pixel_patch or not space.harmonics:
-        many = space.dim > 1  # a single coefficient times ρ_in is no larger than ρ_in
+    shape = (rho_out.dim, rho_in.dim, *space.size)
+    if (free := free_kernels(rho_in, rho_out, space)) is not None:
+        scales = entry_scales(rho_in.known_matrices, rho_out.known_matrices)
+        sampled = free.dense().reshape(free.count, *shape)
+        return SparseBasis.of(sampled, scales.reshape(rho_out.dim, rho_in.dim, *(1,) * len(space.size)))
+    if space.harmonics and not space.is_pixel_patch:
+        basis = _by_harmonics(rho_in, rho_out, space)
+    else:
+        # A single coefficient times ρ_in is no larger than ρ_in; intertwiners of SO(2) and O(2) are in closed form.
+        many = space.dim > 1 and isinstance(space.group, FiniteGroup)
         solve = _by_orbits if many and space.representation.is_signed_permutation else _by_intertwiners
         basis = solve(rho_in, rho_out, space.representation)
         if space.is_pixel_patch:
-            return replace(basis, shape=(rho_out.dim, rho_in.dim, *space.size))
-        sampled = space.sample(basis.dense())
-    elif (free := free_kernels(rho_in, rho_out, space)) is not None:
-        sampled = free.dense().reshape(free.count, rho_out.dim, rho_in.dim, *space.size)
-    else:
-        sampled = space.sample(_by_harmonics(rho_in, rho_out, space).dense())
-    scales = entry_scales(rho_in.matrices, rho_out.matrices)
-    return SparseBasis.of(sampled, scales.reshape(rho_out.dim, rho_in.dim, *(1,) * len(space.size)))
+            return replace(basis, shape=shape)
+    return _sampled(basis, space, entry_scales(rho_in.known_matrices, rho_out.known_matrices), shape)
+
+
+def _sampled(basis: SparseBasis, space: FilterSpace, scales: FloatArray, shape: tuple[int, ...]) -> SparseBasis:
+    """The kernels on pixels, from a basis (dim out, dim in, dim V) in coefficients; rounding errors are dropped.
+
+    Most kernels are zero at most pairs of channels, and only the others are sampled.
+    """
+    if not basis.position.size:
+        return replace(basis, shape=shape)
+    pair, v = np.divmod(basis.position, space.dim)
+    starts = np.flatnonzero(np.diff(basis.number, prepend=-1) | np.diff(pair, prepend=-1))
+    number, pair = basis.number[starts], pair[starts]
+    taps = np.add.reduceat(basis.value[:, None] * space.sampling.T[v], starts)
+    own = taps / scales.ravel()[pair, None]
+    lengths = np.sqrt(np.bincount(number, weights=(own**2).sum(axis=1), minlength=basis.count))
+    where, tap = np.nonzero(np.abs(own) > 1e-14 * lengths[number, None])
+    return SparseBasis(basis.count, shape, number[where], pair[where] * space.taps + tap, taps[where, tap])
 
 
 # ---------------------------------------------------------------- in coefficients: (dim out, dim in, dim V)

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from steerable.algebra.arrays import FloatArray, IntArray
-from steerable.algebra.group_interface import Group
+from steerable.algebra.arrays import IntArray
+from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.planar_groups import PlanarGroup
 from steerable.errors import expect
 
-__all__ = ["grid_size", "on_grid", "size_text", "tap_coordinates", "tap_images"]
+__all__ = ["grid_size", "is_carried", "movers", "size_text", "tap_coordinates", "tap_images"]
 
 
 def grid_size(group: Group, size: int | Sequence[int]) -> tuple[int, ...]:
@@ -23,24 +21,17 @@ def grid_size(group: Group, size: int | Sequence[int]) -> tuple[int, ...]:
 
     No extents at all, ``()``, are a single tap that stays where it is, whatever the group is.
     """
-    if isinstance(group, PlanarGroup):
-        finite = "dihedral" if group.reflections else "cyclic"
-        raise TypeError(
-            f"convolutions, linear layers and filters over {group.name} are not available yet: filters are made for "
-            f"finite groups. Restrict the fields first, as with snn.Restrict(field_type, {finite}(16)), or use "
-            f"{finite}(n) throughout."
-        )
-    expect(group, FiniteGroup, "a group that moves pixels, such as dihedral(4)")
+    expect(group, Group, "a group that moves pixels, such as dihedral(4)")
     if size == ():
         return ()
-    if group.action is None:
+    axes = group.axes
+    if axes is None:
         raise ValueError(
             f"{group.name} is abstract: nothing says how it moves pixels. Use cyclic(n), dihedral(n), octahedral(), "
             "or group_from_matrices(...) with 2×2 or 3×3 orthogonal matrices. A product moves them as one of its "
             'factors does with direct_product(..., acting="second"), any group as its image does with '
             "acting_through(...)."
         )
-    axes = group.action.shape[1]
     extents = tuple(size) if isinstance(size, Sequence) else (size,) * axes
     if any(isinstance(s, bool) or not isinstance(s, int | np.integer) for s in extents):
         raise TypeError(f"a patch's extents are whole numbers, one or one per axis; got {size!r}.")
@@ -51,11 +42,6 @@ def grid_size(group: Group, size: int | Sequence[int]) -> tuple[int, ...]:
     if min(shape) < 1:
         raise ValueError(f"a patch has at least one tap along each axis, got {shape}.")
     return shape
-
-
-def on_grid(action: FloatArray) -> NDArray[np.bool_]:
-    """(order,): whether each matrix permutes the axes up to signs, so that it maps pixels onto pixels."""
-    return np.asarray(np.isin(np.abs(action), (0.0, 1.0)).all(axis=(1, 2)))
 
 
 def size_text(size: Sequence[int]) -> str:
@@ -75,16 +61,30 @@ def tap_coordinates(shape: Sequence[int]) -> IntArray:
     return coordinates
 
 
+def movers(group: Group) -> tuple[Element, ...]:
+    """The elements whose way with taps is looked at: all of a finite group, those on the grid of an infinite one."""
+    return group.elements if isinstance(group, FiniteGroup) else group.grid_elements
+
+
+def is_carried(group: Group, shape: tuple[int, ...]) -> bool:
+    """Whether every element maps the grid onto itself; a single tap stays where it is under all of SO(2)."""
+    if not isinstance(group, FiniteGroup) and math.prod(shape) > 1:
+        return False
+    return bool((tap_images(group, shape) >= 0).all())
+
+
 @lru_cache(maxsize=256)
 def tap_images(group: Group, shape: tuple[int, ...]) -> IntArray:
-    """(order, taps): the index of the tap to which each element moves each tap.
+    """(number of elements, taps): the index of the tap to which each of :func:`movers` moves each tap.
 
     The row of an element that does not map the grid onto itself is -1.
     """
-    if group.action is None or not shape:
-        return np.zeros((group.order, math.prod(shape)), dtype=np.intp)
+    elements = movers(group)
+    if group.axes is None or not shape:
+        return np.zeros((len(elements), math.prod(shape)), dtype=np.intp)
     taps = tap_coordinates(shape)
-    moved = np.einsum("gij,tj->gti", group.action, taps)
+    action = np.stack([group.motion(g) for g in elements])  # type: ignore[misc]
+    moved = np.einsum("gij,tj->gti", action, taps)
     nearest = np.round(moved).astype(int)
     index = {tuple(tap): t for t, tap in enumerate(taps.tolist())}
     image = np.array([[index.get(tuple(tap), -1) for tap in element] for element in nearest.tolist()], dtype=np.intp)

@@ -7,10 +7,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from steerable.algebra.group_interface import Group
+from steerable.algebra.arrays import IntArray
+from steerable.algebra.compact_groups import CompactGroup
+from steerable.algebra.group_interface import Element, Group
+from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.monomials import Monomial
 from steerable.algebra.representations import Representation
-from steerable.filters.pixel_grids import grid_size, size_text, tap_images
+from steerable.filters.pixel_grids import grid_size, is_carried, movers, size_text, tap_images
 from steerable.filters.spaces import FilterSpace
 
 __all__ = ["pixel_patch", "pixel_space"]
@@ -32,16 +35,25 @@ def pixel_patch(group: Group, size: int | Sequence[int]) -> Representation:
     """
     shape = grid_size(group, size)
     image = tap_images(group, shape)
-    lost = np.flatnonzero(image[:, 0] < 0)
-    if len(lost):
+    if not is_carried(group, shape):
         raise ValueError(
-            f"`{group.elements[lost[0]]}` of {group.name} does not map the {size_text(shape)} pixel grid onto itself. "
+            f"`{_lost(group, image)}` of {group.name} does not map the {size_text(shape)} pixel grid onto itself. "
             "Pixel filters are exact for C1, C2, C4, D1, D2, D4 (square patches for C4 and D4) and for the "
             "octahedral groups (cubes); restrict to such a subgroup, or use `filter_space`, whose filters turn by any "
             "angle up to a leak."
         )
     name = f"{size_text(shape)} patch" if shape else "single tap"
+    if not isinstance(group, FiniteGroup):
+        return group.trivial.renamed(name)
     return Representation._of(group, monomial=Monomial(image, np.ones(image.shape)), name=name)
+
+
+def _lost(group: Group, image: IntArray) -> Element:
+    """An element that does not map the grid onto itself, the first one of a finite group."""
+    missing = [g for g, row in zip(movers(group), image, strict=True) if row[0] < 0]
+    if missing or not isinstance(group, CompactGroup):
+        return missing[0]
+    return group.rotation(45) if group.axes == 2 else group.rotation("z", 45)
 
 
 def pixel_space(group: Group, size: int | Sequence[int]) -> FilterSpace:

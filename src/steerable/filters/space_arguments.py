@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup
 from steerable.errors import shown
-from steerable.filters.pixel_grids import grid_size, on_grid, size_text, tap_images
+from steerable.filters.pixel_grids import grid_size, is_carried, size_text
 from steerable.filters.pixel_patches import pixel_space
 from steerable.filters.spaces import FilterSpace
 from steerable.filters.steerable_filters import filter_space
@@ -24,10 +25,9 @@ def default_space(group: Group, size: int | Sequence[int]) -> FilterSpace:
     how they are chosen.
     """
     shape = grid_size(group, size)
-    action = group.action
-    if action is None or len(shape) != 2 or (tap_images(group, shape) >= 0).all():
+    if len(shape) != 2 or is_carried(group, shape):
         return pixel_space(group, shape)
-    only_shape_fails = on_grid(action).all()
+    only_shape_fails = isinstance(group, FiniteGroup) and len(group.grid_elements) == group.order
     return pixel_space(group, shape) if only_shape_fails else filter_space(group, shape)
 
 

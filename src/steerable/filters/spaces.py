@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steerable.algebra.arrays import FloatArray, IntArray, read_only
-from steerable.algebra.group_interface import Group
+from steerable.algebra.group_interface import Element, Group
+from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation, direct_sum
 from steerable.errors import expect, shown
 from steerable.filters.harmonics import HarmonicFilter, harmonic
-from steerable.filters.pixel_grids import grid_size, size_text, tap_images
+from steerable.filters.pixel_grids import grid_size, is_carried, movers, size_text, tap_images
 
 __all__ = ["FilterSpace"]
 
@@ -132,15 +133,18 @@ class FilterSpace:
         return np.eye(self.taps) if self._sampling is None else self._sampling
 
     @cached_property
-    def carried(self) -> tuple[str, ...]:
-        """The elements that map the grid onto itself: with them sampling commutes exactly."""
-        image = tap_images(self.group, self.size)
-        return tuple(g for g, row in zip(self.group.elements, image, strict=True) if row[0] >= 0)
+    def carried(self) -> tuple[Element, ...]:
+        """The elements that map the grid onto itself: with them sampling commutes exactly.
 
-    @property
+        Of SO(2) and O(2) they are the turns by multiples of 90°, and the reflections that go with them.
+        """
+        image = tap_images(self.group, self.size)
+        return tuple(g for g, row in zip(movers(self.group), image, strict=True) if row[0] >= 0)
+
+    @cached_property
     def exact(self) -> bool:
         """Whether the grid carries the whole group."""
-        return len(self.carried) == self.group.order
+        return is_carried(self.group, self.size)
 
     @property
     def is_pixel_patch(self) -> bool:
@@ -184,18 +188,19 @@ class FilterSpace:
 
     def _check_commutes(self) -> None:
         """S ρ_V(h) = P(h) S for each element h that the grid carries; P(h) moves the taps."""
-        image, rho = tap_images(self.group, self.size), self.representation
-        if self._sampling is None and rho.is_permutation and rho.monomial is not None:
+        image, rho, elements = tap_images(self.group, self.size), self.representation, movers(self.group)
+        permutes = self._sampling is None and rho.is_permutation and isinstance(self.group, FiniteGroup)
+        if permutes and rho.monomial is not None:
             errors, scale = ((rho.monomial.image != image) & (image >= 0)).any(axis=1).astype(np.float64), 1.0
         else:
-            s, matrices = self.sampling, rho.matrices
+            s, matrices = self.sampling, rho.at(elements)
             errors = np.zeros(len(image))
             for g in np.flatnonzero(image[:, 0] >= 0):
                 errors[g] = np.abs((s @ matrices[g])[image[g]] - s).max()
             scale = float(np.abs(s).max() * np.abs(matrices).max())
         worst = int(np.argmax(errors))
         if errors[worst] > _TOLERANCE * scale:
-            h = self.group.elements[worst]
+            h = elements[worst]
             raise ValueError(
                 f"the sampling matrix does not commute with `{h}` of {self.group.name}: S ρ_V(`{h}`) differs from "
                 f"P(`{h}`) S by {errors[worst]:.2g}, where P moves the {size_text(self.size)} taps as `{h}` moves "

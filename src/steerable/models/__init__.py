@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from steerable.models.plain_unets import PlainUNet, plain_unet, plain_unet_width
     from steerable.models.registry import MODELS, build_model
     from steerable.models.resnets import ResNet, resnet
+    from steerable.models.tiling import Tiling, predict_in_tiles
     from steerable.models.unets import UNet, unet
 
 __getattr__, __dir__ = lazy_names(
@@ -22,6 +23,7 @@ __getattr__, __dir__ = lazy_names(
         "PlainResNet": "steerable.models.plain_resnets",
         "PlainUNet": "steerable.models.plain_unets",
         "ResNet": "steerable.models.resnets",
+        "Tiling": "steerable.models.tiling",
         "UNet": "steerable.models.unets",
         "build_model": "steerable.models.registry",
         "load_converted": "steerable.models.converted_networks",
@@ -29,6 +31,7 @@ __getattr__, __dir__ = lazy_names(
         "plain_unet": "steerable.models.plain_unets",
         "plain_unet_width": "steerable.models.plain_unets",
         "plain_width": "steerable.models.plain_resnets",
+        "predict_in_tiles": "steerable.models.tiling",
         "resnet": "steerable.models.resnets",
         "save_converted": "steerable.models.converted_networks",
         "unet": "steerable.models.unets",
@@ -40,6 +43,7 @@ __all__ = [
     "PlainResNet",
     "PlainUNet",
     "ResNet",
+    "Tiling",
     "UNet",
     "build_model",
     "load_converted",
@@ -47,6 +51,7 @@ __all__ = [
     "plain_unet",
     "plain_unet_width",
     "plain_width",
+    "predict_in_tiles",
     "resnet",
     "save_converted",
     "unet",

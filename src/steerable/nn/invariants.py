@@ -11,6 +11,7 @@ from torch import Tensor
 
 from steerable.algebra.capsules import Capsule, quotient_name
 from steerable.algebra.characters import intertwining_number
+from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.induction import quotient
 from steerable.algebra.intertwiners import hom_basis
 from steerable.nn.admissibility import require
@@ -89,6 +90,12 @@ class CosetPool(EquivariantModule):
         if mode not in ("max", "mean"):
             raise ValueError(f"mode is 'max' or 'mean', got {mode!r}.")
         group = field_type.group
+        if not isinstance(group, FiniteGroup):
+            raise TypeError(
+                f"CosetPool is not admissible for fields of {group.name}, got `{field_type}`: their channels are "
+                "coefficients of functions, not values at elements, so that there are no channels of a coset. Use "
+                f"`GroupPool(mode='norm')`, or restrict to a finite group first, as with `snn.Restrict(..., 'C8')`."
+            )
         members = tuple(group.subgroup(subgroup).elements)
         # A subgroup of which only a conjugate is in the catalogue is called by its place among all subgroups.
         name = quotient_name(group, members) or f"q{len(members)}_{group.subgroups().index(members)}"

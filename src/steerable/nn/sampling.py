@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from steerable.algebra.group_interface import Group
-from steerable.filters.pixel_grids import on_grid
+from steerable.algebra.groups import FiniteGroup
 from steerable.nn.channels import hides_shapes
 from steerable.nn.geometry import axis_names
 from steerable.nn.module import EquivariantModule
@@ -74,8 +74,8 @@ _CARRIED = {2: ("images", "C1, C2, C4, D1, D2 or D4"), 3: ("volumes", "O, O_h or
 
 def require_grid(group: Group, axes: int = 2) -> None:
     """ValueError for a group that does not map the pixel grid onto itself."""
-    action = group.action
-    if action is None or action.shape[1] != axes or not on_grid(action).all():
+    everything = group.order if isinstance(group, FiniteGroup) else None
+    if group.axes != axes or len(group.grid_elements) != everything:
         kind, carried = _CARRIED[axes]
         raise ValueError(
             f"{group.name} does not map the pixel grid onto itself, so that no layer on {kind} is exactly equivariant "
@@ -85,11 +85,10 @@ def require_grid(group: Group, axes: int = 2) -> None:
 
 def _array_matrices(group: Group, axes: int = 2) -> np.ndarray:
     """(n, axes, axes): how the elements that the grid carries act on an array's axes, rows downwards."""
-    action = group.action
-    if action is None or action.shape[1:] != (2, 2) or axes != 2:  # volumes have no filters for other angles
+    if group.axes != 2 or axes != 2:  # volumes have no filters for other angles
         require_grid(group, axes)
     to_array = np.diag([1.0] + [-1.0] * (axes - 1))[::-1]  # (x, y) -> (row, column) = (-y, x); slices are -z
-    carried = action[on_grid(action)]  # type: ignore[index, arg-type]
+    carried = np.stack([group.motion(g) for g in group.grid_elements])  # type: ignore[misc]
     return np.asarray(to_array @ carried @ to_array.T)
 
 
@@ -167,7 +166,7 @@ class SamplingGuard:
                 )
                 if self.strict:
                     raise ValueError(message)
-                self.warned.add(size)
                 warnings.warn(message, EquivarianceWarning, stacklevel=5)
+                self.warned.add(size)  # not where the warning is an error, which has to come again
         if not compiling and size not in self.warned:
             self.fitting.add(size)

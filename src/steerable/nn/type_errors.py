@@ -7,6 +7,7 @@ import contextlib
 import numpy as np
 
 from steerable.algebra.characters import inner_product
+from steerable.filters.pixel_grids import movers
 from steerable.types.costs import parameter_cost
 from steerable.types.field_types import FieldType
 
@@ -35,7 +36,7 @@ def bridge(a: FieldType, b: FieldType) -> str:
 def _reason(a: FieldType, b: FieldType) -> str:
     if a.channels != b.channels:
         return f"they have {a.channels} and {b.channels} channels"
-    for element in a.group.elements:
+    for element in movers(a.group):
         if not np.allclose(a.representation(element), b.representation(element), atol=1e-9):
             return f"`{element}` moves their channels differently"
     return "their capsules divide the same channels differently"

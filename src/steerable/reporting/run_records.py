@@ -15,6 +15,7 @@ from steerable.training.class_figures import class_figures
 from steerable.training.run_files import (
     CONFIG,
     MISTAKES,
+    PICTURES,
     PLAN,
     RESOLVED,
     RESULTS,
@@ -33,6 +34,7 @@ FIELDS: dict[str, Fields] = {
     "plan.json": PLAN,
     "resolved.json": RESOLVED,
     "mistakes.json": MISTAKES,
+    "pictures.json": PICTURES,
 }
 
 
@@ -42,7 +44,8 @@ class RunRecord:
 
     ``notes`` say what is missing or could not be read, ``damage`` the latter alone. ``plan`` is the run's plan;
     ``resolved`` is what a folder has in its place that was written before there were plans. ``mistakes`` are those of
-    :func:`~steerable.training.mistakes.worst_mistakes`.
+    :func:`~steerable.training.mistakes.worst_mistakes`, ``pictures`` those of
+    :func:`~steerable.training.segmentation_pictures.example_pictures`.
     """
 
     name: str
@@ -56,6 +59,7 @@ class RunRecord:
     plan: dict[str, Any] = field(default_factory=dict)
     resolved: dict[str, Any] = field(default_factory=dict)
     mistakes: dict[str, Any] = field(default_factory=dict)
+    pictures: dict[str, Any] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
@@ -196,6 +200,7 @@ def _read_run(folder: Path, name: str) -> RunRecord:
         plan=found["plan.json"],
         resolved=found["resolved.json"],
         mistakes=found["mistakes.json"],
+        pictures=found["pictures.json"],
     )
     notes = [*damage]
     if not record.finished and not (folder / "results.json").exists():

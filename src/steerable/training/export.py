@@ -120,6 +120,7 @@ def export_safetensors(trained: TrainedModel, folder: str | Path, *, licence: st
                 "channels": trained.channels,
                 "pixels": trained.pixels.to_dict() if trained.pixels.depth else None,
                 "model": trained.model_config,
+                **({"mask_values": list(values)} if (values := getattr(trained, "mask_values", ())) else {}),
             },
         )
     return folder

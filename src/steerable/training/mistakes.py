@@ -46,8 +46,8 @@ def worst_mistakes(scores: Tensor, data: LabelledImages, *, limit: int = 48) -> 
     }
 
 
-def thumbnail(image: Tensor) -> str:
-    """uint8 (channels, height, width) as base64 of a PNG whose sides are at most 96 pixels.
+def thumbnail(image: Tensor, largest: int = LARGEST_SIDE) -> str:
+    """uint8 (channels, height, width) as base64 of a PNG whose sides are at most ``largest`` pixels.
 
     The first three channels are shown as red, green and blue.
     """
@@ -57,7 +57,7 @@ def thumbnail(image: Tensor) -> str:
     if len(pixels) == 2:
         pixels = np.concatenate([pixels, np.zeros_like(pixels[:1])])
     picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
-    picture.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
+    picture.thumbnail((largest, largest))
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     return base64.b64encode(file.getvalue()).decode()

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -76,8 +76,8 @@ class TrainedModel(nn.Module):
         self.classes, self.config, self.image_size, self.folder = classes, config, size, folder
         self.model_config, self.pixels = model_config, pixels
 
-    @staticmethod
-    def load(run: str | Path) -> TrainedModel:
+    @classmethod
+    def load(cls, run: str | Path) -> Self:
         """From a run folder that ``train`` has finished, or a folder that ``export`` wrote; nothing is unpickled."""
         run = Path(run)
         exported = (run / "images.json").is_file()
@@ -90,11 +90,12 @@ class TrainedModel(nn.Module):
             needed = ("classes", "image_size", "model")
             if exported:
                 source = run / "images.json"
-                return _load(run, None, read_fields(source, IMAGES, needed), source)
+                return cls(**_read(run, None, read_fields(source, IMAGES, needed), source)).eval()
             source = run / "results.json"
             images = read_fields(source, RESULTS, needed)
             images = {**images, "image_size": images["image_size"][0]}
-            return _load(run / "model", RunConfig.load(run / "config.json"), images, source)
+            config = RunConfig.load(run / "config.json")
+            return cls(**_read(run / "model", config, images, source)).eval()
         except (OSError, ValueError, TypeError) as error:
             raise ValueError(
                 f"the run `{run.name}` cannot be loaded: {error} A file in it was damaged, edited or removed; train or "
@@ -167,7 +168,7 @@ class TrainedModel(nn.Module):
                 f"{listing(splits.classes, 8)}; evaluate it on data with the same classes."
             )
         if own:
-            self._warn_if_changed(splits.test)
+            self._warn_if_changed(splits.test.digest)
         return splits.name, splits.test
 
     def _other_images(self, path: Path, progress: Progress | None) -> LabelledImages:
@@ -189,12 +190,12 @@ class TrainedModel(nn.Module):
             warnings.warn(f"{text}{named([*skipped, *unreadable])}.", stacklevel=4)
         return data
 
-    def _warn_if_changed(self, test: LabelledImages) -> None:
+    def _warn_if_changed(self, digest: str) -> None:
         try:
             before = data_of_run(self.folder)
         except FileNotFoundError:  # a run of an early version
             return
-        if before["digests"].get("test") != test.digest:
+        if before["digests"].get("test") != digest:
             warnings.warn(
                 "the images have changed since the run, and other ones are held out for the test now; some of them "
                 "may have been trained on. Train again for an honest figure.",
@@ -228,8 +229,8 @@ def _each(model: TrainedModel, images: Tensor) -> Iterator[Tensor]:
             yield from model(part).softmax(1)
 
 
-def _load(folder: Path, config: RunConfig | None, images: dict[str, Any], source: Path) -> TrainedModel:
-    """The network in ``folder``; ``source`` is the file that has its name and its classes."""
+def _read(folder: Path, config: RunConfig | None, images: dict[str, Any], source: Path) -> dict[str, Any]:
+    """The arguments for the network in ``folder``; ``source`` is the file that has its name and its classes."""
     name = images["model"]["name"]
     if name not in MODELS:
         raise ValueError(f"`{source}` names the unknown model `{name}`. {did_you_mean(name, MODELS)}")
@@ -259,13 +260,13 @@ def _load(folder: Path, config: RunConfig | None, images: dict[str, Any], source
     for layer in network.modules():
         if isinstance(layer, snn.Conv2d):
             layer.backend = "dense"  # to measure what is faster takes longer than a few hundred images
-    return TrainedModel(
-        network.to(memory_format=torch.channels_last),  # type: ignore[call-overload]
-        normalisation,
-        tuple(images["classes"]),
-        config,
-        int(images["image_size"]),
-        images["model"],
-        folder.parent if config is not None else folder,
-        pixels,
-    ).eval()
+    return {
+        "model": network.to(memory_format=torch.channels_last),  # type: ignore[call-overload]
+        "normalisation": normalisation,
+        "classes": tuple(images["classes"]),
+        "config": config,
+        "size": int(images["image_size"]),
+        "model_config": images["model"],
+        "folder": folder.parent if config is not None else folder,
+        "pixels": pixels,
+    }

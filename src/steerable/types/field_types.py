@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steerable.algebra.capsules import Capsule, capsule_by_name
+from steerable.algebra.compact_characters import CompactCharacter
 from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
-from steerable.algebra.planar_characters import PlanarCharacter
 from steerable.algebra.representations import Representation, direct_sum
 from steerable.types.field_text import parse_field_type
 
@@ -102,8 +102,8 @@ class FieldType:
         return tuple(total)
 
     @property
-    def character(self) -> NDArray[np.float64] | PlanarCharacter:
-        """The character of the fibre: (order,), or a Fourier series for SO(2) and O(2)."""
+    def character(self) -> NDArray[np.float64] | CompactCharacter:
+        """The character of the fibre: (order,), or a combination of irreps for SO(2), O(2), SO(3) and O(3)."""
         return sum(
             (n * capsule.representation.character for capsule, n in self.terms), 0 * self.group.trivial.character
         )

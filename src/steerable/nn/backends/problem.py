@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch.nn.functional as F
 from torch import Tensor
 
+from steerable.algebra.groups import FiniteGroup
 from steerable.nn.backends.filter_sources import FilterSource
 from steerable.nn.backends.precision import dtype_in_use
 from steerable.nn.channels import HALF_PRECISION
@@ -63,10 +64,12 @@ class ConvolutionProblem:
 
     @cached_property
     def regular_copies(self) -> float:
-        """The number of regular fields that are as wide as the narrower type; 0 for a group without symmetries."""
+        """The number of regular fields that are as wide as the narrower type; 0 where there are none."""
         channels = min(self.plan.in_type.channels, self.plan.out_type.channels)
-        order = self.plan.in_type.group.order
-        return channels / order if order > 1 else 0.0
+        group = self.plan.in_type.group
+        if group.is_trivial or not isinstance(group, FiniteGroup):
+            return 0.0
+        return channels / group.order
 
     def output_size(self, x: Tensor) -> Size:
         """The size of the grid that comes out for an input (batch, channels, *grid)."""

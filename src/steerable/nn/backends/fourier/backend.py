@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from steerable.algebra.groups import FiniteGroup
 from steerable.nn.backends.filter_sources import FilterSource
 from steerable.nn.backends.fourier.execution import library, reference_gradients
 from steerable.nn.backends.fourier.operator import fourier_conv, fourier_gradients
@@ -16,7 +17,7 @@ from steerable.nn.backends.precision import dtype_in_use, products_in_tf32, tf32
 from steerable.nn.backends.problem import ConvolutionProblem, Operands
 from steerable.nn.channels import HALF_PRECISION
 
-__all__ = ["FEWEST_COPIES", "MEASURED_FROM", "Fourier"]
+__all__ = ["FEWEST_COPIES", "MEASURED_FROM", "FourierBackend"]
 
 # Multiplications of the dense convolution; a smaller one is over before a choice pays.
 MEASURED_FROM = {"cpu": 20_000_000, "cuda": 20_000_000_000}
@@ -26,7 +27,7 @@ FEWEST_COPIES = {"cpu": 12, "cuda": 32, "cuda half": 64}
 FEWEST_COPIES_BY_RULE = {"several taps": 32, "one tap": 64}
 
 
-class Fourier(Backend):
+class FourierBackend(Backend):
     """One matrix product per irrep, in the basis of irreps of patch ⊗ fibre."""
 
     name = "fourier"
@@ -40,6 +41,8 @@ class Fourier(Backend):
             return f"it has {problem.window.groups} groups, and irreps are coupled over all channels"
         if len(problem.kernel_size) != 2:
             return f"its grid has {len(problem.kernel_size)} axes, and kernels are written for two"
+        if not isinstance(group := problem.plan.space.group, FiniteGroup):
+            return f"its group is {group.name}, whose capsules are in the basis of irreps already"
         if not problem.plan.space.is_pixel_patch:
             return f"its filters are {problem.plan.space}, and spectra are those of a whole pixel patch"
         return None if problem.plan.parameters else "it has no parameters"

@@ -1,0 +1,122 @@
+"""The networks of this experiment: one architecture over every group, with about equal numbers of parameters.
+
+Six convolutions of regular fields, two antialiased poolings, a maximum over the group and a mean over the image, so
+that the class scores are invariant, and a small classifier. C1 gives the plain network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+import steerable as st
+from steerable import nn as snn
+from steerable.algebra.families import group_named
+from steerable.algebra.groups import FiniteGroup
+from steerable.filters.space_arguments import default_space
+
+__all__ = ["KERNELS", "DigitNetwork", "Filters", "fitted_fields", "parameters_of"]
+
+KERNELS = (7, 5, 5, 5, 5, 5)
+SHAPE = (8, 12, 16, 16, 24, 32)  # numbers of fields, up to a common factor
+POOLED = (1, 3)  # behind these convolutions the images are halved
+HIDDEN = 64  # of the classifier
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which filters the convolutions have.
+
+    Args:
+        kind: ``"default"``, all pixel filters where the grid carries the group and otherwise the most steerable ones;
+            ``"rings"``, circular harmonics on Gaussian rings.
+        leak: of the most steerable ones; None for the library's default.
+    """
+
+    kind: str = "default"
+    leak: float | None = None
+
+    def space(self, group: st.Group, size: int) -> st.FilterSpace:
+        if self.kind == "rings":
+            return st.ring_space(group, size)
+        found = default_space(group, size)
+        return found if found.exact or self.leak is None else st.filter_space(group, size, self.leak)
+
+
+class DigitNetwork(nn.Module):
+    """(batch, 1, 28, 28) → (batch, 10).
+
+    Args:
+        group: by name, such as ``"C8"``.
+        fields: the number of regular fields behind each convolution.
+        filters: of the convolutions.
+        frequency: of the regular fields of SO(2) and O(2), which other groups do not need.
+    """
+
+    def __init__(
+        self, group: str, fields: Sequence[int], filters: Filters | None = None, *, frequency: int = 3
+    ) -> None:
+        super().__init__()
+        filters = Filters() if filters is None else filters
+        found = group_named(group)
+        layers: list[snn.EquivariantModule] = []
+        source = st.FieldType(found, "A1")
+        for k, (size, count) in enumerate(zip(KERNELS, fields, strict=True)):
+            target = field_type(found, count, frequency)
+            space = filters.space(found, size)
+            layers.append(snn.Conv2d(source, target, size, padding=size // 2, bias=False, filters=space))
+            layers += [snn.BatchNorm2d(target), activation(target)]
+            layers += [snn.BlurPool2d(target)] if k in POOLED else []
+            source = target
+        pool = snn.GroupPool(source, mode="max" if isinstance(found, FiniteGroup) else "norm")
+        self.features = snn.Sequential(*layers)
+        self.invariants = snn.Sequential(pool, snn.GlobalAvgPool(pool.out_type))
+        self.classifier = nn.Sequential(
+            nn.Linear(fields[-1], HIDDEN), nn.BatchNorm1d(HIDDEN), nn.ELU(), nn.Dropout(0.3), nn.Linear(HIDDEN, 10)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.classifier(self.invariants(self.features(x)))
+        return scores
+
+
+def field_type(group: st.Group, count: int, frequency: int) -> st.FieldType:
+    """Regular fields; those of SO(2) and O(2) are functions on the group up to a frequency."""
+    return st.FieldType(group, f"{count}*{'regular' if isinstance(group, FiniteGroup) else f'regular({frequency})'}")
+
+
+def activation(fields: st.FieldType) -> snn.EquivariantModule:
+    """ReLU, on samples of the group where the fields are functions up to a frequency."""
+    if isinstance(fields.group, FiniteGroup):
+        return snn.ReLU(fields)
+    if not hasattr(snn, "Fourier"):
+        raise SystemExit(f"Networks over {fields.group.name} need snn.Fourier, which this revision does not have.")
+    found: snn.EquivariantModule = snn.Fourier(fields, torch.relu)
+    return found
+
+
+def parameters_of(group: str, fields: Sequence[int], filters: Filters, *, frequency: int = 3) -> int:
+    """The parameters of the convolutions; no layer is built."""
+    found, total, source = group_named(group), 0, st.FieldType(group_named(group), "A1")
+    for size, count in zip(KERNELS, fields, strict=True):
+        target = field_type(found, count, frequency)
+        total += st.parameter_cost(source, target, size, filters=filters.space(found, size))
+        source = target
+    return total
+
+
+def fitted_fields(group: str, parameters: int, filters: Filters) -> tuple[int, ...]:
+    """The widest network of this shape whose convolutions have at most so many parameters."""
+    factor, step = 0.05, 0.05
+    fields = _scaled(factor)
+    while parameters_of(group, wider := _scaled(factor := factor + step), filters) <= parameters:
+        fields = wider
+        step = max(0.05, 0.02 * factor)
+    return fields
+
+
+def _scaled(factor: float) -> tuple[int, ...]:
+    return tuple(max(1, round(factor * count)) for count in SHAPE)

@@ -1,0 +1,109 @@
+"""The experiments that train by themselves: their plans can be read, and runs go on where they were interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "experiments" / "rotated_digits"))
+sys.path.insert(0, str(ROOT / "experiments" / "equivariance_error"))
+
+import digit_images  # noqa: E402
+import digit_networks  # noqa: E402
+import digit_plan  # noqa: E402
+import digit_runs  # noqa: E402
+import digit_table  # noqa: E402
+import turning_error  # noqa: E402
+
+TINY = digit_plan.Run("C8", "C8", 0, 3000, 2, 4, 0.01, 0.0)
+
+
+def digits() -> digit_images.Digits:
+    generator = torch.Generator().manual_seed(0)
+    images, labels = torch.rand(8, 1, 28, 28, generator=generator), torch.arange(8)
+    return digit_images.Digits(images, labels, images, labels)
+
+
+def options(folder: Path) -> argparse.Namespace:
+    return argparse.Namespace(bfloat16=False, compile=False, runs=folder, evaluate="validation")
+
+
+def test_the_plan_has_every_group_with_three_seeds_and_equal_sizes() -> None:
+    runs = digit_plan.planned()
+    assert {run.group for run in runs} == {"C1", "C4", "C8", "C16", "D4", "D8"}
+    assert len({run.file_name for run in runs}) == len(runs)
+    assert all([run.seed for run in runs if run.name == name] == [0, 1, 2] for name in {run.name for run in runs})
+    for run in runs[:6]:
+        fields = digit_networks.fitted_fields(run.group, 60_000, run.filter_choice)
+        assert 40_000 < digit_networks.parameters_of(run.group, fields, run.filter_choice) <= 60_000
+
+
+def test_mistakes_in_a_plan_are_refused() -> None:
+    plan: dict[str, Any] = {"common": {"seeds": [0]}, "runs": [{"name": "a", "leek": 0.1}]}
+    with pytest.raises(ValueError, match=r"no setting `leek`\. Did you mean `leak`"):
+        digit_plan.planned(plan)
+    with pytest.raises(ValueError, match=r"two runs of plan\.toml are called 'a'"):
+        digit_plan.planned({"common": {"seeds": [0]}, "runs": [{"name": "a"}, {"name": "a"}]})
+
+
+def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path: Path) -> None:
+    arguments, found = options(tmp_path), digits()
+    whole = digit_runs.Training(TINY, found, arguments)
+    whole.one_epoch()
+    whole.save(tmp_path / "half.pt")
+    whole.one_epoch()
+    resumed = digit_runs.Training(TINY, found, arguments)
+    resumed.resume(tmp_path / "half.pt")
+    assert resumed.epoch == 1
+    resumed.one_epoch()
+    for one, two in zip(whole.network.state_dict().values(), resumed.network.state_dict().values(), strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=0)
+
+
+def test_a_run_without_time_is_kept_and_a_finished_one_is_in_the_table(tmp_path: Path) -> None:
+    arguments, found = options(tmp_path), digits()
+    assert not digit_runs.carried_out(TINY, found, arguments, ends=-math.inf)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".pt"]
+    assert digit_runs.carried_out(dataclasses.replace(TINY, epochs=1), found, arguments, ends=math.inf)
+    (path,) = tmp_path.glob("*.json")
+    result = json.loads(path.read_text())
+    assert result["fields"] == list(digit_networks.fitted_fields("C8", 3000, TINY.filter_choice))
+    line = digit_table.table([result]).splitlines()[2]
+    assert line.startswith(f"| C8 | 8 validation images | {100 * result['error']:.2f} |")
+
+
+def test_digits_are_turned_by_their_angles_and_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digit_images, "LEARN", 3)
+    monkeypatch.setattr(digit_images, "TEST", 2)
+    monkeypatch.setattr(digit_images, "HELD_OUT", 1)
+    disc = np.hypot(*np.meshgrid(np.arange(28) - 13.5, np.arange(28) - 13.5)) < 6
+    images = np.stack([disc * (40 * k + 50) for k in range(5)]).astype(np.uint8)
+    arrays = digit_images.rotated(images, np.arange(5, dtype=np.uint8))
+    labels = np.concatenate([arrays["train_labels"], arrays["test_labels"]])
+    assert sorted(labels.tolist()) == [0, 1, 2, 3, 4]
+    for image, label in zip(arrays["train_images"], arrays["train_labels"], strict=True):
+        assert abs(int(image[13, 13]) - int(images[int(label), 13, 13])) <= 3  # a disc stays one
+    np.savez(tmp_path / "digits.npz", **arrays)  # type: ignore[arg-type]
+    found = digit_images.load_digits(tmp_path / "digits.npz", evaluate="validation", device=torch.device("cpu"))
+    assert (len(found.images), len(found.measured_images)) == (2, 1)
+    assert found.measured_labels.tolist() == arrays["train_labels"][-1:].tolist()
+
+
+def test_invariance_is_exact_at_the_turns_of_the_grid() -> None:
+    images = digits().images
+    poses = [turning_error.turned(images, angle) for angle in (0, 90, 30)]
+    features, parameters = turning_error.our_features("C4", 0, poses[0], None)
+    upright, quarter, other = turning_error.errors(features, poses)
+    assert parameters <= turning_error.PARAMETERS + 1000
+    assert upright == 0
+    assert quarter < 1e-4 < other
