@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache
 
 import numpy as np
 
 import steerable as st
-
-
-def _icosahedral() -> st.FiniteGroup:
-    t = (1 + math.sqrt(5)) / 2
-    five = np.array([[1, -t, t - 1], [t, t - 1, -1], [t - 1, 1, t]]) / 2
-    three = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]])
-    return st.group_from_matrices({"f": five, "t": three, "i": -np.eye(3)}, name="I_h")
 
 
 def _quaternion() -> st.FiniteGroup:
@@ -49,7 +41,10 @@ _BUILDERS = {
     "S5": lambda: st.group_from_permutations([[1, 2, 3, 4, 0], [1, 0, 2, 3, 4]], name="S5"),
     "O": lambda: st.octahedral(),
     "O_h": lambda: st.octahedral(reflections=True),
-    "I_h": _icosahedral,
+    "T": lambda: st.tetrahedral(),
+    "T_d": lambda: st.tetrahedral(reflections=True),
+    "I": lambda: st.icosahedral(),
+    "I_h": lambda: st.icosahedral(reflections=True),
     "C4xC2": lambda: st.cyclic(4).direct_product(st.cyclic(2)),
     "C2xC2xC2": lambda: st.cyclic(2).direct_product(st.cyclic(2)).direct_product(st.cyclic(2)),
     "S3xC3": lambda: st.dihedral(3).direct_product(st.cyclic(3)),
@@ -70,9 +65,10 @@ ALL_GROUPS = tuple(_BUILDERS)
 SMALL_GROUPS = tuple(
     name
     for name in _BUILDERS
-    if name not in ("D64", "A5", "S5", "I_h", "O_h", "Q8xC3", "C9", "C10", "C11", "D7", "D8", "C2xO|O")
+    if name not in ("D64", "A5", "S5", "I", "I_h", "O_h", "T_d", "Q8xC3", "C9", "C10", "C11", "D7", "D8", "C2xO|O")
 )
 NOT_FAITHFUL = tuple(name for name in _BUILDERS if "|" in name)
+SOLIDS = ("T", "T_d", "O", "O_h", "I", "I_h")
 ODD_TYPES = ("C4", "C5", "Q8", "A4", "Q8xC3", "SL(2,3)", "C7:C3")  # with complex and quaternionic irreps
 
 

@@ -17,6 +17,8 @@ from matplotlib.figure import Figure
 from steerable import models
 from steerable.atomic import (
     DiskFull,
+    check_new_file,
+    check_place,
     folder_in_place,
     is_leftover,
     remove_leftovers,
@@ -364,3 +366,20 @@ def test_a_run_on_a_disk_that_fills_up_ends_in_words_and_goes_on_when_there_is_r
     subprocess.run(["mount", "-o", "remount,size=20m", str(place)], check=True)
     assert train(config(), run)["epochs"] == 2
     assert not list(place.rglob("*.part"))
+
+
+def test_places_are_checked_before_anything_is_made(tmp_path: Path) -> None:
+    check_place(tmp_path / "new" / "deep" / "file.csv")
+    check_new_file(tmp_path / "new.csv", "x.csv")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match=r"is a file, expected a folder\. Choose another place"):
+        check_place(tmp_path / "file" / "model")
+    with pytest.raises(IsADirectoryError, match=r"is a folder, expected the name of a file such as .*x\.csv"):
+        check_new_file(tmp_path, "x.csv")
+
+
+def test_a_folder_without_permission_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(PermissionError, match="you may not make files in the folder"):
+        check_place(tmp_path / "x")

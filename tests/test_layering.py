@@ -51,9 +51,13 @@ ACCESSORS = {
     ("algebra.groups", "algebra.induction"),
     ("algebra.groups", "algebra.irreps"),
     ("algebra.groups", "algebra.representations"),
+    ("algebra.compact_groups", "algebra.compact_irreps"),
+    ("algebra.compact_groups", "algebra.compact_representations"),
+    ("algebra.compact_groups", "algebra.irreps"),
     ("algebra.planar_groups", "algebra.function_spaces"),
-    ("algebra.planar_groups", "algebra.irreps"),
-    ("algebra.planar_groups", "algebra.planar_irreps"),
+    ("algebra.planar_groups", "algebra.waves"),
+    ("algebra.spatial_groups", "algebra.spherical_functions"),
+    ("algebra.spatial_groups", "algebra.spherical_waves"),
     ("algebra.representations", "algebra.characters"),
 }
 

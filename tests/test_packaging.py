@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import steerable
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 VERSIONS = [
@@ -123,3 +125,9 @@ def test_only_make_browser_installs_a_system_package() -> None:
     assert "apt-get" not in commands("test")
     script = (ROOT / ".ci" / "run").read_text("utf-8")
     assert re.findall(r"^make (\w+)$", script, flags=re.MULTILINE) == ["browser", "test"]
+
+
+def test_the_citation_names_this_version_and_licence() -> None:
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert re.search(r"^version: (.+)$", citation, re.MULTILINE)[1] == steerable.__version__  # type: ignore[index]
+    assert "\nlicense: Apache-2.0\n" in citation

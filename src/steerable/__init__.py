@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.characters import CharacterTable, character_table, intertwining_number
 from steerable.algebra.decomposition import decompose
-from steerable.algebra.families import cyclic, dihedral, group_named, o2, octahedral, so2, trivial
+from steerable.algebra.families import cyclic, dihedral, group_named, o2, so2, trivial
 from steerable.algebra.generation import group_from_matrices, group_from_permutations
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.homomorphisms import Homomorphism, homomorphisms, inclusion
@@ -16,6 +16,8 @@ from steerable.algebra.induction import induce
 from steerable.algebra.intertwiners import intertwiner_basis
 from steerable.algebra.irreps import Irrep
 from steerable.algebra.representations import Representation, direct_sum
+from steerable.algebra.space_families import about_axis, icosahedral, o3, octahedral, so3, tetrahedral
+from steerable.algebra.spherical_harmonics import spherical_harmonics
 from steerable.filters import FilterSpace, filter_space, kernel_basis, pixel_patch, pixel_space, ring_space
 from steerable.lazy import lazy_names
 from steerable.types.costs import parameter_cost, parameter_utilization
@@ -54,6 +56,7 @@ __all__ = [
     "Homomorphism",
     "Irrep",
     "Representation",
+    "about_axis",
     "character_table",
     "convert",
     "cyclic",
@@ -65,6 +68,7 @@ __all__ = [
     "group_from_permutations",
     "group_named",
     "homomorphisms",
+    "icosahedral",
     "inclusion",
     "induce",
     "intertwiner_basis",
@@ -73,6 +77,7 @@ __all__ = [
     "models",
     "nn",
     "o2",
+    "o3",
     "octahedral",
     "parameter_cost",
     "parameter_utilization",
@@ -81,7 +86,10 @@ __all__ = [
     "restriction",
     "ring_space",
     "so2",
+    "so3",
+    "spherical_harmonics",
     "testing",
+    "tetrahedral",
     "transform",
     "trivial",
     "typecheck",

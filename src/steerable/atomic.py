@@ -18,6 +18,8 @@ from typing import Any
 
 __all__ = [
     "DiskFull",
+    "check_new_file",
+    "check_place",
     "folder_in_place",
     "is_leftover",
     "make_folder",
@@ -73,6 +75,27 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, values: Any) -> None:
     """Write indented JSON, with a newline at the end."""
     write_text(path, json.dumps(values, indent=2) + "\n")
+
+
+def check_place(target: Path) -> None:
+    """Refuse a file or folder that could not be written, before any work is done for it; nothing is made yet."""
+    target = target.expanduser()
+    above = next(folder for folder in target.absolute().parents if folder.exists())
+    if not above.is_dir():
+        why = f"`{above}` is a file, expected a folder"
+        raise NotADirectoryError(f"`{target}` cannot be written: {why}. Choose another place.")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"`{target}` cannot be written: you may not make files in the folder `{above}`. Choose another place."
+        )
+
+
+def check_new_file(path: Path, example: str) -> None:
+    """Refuse a name at which no file can be written; ``example`` is what such a file may be called."""
+    path = path.expanduser()
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, expected the name of a file such as {path / example}.")
+    check_place(path)
 
 
 @contextmanager

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
+import sys
 from collections.abc import Iterable
 
-__all__ = ["check_choice", "did_you_mean", "expect", "listing", "shown"]
+__all__ = ["check_choice", "did_you_mean", "expect", "frames_to_caller", "listing", "shown"]
 
 
 def expect(value: object, kind: type, what: str) -> None:
@@ -29,6 +31,15 @@ def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
     choices = list(choices)
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(map(str, choices))}; got {value!r}.")
+
+
+def frames_to_caller() -> int:
+    """The ``stacklevel`` at which a warning names the line outside of this library from which it was called."""
+    library = os.path.dirname(__file__) + os.sep
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(library):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def listing(names: Iterable[object], limit: int = 12) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["lazy_names", "resolve"]
+__all__ = ["lazy_names", "public_names", "resolve"]
 
 
 def resolve(home: str) -> Any:
@@ -36,4 +36,9 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
         setattr(sys.modules[package], name, value)
         return value
 
-    return find, lambda: sorted({*vars(sys.modules[package]), *homes})
+    return find, public_names(package)
+
+
+def public_names(package: str) -> Callable[[], list[str]]:
+    """``__dir__`` for a package: the names that it offers, and not the files and helpers that it is made of."""
+    return lambda: sorted(sys.modules[package].__all__)

@@ -42,7 +42,7 @@ def test_functions_do_not_change_under_the_subgroup(space: FunctionSpace) -> Non
     points = g.random(6, seed=0)
     assert k.action is not None
     for matrix in k.action:
-        moved = [g.multiply(x, g.moving_by(matrix)) for x in points]
+        moved = [g.multiply(x, g.element(matrix)) for x in points]
         assert error(space.values(moved), space.values(points)) < 1e-12
     kinds = g.irreps_of((0,) * (space.frequency + (2 if g.reflections else 1)))
     expected = [st.intertwining_number(k.trivial, irrep.restrict(k)) // irrep.commutant_dim for irrep in kinds]
@@ -55,7 +55,7 @@ def test_the_basis_is_orthonormal_over_the_group(space: FunctionSpace) -> None:
     """The mean of f² over the group is |c|², here over a finite subgroup with enough rotations to be exact."""
     g, many = space.group, finite(space.group, 2 * space.frequency + 1)
     assert many.action is not None
-    values = space.values([g.moving_by(matrix) for matrix in many.action])
+    values = space.values([g.element(matrix) for matrix in many.action])
     assert error(values.T @ values / many.order, np.eye(space.representation.dim)) < 1e-12
 
 
@@ -65,7 +65,7 @@ def test_values_on_a_finite_subgroup_are_its_regular_representation(g: PlanarGro
     """Sampling commutes with the subgroup: this is what makes Fourier nonlinearities equivariant to it."""
     many, space = finite(g, n), FunctionSpace(g, 2)
     assert many.action is not None
-    values = space.values([g.moving_by(matrix) for matrix in many.action])
+    values = space.values([g.element(matrix) for matrix in many.action])
     restricted = space.representation.restrict(many)
     for element in many.elements:
         assert error(values @ restricted(element), many.regular(element) @ values) < 1e-12

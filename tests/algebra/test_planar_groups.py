@@ -25,7 +25,7 @@ def test_elements_multiply_as_their_matrices_do(g: PlanarGroup) -> None:
         assert error(g.multiply(a, b).matrix, a.matrix @ b.matrix) < 1e-13
         assert g.multiply(a, b, c) == g.multiply(a, g.multiply(b, c))
         assert g.multiply(a, g.inverse(a)) == g.multiply(g.inverse(a), a) == g.identity
-        assert g.moving_by(a.matrix) == a
+        assert g.element(a.matrix) == a
         assert a in g
     assert g.multiply() == g.identity
 
@@ -80,7 +80,7 @@ def test_angles_turn_images_counter_clockwise_and_mirror_left_and_right() -> Non
     assert torch.equal(st.transform(image, D4.reflection(45), grey), image.transpose(-1, -2))
     for g in D4.elements:
         assert D4.action is not None
-        assert error(O2.moving_by(D4.action[D4.index(g)]).matrix, D4.action[D4.index(g)]) == 0
+        assert error(O2.element(D4.action[D4.index(g)]).matrix, D4.action[D4.index(g)]) == 0
 
 
 @pytest.mark.parametrize("name", [*ALL_GROUPS, *PLANAR_GROUPS])
@@ -167,12 +167,12 @@ def test_irreps_are_not_listed(g: PlanarGroup) -> None:
             lambda: O2.multiply(SO2.rotation(30)),
             TypeError,
             r"`rotation\(30\)` of SO2 is not an element of O2, whose elements are given by angle: write "
-            r"O2.rotation\(30\) or O2.reflection\(0\), or O2.moving_by\(matrix\)",
+            r"O2.rotation\(30\) or O2.reflection\(0\), or O2.element\(matrix\)",
         ),
         (lambda: SO2.inverse(O2.reflection(0)), TypeError, r"`reflection\(0\)` of O2 is not an element of SO2"),
         (lambda: D4.multiply(SO2.rotation(90)), ValueError, r"`rotation\(90\)` is not an element of D4"),
-        (lambda: O2.moving_by([[2, 0], [0, 1]]), ValueError, "O2 moves the plane by orthogonal 2×2 matrices"),
-        (lambda: SO2.moving_by([[-1, 0], [0, 1]]), ValueError, "SO2 has no reflection in the line at 0°"),
+        (lambda: O2.element([[2, 0], [0, 1]]), ValueError, "O2 moves the plane by orthogonal 2×2 matrices"),
+        (lambda: SO2.element([[-1, 0], [0, 1]]), ValueError, "SO2 has no reflection in the line at 0°"),
         (lambda: SO2.random(-1), ValueError, "the number of random elements is a whole number ≥ 0; got -1"),
         (lambda: D4.random(1.5), ValueError, "the number of random elements is a whole number ≥ 0; got 1.5"),
         (lambda: SO2.irreps, TypeError, "SO2 has infinitely many elements and irreps, .* no list of irreps. Name one"),
@@ -184,7 +184,7 @@ def test_irreps_are_not_listed(g: PlanarGroup) -> None:
         (lambda: O2.irrep("E2000"), ValueError, "a frequency is a whole number from 0 to 1000; got 2000"),
         (lambda: O2.irrep(2), TypeError, "expected the name of an irrep, such as 'E2', got int 2"),
         (lambda: SO2.colour, AttributeError, "SO2 has no attribute `colour`"),
-        (lambda: st.group_named("SO3"), ValueError, "no group is called 'SO3'. Known are C1, C2, .* SO2 and O2"),
+        (lambda: st.group_named("SO4"), ValueError, "no group is called 'SO4'. Known are C1, C2, .* SO3 and O3"),
     ],
 )
 def test_bad_input_is_refused_with_words(call, kind: type[Exception], message: str) -> None:

@@ -371,6 +371,7 @@ def test_the_report_lists_every_replacement() -> None:
         "3       Conv2d 16 → 2  Conv2d 2*regular → 2*A1             34 → 6",
         "In all 482 → 62 parameters; D4, equal channels.",
         "Exactly equivariant on 32×32 inputs, for instance.",
+        "All weights are new: pretrained ones are not carried over, and the network has to be trained.",
         "0: stride 2 is now a mean over 2×2 pixels on sizes that it divides.",
     ]
     assert sum(row.parameters_after for row in net.report.rows) == net.report.parameters_after
@@ -400,6 +401,10 @@ def test_mixes_as_text_and_as_functions() -> None:
     own = st.convert(plain, D4, mix=lambda channels: st.FieldType(D4, f"{channels // 12}*(regular + r2)"))
     assert str(own.net.get_submodule("0").out_type) == "3*regular + 3*r2"  # type: ignore[union-attr]
     st.testing.assert_equivariant(own.double(), size=9)
+    spectral = st.Capsule(D4.regular.change_basis(st.decompose(D4.regular)[1]), "spectral")
+    sampled = st.convert(plain, D4, mix=lambda channels: st.FieldType(D4, [(channels // 9, spectral), (4, "A1")]))
+    assert isinstance(sampled.net.get_submodule("1"), st.nn.Fourier)
+    st.testing.assert_equivariant(sampled.double(), size=9)
     odd = nn.Sequential(nn.Conv2d(3, 16, 3), nn.Hardtanh(), nn.Conv2d(16, 4, 1))
     st.testing.assert_equivariant(st.convert(odd, D4, mix="A1 + A2 + B1 + B2 + 2*E").double(), size=9)
 

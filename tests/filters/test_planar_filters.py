@@ -36,7 +36,7 @@ def test_filters_are_those_of_a_finite_group(group: PlanarGroup, make) -> None:
     assert np.array_equal(space.leaks, other.leaks)
     assert np.array_equal(space.frequencies, other.frequencies)
     for element in finite(group).random(6, seed=0):
-        turned = space.representation(group.moving_by(finite(group).motion(element)))
+        turned = space.representation(group.element(finite(group).motion(element)))
         assert error(turned, other.representation(element)) < 1e-12
 
 

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -183,6 +183,77 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(RuntimeError, match="Missing key"):
         models.ResNet.from_pretrained(tmp_path)
+
+
+def test_the_network_of_a_run_folder_is_found(tmp_path: Path) -> None:
+    net = models.resnet(8, 1).eval()
+    net.save_pretrained(tmp_path / "model")
+    again = models.ResNet.from_pretrained(tmp_path).eval()
+    x = torch.randn(1, 3, 8, 8)
+    with torch.no_grad():
+        assert torch.equal(net(x), again(x))
+
+
+@pytest.mark.parametrize(
+    "name", ["missing-folder", "runs/missing", "./a/b", "a/b/c", "/missing/folder", Path("owner/name"), "~/missing-run"]
+)
+def test_what_is_no_name_on_the_hub_is_looked_for_here_alone(
+    name: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def asked(*arguments: object, **options: object) -> None:
+        raise AssertionError("a server was asked")
+
+    monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", asked)
+    with pytest.raises(
+        FileNotFoundError, match=r"there is no folder .* or a model of the hub by its name, `owner/name`"
+    ):
+        models.ResNet.from_pretrained(name)
+    with pytest.raises(FileNotFoundError, match=r"has no `model\.safetensors`.* Finish a run with the command"):
+        models.ResNet.from_pretrained("runs")
+    with pytest.raises(AssertionError, match="a server was asked"):
+        models.ResNet.from_pretrained("owner/name")
+
+
+def _small_plain(width: int = 16) -> nn.Sequential:
+    head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 3))
+    return nn.Sequential(nn.Conv2d(3, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(), *head)
+
+
+def test_a_converted_network_comes_back(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"match": "parameters", "mix": "regular + qm", "out_type": "A1 + E"}
+    net = st.convert(_small_plain(), "D4", **options)
+    net(torch.randn(4, 3, 8, 8))  # running statistics
+    models.save_converted(net, tmp_path / "saved")
+    again = models.load_converted(tmp_path / "saved", _small_plain())
+    x = torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        assert torch.equal(net.eval()(x), again.eval()(x))
+    assert again.out_type == net.out_type
+    with pytest.raises(FileExistsError, match="exists already"):
+        models.save_converted(net, tmp_path / "saved")
+    with pytest.raises(ValueError, match="a converted Sequential, and this Sequential comes to other tensors, `net"):
+        models.load_converted(tmp_path / "saved", _small_plain(64))
+    with pytest.raises(FileNotFoundError, match="Give the folder that `save_converted` wrote"):
+        models.load_converted(tmp_path, _small_plain())
+    with pytest.raises(TypeError, match="expected a network that `convert` made, got Sequential"):
+        models.save_converted(_small_plain(), tmp_path / "other")  # type: ignore[arg-type]
+    by_function = st.convert(_small_plain(), "D4", mix=lambda c: st.FieldType("D4", "2*regular"))
+    with pytest.raises(ValueError, match="Convert it with a mix as text"):
+        models.save_converted(by_function, tmp_path / "other")
+    (tmp_path / "saved" / "converted.json").write_text("{}")
+    with pytest.raises(ValueError, match="is damaged: it does not say what was converted"):
+        models.load_converted(tmp_path / "saved", _small_plain())
+
+
+def test_a_conversion_says_that_weights_are_not_carried_over() -> None:
+    plain = _small_plain()
+    assert "pretrained ones are not carried over" in str(st.convert(plain, "D4").report)
+    plain(torch.randn(4, 3, 8, 8))
+    with pytest.warns(UserWarning, match="not carried over.* Sequential has been trained, and its counterpart has not"):
+        st.convert(plain, "D4")
 
 
 def test_a_plain_network_with_the_same_dense_convolutions() -> None:

@@ -107,6 +107,10 @@ def regular(group: Group) -> st.Capsule:
     return group.capsule("regular" if isinstance(group, FiniteGroup) else "regular(1)")
 
 
+def last_irrep(group: Group) -> st.Representation:
+    return group.irreps[-1] if isinstance(group, FiniteGroup) else group.irrep("E2")
+
+
 def orthogonal(group: Group) -> FieldType:
     """Beside others, two capsules that mix their channels: the regular one in a basis that is turned."""
     if group.is_trivial:
@@ -131,8 +135,7 @@ def several_invariants(group: Group) -> FieldType:
 
 def slanted_capsule(group: Group) -> st.Capsule:
     """Three irreps in a basis that is not orthogonal; its two invariant directions are not those of its dual."""
-    last = group.irreps[-1] if isinstance(group, FiniteGroup) else group.irrep("E2")
-    rho = group.trivial + last + group.trivial
+    rho = group.trivial + last_irrep(group) + group.trivial
     shear = np.triu(np.random.default_rng(1).normal(size=(rho.dim, rho.dim)), 1)
     return st.Capsule(rho.change_basis(np.eye(rho.dim) + 0.5 * shear), "slanted")
 
@@ -153,6 +156,27 @@ def stretched(group: Group) -> FieldType:
     if group.is_trivial or group.name == "SO2":
         return mixed(group)  # the matrices of A, which has one axis, stay as they are
     return FieldType(group, f"2*stretched + {_MIXED[group.name]}", capsules=[stretched_capsule(group)])
+
+
+def coefficients(group: Group) -> FieldType:
+    """Functions on the group by their coefficients in orthogonal and other bases, and those that two irreps span."""
+    if group.is_trivial:
+        return mixed(group)
+    functions = regular(group).representation
+    spectral = st.Capsule(functions.change_basis(st.decompose(functions)[1]), "spectral")
+    shear = np.eye(functions.dim) + 0.2 * np.triu(np.random.default_rng(2).normal(size=(functions.dim,) * 2), 1)
+    sheared = st.Capsule(functions.change_basis(shear), "sheared")
+    low = st.Capsule(group.trivial + last_irrep(group), "low")
+    return FieldType(group, "2*spectral + A1 + sheared + 2*low", capsules=[spectral, sheared, low])
+
+
+def turned(group: Group) -> FieldType:
+    """Beside others, two small capsules that mix their channels."""
+    rho = group.trivial + last_irrep(group)
+    turn = np.linalg.qr(np.random.default_rng(3).normal(size=(rho.dim, rho.dim)))[0]
+    small = st.Capsule(rho.change_basis(turn), "small")
+    text = " + ".join(["2*small + A1", *filter(None, [_TURNING.get(group.name)])])
+    return FieldType(group, text, capsules=[small])
 
 
 def fibres(group: Group) -> FieldType:
@@ -316,8 +340,8 @@ _LIST = [
         target=lambda G: 2 * fibres(G),
     ),
     conv("stencils", 3, padding="same", dilation=2, filters=stencils, init="orthogonal"),
-    conv("steerable", 5, ((5, 5), (6, 6)), padding=2, filters=lambda G: st.filter_space(G, 5), source=orthogonal),
-    conv("rings", 4, ((5, 5), (6, 6)), filters=lambda G: st.ring_space(G, 4), target=orthogonal),
+    conv("steerable", 5, ((5, 5), (6, 4)), padding=2, filters=lambda G: st.filter_space(G, 5), source=orthogonal),
+    conv("rings", 4, ((5, 5), (6, 5)), filters=lambda G: st.ring_space(G, 4), target=orthogonal),
     conv("slanted-stencils", 3, padding=1, filters=slanted_stencils, source=slanted, target=orthogonal),
     Case(
         "ConvTranspose2d-slanted-stencils",
@@ -387,6 +411,42 @@ _LIST = [
     on(snn.CReLU, stretched, label="stretched", keeps_channels_last=True),
     on(snn.Activation, stretched, label="stretched", keeps_channels_last=True),
     on(snn.Gated, slanted, label="slanted", keeps_channels_last=True),
+    # Of a polynomial there is no aliasing; other functions are exact for the group on which they are sampled.
+    on(
+        snn.Fourier,
+        coefficients,
+        torch.square,
+        tolerance=1e-12,
+        label="square",
+        bfloat16_in_autocast=True,
+        keeps_channels_last=True,
+    ),
+    on(
+        snn.Fourier,
+        coefficients,
+        torch.relu,
+        sizes=((5, 5), (4, 7)),
+        bfloat16_in_autocast=True,
+        keeps_channels_last=True,
+    ),
+    on(snn.Fourier, permutations, torch.relu, label="permutations", keeps_channels_last=True),
+    Case(
+        "Fourier-cut-off",
+        lambda G: snn.Fourier(FieldType(G, "2*A1"), torch.tanh, out_type=2 * coefficients(G)[:1]),
+        ((5, 5), (4, 7), VECTOR),
+        bfloat16_in_autocast=True,
+        keeps_channels_last=True,
+    ),
+    on(snn.TensorProduct, mixed, bfloat16_in_autocast=True, keeps_channels_last=True),
+    on(snn.TensorProduct, turned, label="turned", bfloat16_in_autocast=True, keeps_channels_last=True),
+    on(snn.TensorProduct, slanted, label="slanted", bfloat16_in_autocast=True, keeps_channels_last=True),
+    Case(
+        "TensorProduct-other-type",
+        lambda G: snn.TensorProduct(fibres(G), 3 * permutations(G)),
+        ((5, 5), (4, 7), VECTOR),
+        bfloat16_in_autocast=True,
+        keeps_channels_last=True,
+    ),
     # Norms.
     on(snn.BatchNorm2d, orthogonal, keeps_channels_last=True),
     on(snn.BatchNorm2d, typical, label="cumulative", momentum=None, keeps_channels_last=True),

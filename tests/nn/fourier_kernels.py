@@ -7,7 +7,7 @@ from torch import Tensor
 
 from steerable import FieldType
 from steerable.nn.backends import ConvolutionProblem, Window
-from steerable.nn.backends.fourier.backend import Fourier
+from steerable.nn.backends.fourier.backend import FourierBackend
 from steerable.nn.backends.fourier.gpu.coupling_tables import CouplingTables
 from steerable.nn.backends.fourier.gpu.device_tables import Arrays
 from steerable.nn.backends.fourier.gpu.irrep_block_tables import IrrepBlockTables
@@ -22,7 +22,7 @@ __all__ = ["collect", "couple", "expand", "fourier_plan", "from_rows", "largest"
 def fourier_plan(in_type: FieldType, out_type: FieldType, kernel_size: tuple[int, int]) -> FourierPlan:
     """The plan of a convolution with zeros around it."""
     window = Window((0, 0), (1, 1), (1, 1), 1)
-    return Fourier().prepare(ConvolutionProblem(BankPlan(in_type, out_type, kernel_size), window, "zeros"))
+    return FourierBackend().prepare(ConvolutionProblem(BankPlan(in_type, out_type, kernel_size), window, "zeros"))
 
 
 def largest(x: Tensor) -> Tensor:

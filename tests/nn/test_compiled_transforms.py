@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import steerable as st
 from steerable import nn as snn
-from steerable.nn.backends.fourier.backend import Fourier
+from steerable.nn.backends.fourier.backend import FourierBackend
 
 # torch's own, when it prepares forward-mode differentiation
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script.*` is deprecated")
@@ -64,4 +64,4 @@ def test_the_operation_itself_refuses_forward_mode() -> None:
     layer = snn.Conv2d(KIND, KIND, 3, padding=1, backend="fourier").double()
     x = torch.randn(2, KIND.channels, 5, 5, dtype=torch.float64)
     with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="set the layer's backend"):
-        Fourier().convolve(layer.runner.problem, x, layer)
+        FourierBackend().convolve(layer.runner.problem, x, layer)

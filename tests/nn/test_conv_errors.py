@@ -27,7 +27,9 @@ def test_wrong_channels_and_rank() -> None:
         "batch dimension with x.unsqueeze(0)."
     )
     assert refusal(ValueError, snn.Linear(REGULAR, E), torch.zeros(2, 8, 1, 1)) == (
-        "Linear expected a tensor of shape (batch, 8), got one of rank 4 with shape (2, 8, 1, 1)."
+        "Linear expected a tensor of shape (batch, 8), got one of rank 4 with shape (2, 8, 1, 1). It maps single "
+        "fibres. Pool the map first, with `snn.GlobalAvgPool(regular)`, or map every pixel, with `snn.Conv2d(regular, "
+        "E, 1)`."
     )
 
 
@@ -38,7 +40,9 @@ def test_types_of_another_group() -> None:
         "snn.Restrict in between."
     )
     assert refusal(TypeError, snn.Conv2d, 8, REGULAR, 3) == (
-        "Conv2d takes a FieldType as in_type, such as FieldType(dihedral(4), '2*regular'); got int."
+        "Conv2d takes a FieldType as in_type, got int 8. A type says how channels change when the image is turned, a "
+        "number of channels does not. Give the `out_type` of the layer before, FieldType('D4', '4*regular'), or text: "
+        "Conv2d('3*A1', '4*regular', …, group='D4')."
     )
 
 

@@ -181,7 +181,7 @@ def test_an_element_of_an_infinite_group_moves_fields_as_that_of_a_finite_one(gr
     for g in finite.elements:
         if size and size[0] != size[1] and abs(finite.motion(g)[0, 0]) < 1:
             continue
-        moved = st.transform(x, group.moving_by(finite.motion(g)), field_type)
+        moved = st.transform(x, group.element(finite.motion(g)), field_type)
         torch.testing.assert_close(moved[:, order], st.transform(x[:, order], g, smaller), atol=1e-12, rtol=0)
 
 

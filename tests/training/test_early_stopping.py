@@ -14,10 +14,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from steerable.models.registry import MODELS
 from steerable.reporting.run_records import read_runs
 from steerable.training import fitting, timing
 from steerable.training.classifier import Classifier
-from steerable.training.config import CLASSIFIERS, RunConfig
+from steerable.training.config import RunConfig
 from steerable.training.early_stopping import KeepBest
 from steerable.training.fitting import fitted_to_minutes
 from steerable.training.plan import Plan
@@ -172,7 +173,7 @@ def test_the_width_comes_nearest_to_a_number_of_parameters(model: dict[str, Any]
 def test_a_depth_is_chosen_only_for_models_that_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert with_depth({"name": "resnet"}, 8) == {"name": "resnet", "depth": 8}
     assert with_depth({"name": "resnet", "depth": 14}, 8) == {"name": "resnet", "depth": 14}
-    monkeypatch.setitem(CLASSIFIERS, "flat", dataclasses.replace(CLASSIFIERS["resnet"], options={}))
+    monkeypatch.setitem(MODELS, "flat", dataclasses.replace(MODELS["resnet"], options={}))
     assert with_depth({"name": "flat"}, 8) == {"name": "flat"}
 
 
@@ -280,5 +281,5 @@ def test_the_time_of_an_epoch_counts_a_small_last_batch_for_what_it_is(
 
     monkeypatch.setattr(timing, "_step", step)
     found = timing.epochs_within(1000.0, asked, data, settle=False)
-    left = timing.SPARE * (1000 - now[0]) - 0.01 * timing.TEST_LOOKS * len(data.test) / 3
+    left = timing.SPARE * (1000 - now[0]) - 0.01 * timing.images_to_test(asked, data) / 3
     assert found == pytest.approx(left / (0.01 * images + timing.BETWEEN_EPOCHS))

@@ -75,7 +75,8 @@ def test_a_folder_of_safetensors_is_read_again(tmp_path: Path) -> None:
     images = torch.arange(128, dtype=torch.uint8).view(2, 1, 8, 8)
     with torch.no_grad():
         assert torch.equal(again(images), network(images))
-        alone = ResNet.from_pretrained(folder).eval()
+        with pytest.warns(UserWarning, match=r"without the normalisation.*TrainedModel\.load"):
+            alone = ResNet.from_pretrained(folder).eval()
         assert torch.equal(alone(network.normalisation(images)), network(images))
     assert (again.classes, again.image_size, again.model_config) == (CLASSES, 8, network.model_config)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
@@ -83,6 +84,34 @@ def test_a_folder_of_safetensors_is_read_again(tmp_path: Path) -> None:
         export_safetensors(network, folder)
     with pytest.raises(ValueError, match="does not know its data; name a data set or folder with `--dataset`"):
         again.evaluate()
+
+
+def test_the_licence_of_a_model_is_its_authors(tmp_path: Path) -> None:
+    card = (export_safetensors(trained(), tmp_path / "unsaid") / "README.md").read_text()
+    assert "license" not in card
+    assert "Licence: not stated" in card
+    assert "apache" not in card.lower()
+    assert "pushed" not in card
+    card = (export_safetensors(trained(), tmp_path / "said", licence="cc-by-4.0") / "README.md").read_text()
+    assert "license: cc-by-4.0" in card
+    assert "Licence: cc-by-4.0" in card
+
+
+def test_a_network_with_its_normalisation_from_a_folder_of_any_kind(tmp_path: Path) -> None:
+    network = trained()
+    export_safetensors(network, tmp_path / "run" / "model")
+    images = torch.arange(128, dtype=torch.uint8).view(2, 1, 8, 8)
+    for place in (tmp_path / "run", str(tmp_path / "run" / "model")):
+        again = TrainedModel.from_pretrained(place)
+        assert torch.equal(again(images), network(images))
+    with pytest.raises(FileNotFoundError, match="there is no folder `missing-folder`"):
+        TrainedModel.from_pretrained("missing-folder")
+
+
+def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match="is a file, expected a folder"):
+        export_safetensors(trained(), tmp_path / "file" / "model")
 
 
 def test_a_file_is_asked_for(tmp_path: Path) -> None:

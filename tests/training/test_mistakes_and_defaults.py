@@ -21,11 +21,11 @@ CLASSES = ("a", "b", "c")
 
 
 def test_the_surest_wrong_answers_come_first() -> None:
-    """Image k has the pixel value k, and the scores are looked up by it."""
+    """Image k has the pixel value k."""
     scores = torch.tensor([[5.0, 0, 0], [0, 4, 0], [0, 0, 9], [3, 0, 0], [0, 1, 0]])
     images = torch.arange(5, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 1, 4, 4).contiguous()
     data = LabelledImages(images, torch.tensor([0, 0, 1, 2, 1]), CLASSES, tuple(f"{k}.png" for k in range(5)))
-    found = worst_mistakes(lambda x: scores[x[:, 0, 0, 0].long()], data, limit=2)
+    found = worst_mistakes(scores, data, limit=2)
     assert found["count"] == 3
     assert [(m["file"], m["true"], m["predicted"]) for m in found["worst"]] == [
         ("2.png", "b", "c"),

@@ -82,8 +82,10 @@ def test_the_run_folder_says_what_was_done(finished: Path) -> None:
 
 def test_a_finished_run_is_not_run_again(finished: Path) -> None:
     before = (finished / "results.json").stat().st_mtime_ns
-    again = train(config(recipe=load_recipe("demo", epochs=8), validation=0.1), finished)
+    told: list[str] = []
+    again = train(config(recipe=load_recipe("demo", epochs=8), validation=0.1), finished, tell=told.append)
     assert again["epochs"] == 8
+    assert [line for line in told if "nothing was trained now" in line]
     assert (finished / "results.json").stat().st_mtime_ns == before
 
 

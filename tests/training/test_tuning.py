@@ -43,6 +43,7 @@ def test_images_are_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(RunBatches, "test_dataloader", forbidden)
     monkeypatch.setattr(results, "pose_report", forbidden)
+    monkeypatch.setattr(results, "upright_scores", forbidden)
     monkeypatch.setattr(results, "worst_mistakes", forbidden)
 
 

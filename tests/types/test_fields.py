@@ -198,9 +198,9 @@ E = st.FieldType(D4, "E")
         (lambda: 1.5 * E, TypeError, "unsupported operand"),
         (lambda: E + 3, TypeError, "unsupported operand"),
         (
-            lambda: st.FieldType("D4", "E"),
+            lambda: st.FieldType(4, "E"),
             TypeError,
-            "first argument of a field type is its group, such as dihedral\\(4\\); got str",
+            "is its group, such as dihedral\\(4\\), or the group's name, such as 'D4'; got int",
         ),
         (lambda: st.FieldType(D4, 3), TypeError, "text such as '2\\*regular \\+ E', .* got int"),
         (lambda: st.FieldType(D4, [3]), TypeError, "expected a Capsule or a Representation with a name, got int"),

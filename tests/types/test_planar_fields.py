@@ -69,7 +69,7 @@ def test_restricted_channels_transform_as_the_restricted_type_says(x: st.FieldTy
     assert np.array_equal(np.sort(order), np.arange(x.channels))
     for element in smaller.random(4, seed=0):
         matrix = element.matrix if name in PLANAR_GROUPS else smaller.action[smaller.index(element)]
-        expected = x.representation(g.moving_by(matrix))[order][:, order]
+        expected = x.representation(g.element(matrix))[order][:, order]
         assert error(restricted.representation(element), expected) < 1e-9
     if smaller == g:
         assert restricted == x

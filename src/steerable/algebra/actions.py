@@ -9,12 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from steerable.algebra.arrays import FloatArray, read_only
 from steerable.algebra.metrics import TOLERANCE, is_orthogonal, snap
+from steerable.algebra.motions_in_space import motion_of_space
 from steerable.algebra.multiplication_tables import MultiplicationTable
 from steerable.errors import listing
 
 __all__ = [
     "checked_action",
     "checked_degrees",
+    "checked_motion",
     "is_faithful",
     "motion_text",
     "moved_like",
@@ -68,7 +70,7 @@ def _turned_by(angle: float, mirrored: bool) -> FloatArray:
     return np.diag([-1.0, 1.0]) @ rotation + 0.0 if mirrored else rotation
 
 
-def checked_degrees(value: float) -> float:
+def checked_degrees(value: object) -> float:
     """An angle in degrees; an error unless it is a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"an angle is a number of degrees, such as 30; got {type(value).__name__} {value!r}.")
@@ -77,28 +79,55 @@ def checked_degrees(value: float) -> float:
     return float(value)
 
 
+def checked_motion(name: str, axes: int | None, matrix: ArrayLike) -> FloatArray:
+    """(axes, axes): an orthogonal matrix by which a group of that name may move the plane or space; an error if not."""
+    try:
+        m = np.array(matrix, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"an element of {name} is given by an orthogonal matrix; got {matrix!r}.") from None
+    if axes is None:
+        raise ValueError(f"{name} is abstract, and nothing says how its elements move anything; name one.")
+    if m.shape != (axes, axes) or not np.isfinite(m).all() or not is_orthogonal(m[None]):
+        what = "the plane" if axes == 2 else "space"
+        raise ValueError(f"{name} moves {what} by orthogonal {axes}×{axes} matrices; got {m.tolist()}.")
+    return m
+
+
 def moved_like(group: MultiplicationTable, action: FloatArray | None, matrix: FloatArray) -> str:
-    """The one element of a finite group that moves the plane by this matrix."""
+    """The one element of a finite group that moves the plane or space by this matrix."""
     what = motion_text(matrix)
     if action is None:
         raise ValueError(f"{group.name} is abstract, and nothing says which of its elements is the {what}; name it.")
-    if action.shape[1] != 2:
-        raise ValueError(f"{group.name} moves space and not the plane, so that it has no {what}; name an element.")
+    if action.shape[1] != len(matrix):
+        moves, remedy = (
+            ("space and not the plane", "an axis, as in rotation((0, 0, 1), 90)")
+            if len(matrix) == 2
+            else ("the plane and not space", "an angle alone, as in rotation(90)")
+        )
+        raise ValueError(f"{group.name} moves {moves}, so that it has no {what}; name an element, or give {remedy}.")
     found = group.names(np.flatnonzero(np.abs(action - matrix).max(axis=(1, 2)) <= TOLERANCE))
     if len(found) > 1:
         raise ValueError(f"{len(found)} elements of {group.name} are the {what}: {listing(found)}. Name one of them.")
     if not found:
-        turns = len(np.unique(np.round(action[np.linalg.det(action) > 0], 6), axis=0))
-        mirrors = "and mirrors it" if (np.linalg.det(action) < 0).any() else "and does not mirror it"
-        raise ValueError(
-            f"{group.name} has no {what}: it turns the plane by multiples of {360 / turns:g}° {mirrors}. Use an "
-            "element that it has, or a larger group; so2() has all rotations, and o2() all reflections too."
-        )
+        raise ValueError(f"{group.name} has no {what}: {_moves_instead(action)}")
     return found[0]
 
 
+def _moves_instead(action: FloatArray) -> str:
+    """What a group does that does not have an element, and what to use in its place."""
+    mirrors = "and mirrors it" if (np.linalg.det(action) < 0).any() else "and does not mirror it"
+    turns = len(np.unique(np.round(action[np.linalg.det(action) > 0], 6), axis=0))
+    how, larger = f"space in {turns} ways", "so3() has all rotations, and o3() all reflections too."
+    if action.shape[1] == 2:
+        how = f"the plane by multiples of {360 / turns:g}°"
+        larger = "so2() has all rotations, and o2() all reflections too."
+    return f"it turns {how} {mirrors}. Use an element that it has, or a larger group; {larger}"
+
+
 def motion_text(matrix: FloatArray) -> str:
-    """What an orthogonal 2×2 matrix does to the plane, in words."""
+    """What an orthogonal matrix does to the plane or to space, in words."""
+    if len(matrix) != 2:
+        return motion_of_space(matrix)
     angle = math.degrees(math.atan2(matrix[1, 0], matrix[1, 1]))
     if np.linalg.det(matrix) > 0:
         return f"rotation by {angle % 360:g}°"

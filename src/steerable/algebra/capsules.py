@@ -4,7 +4,8 @@ The catalogue of a group holds its irreps and its quotients by name. For subgrou
 after K's generators, as in appendix C: ``qmr`` for {e, mr}, ``r2`` for the rotations by r2, ``r2m`` for both; K = {e}
 gives ``regular`` and K = G the trivial irrep. For other groups, where conjugate subgroups give the same capsule up to
 the order of its channels, there is one per class: ``q6a`` is the quotient by the first class of subgroups of order 6.
-SO(2) and O(2) have functions up to a frequency in place of quotients: ``regular(3)`` holds those on the group.
+SO(2), O(2), SO(3) and O(3) have functions up to a frequency or degree in place of quotients: ``regular(3)`` holds those
+on the group, and ``sphere(3)`` those on the sphere.
 """
 
 from __future__ import annotations
@@ -17,16 +18,14 @@ from typing import Literal, final, get_args
 
 import numpy as np
 
-from steerable.algebra.function_spaces import functions_named
+from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.induction import quotient
 from steerable.algebra.irreps import real_irreps, trivial_aliases
 from steerable.algebra.monomials import Monomial
-from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.recognition import RotationStructure, rotation_structure
 from steerable.algebra.representations import Representation
-from steerable.algebra.waves import wave_named
 from steerable.errors import did_you_mean, listing
 
 __all__ = ["Capsule", "Nonlinearity", "capsule_by_name", "catalogue", "quotient_name"]
@@ -162,21 +161,16 @@ def capsule_by_name(group: Group, name: str) -> Capsule:
     """One capsule of the catalogue; ``trivial``, ``A`` and ``A1`` name the trivial irrep in every group."""
     if not isinstance(name, str):
         raise TypeError(f"a capsule of {group.name} is named by text such as 'regular'; got {type(name).__name__}.")
-    if isinstance(group, PlanarGroup):
-        return _planar_capsule_by_name(group, name)
+    if isinstance(group, CompactGroup):
+        return _compact_capsule_by_name(group, name)
     return _capsule_by_name(finite_group(group), group.name, name)
 
 
 @lru_cache(maxsize=4096)
-def _planar_capsule_by_name(group: PlanarGroup, name: str) -> Capsule:
-    wave, functions = wave_named(group, name), functions_named(group, name)
+def _compact_capsule_by_name(group: CompactGroup, name: str) -> Capsule:
+    wave, functions = group.wave_named(name), group.functions_named(name)
     if wave is None and functions is None:
-        irreps = "A1, A2, E1, E2 …" if group.reflections else "A, E1, E2 …"
-        more = "`qm(3)` on the circle, `qC4(8)` and `qD4(8)`" if group.reflections else "`qC4(8)`"
-        raise ValueError(
-            f"unknown capsule `{name}` of {group.name}. It has the irreps {irreps}, and functions up to a frequency: "
-            f"`regular(3)` on the group, {more} on cosets{', and `r` on those of SO(2)' if group.reflections else ''}."
-        )
+        raise ValueError(f"unknown capsule `{name}` of {group.name}. It has {group.capsules_in_words}.")
     return Capsule(functions or group.irrep(name))
 
 
@@ -249,7 +243,7 @@ def _letters(number: int) -> str:
 def _known_capsule(representation: Representation) -> Capsule | None:
     """The quotient in the catalogue that has exactly these matrices, if there is one."""
     group = representation.group
-    if not isinstance(group, FiniteGroup):  # only `r` of O(2) is a permutation
+    if not isinstance(group, FiniteGroup):  # only `r` of O(2) and O(3) is a permutation
         exchanged = representation.dim == 2 and not representation.is_trivial
         return capsule_by_name(group, "r") if exchanged and representation.is_permutation else None
     for name, members in _quotients(group).items():

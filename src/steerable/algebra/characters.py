@@ -1,7 +1,7 @@
 """Characters: inner products, multiplicities (types), intertwining numbers and the character table.
 
 All representations here are real, and so are their characters: ⟨χ, ψ⟩ = (1/|G|) Σ_g χ(g) ψ(g), an integral over the
-group where it is not finite. A character is an array with one value per element, or a `PlanarCharacter`.
+group where it is not finite. A character is an array with one value per element, or a `CompactCharacter`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steerable.algebra.arrays import FloatArray
+from steerable.algebra.compact_characters import CompactCharacter
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup, finite_group
-from steerable.algebra.planar_characters import PlanarCharacter
 from steerable.algebra.representations import Representation
 from steerable.errors import expect
 
@@ -29,12 +29,12 @@ __all__ = [
 ]
 
 
-Character = ArrayLike | PlanarCharacter
+Character = ArrayLike | CompactCharacter
 
 
-def product(chi: Character, psi: Character) -> FloatArray | PlanarCharacter:
+def product(chi: Character, psi: Character) -> FloatArray | CompactCharacter:
     """χψ, the character of the tensor product."""
-    if isinstance(chi, PlanarCharacter) and isinstance(psi, PlanarCharacter):
+    if isinstance(chi, CompactCharacter) and isinstance(psi, CompactCharacter):
         return chi * psi
     return np.asarray(chi, dtype=np.float64) * np.asarray(psi, dtype=np.float64)
 
@@ -47,12 +47,12 @@ def inner_product(chi: Character, psi: Character) -> float:
 def multiplicities(group: Group, character: Character) -> tuple[int, ...]:
     """How often each real irrep occurs in a representation with this character: m_i = ⟨χ, χ_i⟩ / ⟨χ_i, χ_i⟩.
 
-    For SO(2) and O(2) they are counted up to the highest frequency of the character.
+    For SO(2), O(2), SO(3) and O(3) they are counted up to the last irrep that occurs.
     """
-    if isinstance(character, PlanarCharacter):
+    if isinstance(character, CompactCharacter):
         if character.group != group:
             raise TypeError(f"this is a character of {character.group.name}, not of {group.name}.")
-        exact = character.multiplicities()
+        exact = character.multiplicities
     else:
         chi = np.asarray(character, dtype=np.float64)
         if chi.shape != (group.order,):

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray
+from steerable.algebra.compact_representations import CompactRepresentation
 from steerable.algebra.intertwiners import hom_basis, metric_of
-from steerable.algebra.planar_representations import PlanarRepresentation
 from steerable.algebra.representations import Representation
 from steerable.errors import expect
 
@@ -27,7 +27,7 @@ def decompose(rho: Representation) -> tuple[tuple[int, ...], FloatArray]:
     """
     expect(rho, Representation, "a Representation to decompose, such as G.regular")
     kind, basis = rho.type, np.eye(rho.dim)
-    if isinstance(rho, PlanarRepresentation):
+    if isinstance(rho, CompactRepresentation):
         return kind, _in_order(rho)
     if not rho.is_orthogonal:
         basis = metric_of(rho.matrices).inverse  # C ρ C⁻¹ is orthogonal, and is change_basis(C⁻¹) of ρ
@@ -39,7 +39,7 @@ def decompose(rho: Representation) -> tuple[tuple[int, ...], FloatArray]:
     return kind, basis @ np.concatenate(columns, axis=1)
 
 
-def _in_order(rho: PlanarRepresentation) -> FloatArray:
+def _in_order(rho: CompactRepresentation) -> FloatArray:
     """The basis in which the representation is known as a sum of irreps, sorted by irrep."""
     pairs = sorted(zip(rho.waves, rho.slices, strict=True), key=lambda pair: pair[0].number(rho.group))
     return np.concatenate([np.zeros((rho.dim, 0)), *(rho.basis[:, place] for _, place in pairs)], axis=1)

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.homomorphisms import inclusion
-from steerable.algebra.planar_groups import PlanarGroup
 
 __all__ = ["embedding"]
 
 
 def embedding(subgroup: Group, group: Group) -> Callable[[Element], Element]:
-    """The map that says which element of a group each element of a subgroup is; the group may be SO(2) or O(2).
+    """The map that says which element of a group each element of a subgroup is; the group may be SO(2) or O(3).
 
-    >>> from steerable import cyclic, so2
-    >>> embedding(cyclic(2), cyclic(4))("r"), embedding(cyclic(8), so2())("r")
-    ('r2', rotation(45))
+    Groups of the plane are subgroups of SO(3) and O(3) about z.
+
+    >>> from steerable import cyclic, so2, so3
+    >>> embedding(cyclic(2), cyclic(4))("r"), embedding(cyclic(8), so2())("r"), embedding(cyclic(8), so3())("r")
+    ('r2', rotation(45), rotation((0, 0, 1), 45))
     """
     if subgroup == group:
         return lambda element: element
-    if not isinstance(group, PlanarGroup):
+    if not isinstance(group, CompactGroup):
         return inclusion(subgroup, group)
-    if subgroup.axes != 2:
-        raise ValueError(
-            f"{subgroup.name} is not recognised as a subgroup of {group.name}: it does not move the plane. Use "
-            "cyclic(n), dihedral(n) or another group of the plane."
+    still = subgroup.motion(subgroup.identity)
+    if still is None or group.embedded(still) is None:
+        space, groups = (
+            ("the plane", "cyclic(n), dihedral(n)") if group.axes == 2 else ("space", "octahedral(), icosahedral()")
         )
-    return lambda element: group.moving_by(subgroup.motion(element))  # type: ignore[arg-type]
+        raise ValueError(
+            f"{subgroup.name} is not recognised as a subgroup of {group.name}: it does not move {space}. Use {groups} "
+            f"or another group of {space}."
+        )
+    return lambda element: group.element(group.embedded(subgroup.motion(element)))  # type: ignore[arg-type]

@@ -1,24 +1,24 @@
-"""Families of groups: cyclic, dihedral and octahedral ones, SO(2) and O(2), with their action on the plane or on space.
+"""Groups that move the plane, cyclic and dihedral ones, SO(2) and O(2), and every group by name.
 
 r turns an image by 360°/n counter-clockwise as one sees it, m mirrors left and right: in coordinates (x to the right,
-y up) the matrices E(r) and E(m) of the paper's table 1. In space, x points to the right along a volume's width, y up
-against its height, and z towards the viewer, against its depth.
+y up) the matrices E(r) and E(m) of the paper's table 1.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 
 import numpy as np
 
 from steerable.algebra.actions import planar_matrix
-from steerable.algebra.generation import group_from_matrices
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.planar_groups import PlanarGroup
+from steerable.algebra.space_families import icosahedral, o3, octahedral, so3, tetrahedral
 
-__all__ = ["cyclic", "dihedral", "group_named", "o2", "octahedral", "planar_matrix", "so2", "trivial"]
+__all__ = ["cyclic", "dihedral", "group_named", "o2", "planar_matrix", "so2", "trivial"]
 
 
 def trivial() -> FiniteGroup:
@@ -80,40 +80,38 @@ def o2() -> PlanarGroup:
     return PlanarGroup(reflections=True)
 
 
-@lru_cache(maxsize=2)
-def octahedral(*, reflections: bool = False) -> FiniteGroup:
-    """O, the 24 rotations of the cube, or with ``reflections=True`` O_h, all 48 symmetries.
-
-    r turns by 90° about z, s by 90° about x; in O_h, i is the inversion x ↦ -x and comes first in a name: ``irs``.
-    """
-    rotations = group_from_matrices(
-        {"r": [[0, -1, 0], [1, 0, 0], [0, 0, 1]], "s": [[1, 0, 0], [0, 0, -1], [0, 1, 0]]}, name="O"
-    )
-    if not reflections:
-        return rotations
-    if rotations.action is None:
-        raise RuntimeError("3×3 rotations always carry an action")
-    names = [*rotations.elements, *("i" if g == "e" else f"i{g}" for g in rotations.elements)]
-    parity = np.array([0, 1])
-    table = rotations.table[None, :, None, :] + 24 * ((parity[:, None] + parity) % 2)[:, None, :, None]
-    action = np.concatenate([rotations.action, -rotations.action]) + 0.0
-    return FiniteGroup(names, table.reshape(48, 48), action=action, name="O_h")
-
-
 def group_named(name: str) -> Group:
-    """The group of that name: C1, C2, … D1, D2, … O, O_h, SO2, O2.
+    """The group of that name: C1, C2, … D1, D2, … T, T_d, O, O_h, I, I_h, SO2, O2, SO3, O3. ``Oh`` is O_h, too.
 
     >>> group_named("D4") == dihedral(4)
     True
+    >>> group_named("Ih")
+    <I_h, order 120>
     """
-    if name in ("SO2", "O2"):
-        return PlanarGroup(reflections=name == "O2")
-    if name in ("O", "O_h"):
-        return octahedral(reflections=name == "O_h")
+    named = _NAMED.get(name) if isinstance(name, str) else None
+    if named is not None:
+        return named()
     match = re.fullmatch(r"([CD])([1-9]\d{0,3})", name) if isinstance(name, str) else None
     if match is None:
-        raise ValueError(f"no group is called {name!r}. Known are C1, C2, C3 …, D1, D2, D3 …, O, O_h, SO2 and O2.")
+        raise ValueError(
+            f"no group is called {name!r}. Known are C1, C2, C3 …, D1, D2, D3 …, T, T_d, O, O_h, I, I_h, SO2, O2, SO3 "
+            "and O3."
+        )
     return (cyclic if match[1] == "C" else dihedral)(int(match[2]))
+
+
+_NAMED: dict[str, Callable[[], Group]] = {
+    "SO2": so2,
+    "O2": o2,
+    "SO3": so3,
+    "O3": o3,
+    "T": tetrahedral,
+    "O": octahedral,
+    "I": icosahedral,
+    **dict.fromkeys(("T_d", "Td"), partial(tetrahedral, reflections=True)),
+    **dict.fromkeys(("O_h", "Oh"), partial(octahedral, reflections=True)),
+    **dict.fromkeys(("I_h", "Ih"), partial(icosahedral, reflections=True)),
+}
 
 
 def _rotation_names(n: int) -> list[str]:

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import final
 
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray
+from steerable.algebra.compact_groups import AnyWave
+from steerable.algebra.compact_representations import CompactRepresentation
+from steerable.algebra.group_functions import GroupFunctions, functions_on_orientations
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.monomials import Monomial
-from steerable.algebra.planar_groups import PlanarElement, PlanarGroup
-from steerable.algebra.planar_representations import PlanarRepresentation
+from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.recognition import rotation_structure
 from steerable.algebra.waves import Wave, checked_frequency
 
@@ -30,7 +29,7 @@ __all__ = ["FunctionSpace", "functions_named"]
 
 @final
 @dataclass(frozen=True)
-class FunctionSpace:
+class FunctionSpace(GroupFunctions):
     """Functions on the left cosets gK up to a frequency; [ρ(a)f](gK) = f(a⁻¹gK). An orthonormal basis gives ρ.
 
     K is C_n, or with ``mirrors`` D_n, which contains m. Only multiples of n occur as frequencies, since functions on
@@ -83,41 +82,20 @@ class FunctionSpace:
             return f"qm({self.frequency})" if self.mirrors else f"regular({self.frequency})"
         return f"q{'D' if self.mirrors else 'C'}{self.n}({self.frequency})"
 
-    @cached_property
-    def representation(self) -> PlanarRepresentation:
-        """The irreps in order of their frequency; E_k occurs as often as K leaves vectors of it unchanged."""
-        return PlanarRepresentation(self.group, [wave for wave, _ in self._parts], name=self.name)
-
-    @cached_property
-    def at_base_point(self) -> FloatArray:
-        """(dim,): the linear map that takes the coefficients of a function f to its value f(K)."""
-        return np.concatenate([values for _, values in self._parts])
-
-    def values(self, elements: Iterable[PlanarElement]) -> FloatArray:
-        """(number of elements, dim): the matrix that takes the coefficients of a function f to its values f(gK).
-
-        >>> from steerable import so2
-        >>> G = so2()
-        >>> FunctionSpace(G, 1).values([G.rotation(0), G.rotation(90)]).round(3).tolist()
-        [[1.0, 0.0, 1.414], [1.0, -1.414, 0.0]]
-        """
-        rho = self.representation
-        return np.array([self.at_base_point @ rho(self.group.inverse(g)) for g in elements]).reshape(-1, rho.dim)
-
     @property
-    def _parts(self) -> list[tuple[Wave, FloatArray]]:
+    def _parts(self) -> list[tuple[AnyWave, FloatArray]]:
         """Each irrep with the values of its basis functions √d φ(g)ᵢⱼ at e, where K leaves vector j unchanged."""
         both = self.group.reflections and not self.mirrors
-        parts = [(Wave(0), np.ones(1)), *([(Wave(0, odd=True), np.ones(1))] if both else [])]
+        parts: list[tuple[AnyWave, FloatArray]] = [(Wave(0), np.ones(1))]
+        parts += [(Wave(0, odd=True), np.ones(1))] if both else []
         for k in range(self.n, self.frequency + 1, self.n):
             parts += [(Wave(k), math.sqrt(2) * np.eye(2)[j]) for j in ((0, 1) if both else (1,))]
         return parts
 
 
-def functions_named(group: PlanarGroup, name: str) -> PlanarRepresentation | None:
+def functions_named(group: PlanarGroup, name: str) -> CompactRepresentation | None:
     """The representation by functions that a capsule's name stands for, or None where it is not such a name."""
     if name == "r" and group.reflections:
-        swap = Monomial(np.array([[0, 1], [1, 0]], dtype=np.intp), np.ones((2, 2)))
-        return PlanarRepresentation._of(group, monomial=swap, name=name)
+        return functions_on_orientations(group)
     space = FunctionSpace.named(group, name)
     return None if space is None else space.representation

@@ -1,4 +1,4 @@
-"""What every group offers: finite ones, whose elements have names, and those that turn the plane by any angle.
+"""What every group offers: finite ones, whose elements have names, and those that turn by any angle.
 
 A finite group also has lists (``elements``, ``table``, ``irreps``). The others refuse to give these, with words that
 say what to do instead; whatever works for every group uses only what this class declares as its own.
@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from steerable.algebra.actions import checked_degrees
+from steerable.algebra.actions import checked_degrees, checked_motion
 from steerable.algebra.arrays import FloatArray, IntArray
+from steerable.algebra.motions_in_space import reflection_matrix, rotation_matrix
 
 if TYPE_CHECKING:
     from steerable.algebra.capsules import Capsule
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["LISTS", "Element", "Group"]
 
 Element = Any
-"""An element of a group: a name such as ``"mr2"`` in a finite group, ``G.rotation(30)`` in SO(2) and O(2)."""
+"""An element of a group: a name such as ``"mr2"`` in a finite group, ``G.rotation(30)`` in SO(2) and O(2), and
+``G.rotation((0, 0, 1), 30)`` in SO(3) and O(3)."""
 
 
 LISTS = (
@@ -34,7 +37,7 @@ LISTS = (
 
 
 class Group(ABC):
-    """A group with real irreps; the base of `FiniteGroup` and `PlanarGroup`. Immutable; compared by content."""
+    """A group with real irreps; the base of `FiniteGroup` and `CompactGroup`. Immutable; compared by content."""
 
     name: str
 
@@ -129,24 +132,45 @@ class Group(ABC):
     def _turning_by(self, degrees: float, *, mirrored: bool = False) -> Element:
         """The rotation by that angle, or m after it; ValueError where there is none, or more than one."""
 
-    def rotation(self, degrees: float) -> Element:
-        """The element that turns the plane counter-clockwise by this angle.
+    @abstractmethod
+    def _moving_by(self, matrix: FloatArray) -> Element:
+        """The element that moves the plane or space by an orthogonal matrix; ValueError where there is none."""
 
-        >>> from steerable import dihedral, so2
-        >>> dihedral(4).rotation(270), so2().rotation(30)
-        ('r3', rotation(30))
+    def element(self, matrix: ArrayLike) -> Element:
+        """The element that moves the plane or space by this orthogonal matrix (x to the right, y up, z to the viewer).
+
+        >>> from steerable import octahedral
+        >>> octahedral().element([[0, -1, 0], [1, 0, 0], [0, 0, 1]])
+        'r'
         """
-        return self._turning_by(checked_degrees(degrees))
+        return self._moving_by(checked_motion(self.name, self.axes, matrix))
 
-    def reflection(self, degrees: float) -> Element:
+    def rotation(self, axis: ArrayLike | None = None, degrees: float | None = None) -> Element:
+        """The element that turns the plane counter-clockwise by this angle, or space about this axis.
+
+        In the plane it is given by the angle alone. An axis is a vector such as ``(0, 0, 1)``, of any length, or
+        ``"x"``, ``"y"`` or ``"z"``; where it points at the viewer the rotation is counter-clockwise.
+
+        >>> from steerable import dihedral, octahedral, so2
+        >>> dihedral(4).rotation(270), so2().rotation(30), octahedral().rotation((0, 0, 1), 90)
+        ('r3', rotation(30), 'r')
+        """
+        if axis is None or degrees is None:
+            return self._turning_by(checked_degrees(degrees if axis is None else axis))
+        return self._moving_by(rotation_matrix(axis, checked_degrees(degrees)))
+
+    def reflection(self, degrees: ArrayLike) -> Element:
         """The element that mirrors the plane in a line: the vertical one, turned counter-clockwise by this angle.
 
-        ``reflection(0)`` mirrors left and right, ``reflection(90)`` up and down.
+        ``reflection(0)`` mirrors left and right, ``reflection(90)`` up and down. In space a reflection is given by
+        the normal of its plane: ``reflection((1, 0, 0))`` mirrors left and right.
 
-        >>> from steerable import dihedral, o2
-        >>> dihedral(4).reflection(90), o2().reflection(10)
-        ('mr2', reflection(10))
+        >>> from steerable import dihedral, o2, octahedral
+        >>> dihedral(4).reflection(90), o2().reflection(10), octahedral(reflections=True).reflection((1, 0, 0))
+        ('mr2', reflection(10), 'is2')
         """
+        if np.ndim(degrees) or degrees in ("x", "y", "z"):
+            return self._moving_by(reflection_matrix(degrees))
         return self._turning_by(-2 * checked_degrees(degrees), mirrored=True)
 
     # ---------------------------------------------------------------- what later modules compute for this group

@@ -79,6 +79,9 @@ class FiniteGroup(SubgroupLattice, Group):
     def _turning_by(self, degrees: float, *, mirrored: bool = False) -> str:
         return moved_like(self, self.action, turn(degrees, mirrored=mirrored))
 
+    def _moving_by(self, matrix: FloatArray) -> str:
+        return moved_like(self, self.action, matrix)
+
     def _drawn(self, count: int, generator: np.random.Generator) -> tuple[str, ...]:
         return self.names(generator.integers(self.order, size=count))
 

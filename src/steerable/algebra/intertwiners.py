@@ -16,9 +16,9 @@ import numpy as np
 
 from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.characters import inner_product, intertwining_number, whole_number
+from steerable.algebra.compact_representations import CompactRepresentation
 from steerable.algebra.metrics import InvariantMetric, basis_scales, invariant_metric, is_orthogonal
 from steerable.algebra.monomials import Monomial
-from steerable.algebra.planar_representations import PlanarRepresentation
 from steerable.algebra.representations import Representation
 
 __all__ = ["SparseBasis", "hom_basis", "intertwiner_basis"]
@@ -83,7 +83,7 @@ def hom_basis(pi: Representation, rho: Representation) -> SparseBasis:
     if pi.monomial is not None and rho.monomial is not None:
         basis = solve_monomial(pi.monomial, rho.monomial)
     else:
-        if isinstance(pi, PlanarRepresentation) and isinstance(rho, PlanarRepresentation):
+        if isinstance(pi, CompactRepresentation) and isinstance(rho, CompactRepresentation):
             dense = _by_irreps(pi, rho)
         else:
             dense = solve_dense(pi.matrices, rho.matrices)
@@ -96,7 +96,7 @@ def hom_basis(pi: Representation, rho: Representation) -> SparseBasis:
     return basis
 
 
-def _by_irreps(pi: PlanarRepresentation, rho: PlanarRepresentation) -> FloatArray:
+def _by_irreps(pi: CompactRepresentation, rho: CompactRepresentation) -> FloatArray:
     """(n, dim ρ, dim π): from each irrep in π to each equal one in ρ, what commutes with the irrep."""
     blocks = [np.zeros((0, rho.dim, pi.dim))]
     for source, columns in zip(pi.waves, pi.slices, strict=True):

@@ -1,6 +1,6 @@
 """The real irreducible representations of a finite group.
 
-C_n, D_n, O and O_h have closed forms with fixed names; those of every other group are computed.
+C_n, D_n, T, T_d, O, O_h, I and I_h have closed forms with fixed names; those of every other group are computed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Irrep(Representation):
 
 
 def real_irreps(group: FiniteGroup) -> tuple[Irrep, ...]:
-    """All real irreps, the trivial one first, then by dimension (for O_h: even ones, then odd ones)."""
+    """All real irreps, the trivial one first, then by dimension (for O_h and I_h: even ones, then odd ones)."""
     return _real_irreps(group, group.name)
 
 

@@ -89,10 +89,10 @@ def in_own_units(matrices: FloatArray, scales: FloatArray | None = None) -> Floa
     return np.asarray((matrices / scales) * scales[:, None])
 
 
-def snap(values: FloatArray) -> FloatArray:
+def snap(values: FloatArray, tolerance: float = TOLERANCE) -> FloatArray:
     """Entries within rounding error of 0, ±1/2 and ±1 made exact, so that pixel grids are moved exactly."""
     halves = np.round(values * 2) / 2
-    return np.asarray(np.where(np.abs(values - halves) < TOLERANCE, halves, values) + 0.0)
+    return np.asarray(np.where(np.abs(values - halves) < tolerance, halves, values) + 0.0)
 
 
 def is_orthogonal(matrices: FloatArray) -> bool:

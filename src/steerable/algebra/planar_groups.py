@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from steerable.algebra.actions import motion_text, turn
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.group_interface import LISTS, Element, Group
-from steerable.algebra.metrics import TOLERANCE, is_orthogonal
+from steerable.algebra.compact_groups import AnyWave, CompactGroup
+from steerable.algebra.group_interface import Group
+from steerable.algebra.metrics import TOLERANCE
 
 if TYPE_CHECKING:
-    from steerable.algebra.irreps import Irrep
+    from steerable.algebra.compact_representations import CompactRepresentation
     from steerable.algebra.representations import Representation
+    from steerable.algebra.waves import Wave
 
 __all__ = ["PlanarElement", "PlanarGroup"]
 
@@ -56,16 +57,20 @@ class PlanarElement:
 
 
 @final
-class PlanarGroup(Group):
+class PlanarGroup(CompactGroup):
     """SO(2), or with ``reflections=True`` O(2); made by :func:`so2` and :func:`o2`.
 
     Every real representation is a finite sum of irreps, which are numbered by frequency: under a rotation by θ,
     ``E3`` turns by 3θ.
     """
 
+    _irrep_example = "E2"
+    _element_examples = ("rotation(30)", "reflection(0)")
+
     def __init__(self, *, reflections: bool) -> None:
         self.reflections = reflections
         self.name = "O2" if reflections else "SO2"
+        self.subgroups_in_words = "cyclic(n), dihedral(n), so2()" if reflections else "cyclic(n)"
 
     # ---------------------------------------------------------------- elements
 
@@ -90,24 +95,6 @@ class PlanarGroup(Group):
     def inverse(self, element: PlanarElement) -> PlanarElement:
         self.check_element(element)
         return element if element.mirrored else self._turning_by(-element.angle)
-
-    def moving_by(self, matrix: ArrayLike) -> PlanarElement:
-        """The element that moves the plane by this orthogonal 2×2 matrix (x to the right, y up)."""
-        m = np.array(matrix, dtype=np.float64)
-        if m.shape != (2, 2) or not np.isfinite(m).all() or not is_orthogonal(m[None]):
-            raise ValueError(f"{self.name} moves the plane by orthogonal 2×2 matrices; got {m.tolist()}.")
-        return self._turning_by(math.degrees(math.atan2(m[1, 0], m[1, 1])), mirrored=bool(np.linalg.det(m) < 0))
-
-    def check_element(self, element: Element) -> None:
-        """Raise TypeError unless this is an element of the group."""
-        if isinstance(element, PlanarElement) and element.group == self:
-            return
-        mirrors = f" or {self.name}.reflection(0)" if self.reflections else ""
-        of_another = f" of {element.group.name}" if isinstance(element, PlanarElement) else ""
-        raise TypeError(
-            f"`{element}`{of_another} is not an element of {self.name}, whose elements are given by angle: write "
-            f"{self.name}.rotation(30){mirrors}, or {self.name}.moving_by(matrix) for an element of another group."
-        )
 
     def __contains__(self, element: object) -> bool:
         return isinstance(element, PlanarElement) and element.group == self
@@ -134,26 +121,64 @@ class PlanarGroup(Group):
         angle = degrees % 360
         return PlanarElement(self, 0.0 if angle == 360 else angle, mirrored)  # -1e-20 % 360 is 360.0
 
+    def _moving_by(self, matrix: FloatArray) -> PlanarElement:
+        if len(matrix) != 2:
+            raise ValueError(
+                f"{self.name} moves the plane, where rotations and reflections are given by an angle alone: write "
+                f"{self.name}.rotation(30)."
+            )
+        angle = math.degrees(math.atan2(matrix[1, 0], matrix[1, 1]))
+        return self._turning_by(angle, mirrored=bool(np.linalg.det(matrix) < 0))
+
     def _drawn(self, count: int, generator: np.random.Generator) -> tuple[PlanarElement, ...]:
         angles = generator.uniform(0, 360, size=count)
         mirrored = generator.integers(2, size=count) if self.reflections else np.zeros(count)
         return tuple(PlanarElement(self, float(a), bool(m)) for a, m in zip(angles, mirrored, strict=True))
 
+    def embedded(self, motions: FloatArray) -> FloatArray | None:
+        return motions if motions.shape[-1] == 2 else None
+
     # ---------------------------------------------------------------- what later modules compute for this group
 
+    def wave_named(self, name: str) -> Wave | None:
+        from steerable.algebra.waves import wave_named
+
+        return wave_named(self, name)
+
+    def wave_numbered(self, number: int) -> Wave:
+        from steerable.algebra.waves import wave_numbered
+
+        return wave_numbered(self, number)
+
+    def has_subgroup(self, other: CompactGroup) -> bool:
+        return other.axes == 2 and (self.reflections or not other.reflections)
+
+    def seen_by(self, subgroup: CompactGroup, wave: Wave) -> tuple[tuple[AnyWave, ...], FloatArray | None]:
+        return (type(wave)(wave.frequency),), None
+
+    def product_parts(self, a: Wave, b: Wave) -> tuple[AnyWave, ...]:
+        return self.clebsch_gordan(a, b)[0]
+
+    def clebsch_gordan(self, a: Wave, b: Wave) -> tuple[tuple[AnyWave, ...], FloatArray]:
+        from steerable.algebra.waves import clebsch_gordan
+
+        return clebsch_gordan(self, a, b)
+
+    def functions_named(self, name: str) -> CompactRepresentation | None:
+        from steerable.algebra.function_spaces import functions_named
+
+        return functions_named(self, name)
+
     @property
-    def irreps(self) -> tuple[Irrep, ...]:
-        return self.__getattr__("irreps")
-
-    def irrep(self, name: str) -> Irrep:
-        from steerable.algebra.planar_irreps import planar_irrep
-
-        return planar_irrep(self, name)
-
-    def irreps_of(self, kind: tuple[int, ...]) -> tuple[Irrep, ...]:
-        from steerable.algebra.planar_irreps import first_irreps
-
-        return first_irreps(self, len(kind))
+    def capsules_in_words(self) -> str:
+        if not self.reflections:
+            return (
+                "the irreps A, E1, E2 …, and functions up to a frequency: `regular(3)` on the group, `qC4(8)` on cosets"
+            )
+        return (
+            "the irreps A1, A2, E1, E2 …, and functions up to a frequency: `regular(3)` on the group, `qm(3)` on the "
+            "circle, `qC4(8)` and `qD4(8)` on cosets, and `r` on those of SO(2)"
+        )
 
     def regular(self, frequency: int) -> Representation:
         """The action on functions on the group up to a frequency; as a capsule it is written ``regular(3)``."""
@@ -170,40 +195,3 @@ class PlanarGroup(Group):
         from steerable.algebra.function_spaces import FunctionSpace
 
         return FunctionSpace.on_cosets(self, subgroup, frequency).representation
-
-    # ---------------------------------------------------------------- value semantics
-
-    @cached_property
-    def digest(self) -> bytes:
-        return self.name.encode()
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self.reflections,)
-
-    def __repr__(self) -> str:
-        return f"<{self.name}, all rotations{' and reflections' if self.reflections else ''} of the plane>"
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name == "irreps":
-            what, remedy = (
-                "list of irreps",
-                "Name one, as in irrep('E2'), or ask for the first few with irreps_of(kind).",
-            )
-        elif name in LISTS:
-            what, remedy = (
-                f"`{name}`",
-                "Work with elements such as rotation(30) or random(5), or restrict to cyclic(8).",
-            )
-        else:
-            raise AttributeError(f"{self.name} has no attribute `{name}`.")
-        raise _InfiniteGroupError(
-            f"{self.name} has infinitely many elements and irreps, so that it has no {what}. {remedy}"
-        )
-
-
-class _InfiniteGroupError(TypeError, AttributeError):
-    """What only finite groups have: an infinite group is of the wrong type, and ``hasattr`` is False."""
-
-
-def _rebuild(reflections: bool) -> PlanarGroup:
-    return PlanarGroup(reflections=reflections)

@@ -1,4 +1,4 @@
-"""Recognition of C_n, D_n, O and O_h, so that subgroups and groups from generators get their names and matrices."""
+"""Recognition of C_n, D_n and the groups of regular solids, so that subgroups get their names and matrices, too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.groups import FiniteGroup
 
-__all__ = ["RotationStructure", "is_octahedral", "rotation_structure"]
+__all__ = ["RotationStructure", "is_cubic", "is_icosahedral", "rotation_structure"]
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,25 @@ def _powers(group: FiniteGroup, r: int) -> IntArray:
     return power
 
 
-def is_octahedral(group: FiniteGroup) -> bool:
-    """Whether the group is O or O_h acting on space along the coordinate axes."""
+def is_cubic(group: FiniteGroup) -> bool:
+    """Whether the group is T, T_d, T_h, O or O_h acting on space along the coordinate axes."""
     action = group.action
-    if action is None or action.shape[1] != 3 or group.order not in (24, 48):
+    if action is None or action.shape[1] != 3 or group.order not in (12, 24, 48):
         return False
-    on_axes = bool((np.abs(action).max(axis=1) == 1).all()) and bool(((action == 0) | (np.abs(action) == 1)).all())
-    proper = int((np.linalg.det(action) > 0).sum())
-    return on_axes and group.acts_faithfully and proper == 24
+    return bool(np.isin(np.abs(action), (0.0, 1.0)).all()) and group.acts_faithfully and _turns_by_thirds(action)
+
+
+def is_icosahedral(group: FiniteGroup) -> bool:
+    """Whether the group is I or I_h in the orientation of `icosahedral`, which contains T along the axes."""
+    action = group.action
+    if action is None or action.shape[1] != 3 or group.order not in (60, 120):
+        return False
+    fifth = group.order // 5  # the elements of T or T_h
+    on_axes = np.isin(np.abs(action), (0.0, 1.0)).all(axis=(1, 2))
+    return int(on_axes.sum()) == fifth and group.acts_faithfully and _turns_by_thirds(action[on_axes])
+
+
+def _turns_by_thirds(action: FloatArray) -> bool:
+    """Whether some motion sends the axes x, y and z round: this tells T, O and I from groups about one axis."""
+    cycle = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]])
+    return bool((np.abs(action) == cycle).all(axis=(1, 2)).any())

@@ -40,6 +40,12 @@ class Wave:
             return turn(self.frequency * element.angle, mirrored=element.mirrored)
         return np.array([[-1.0 if self.odd and element.mirrored else 1.0]])
 
+    def character(self, element: PlanarElement) -> float:
+        """The trace of that matrix: 2 cos kθ at a rotation by θ, and 0 at a reflection."""
+        if not self.frequency:
+            return -1.0 if self.odd and element.mirrored else 1.0
+        return 0.0 if element.mirrored else 2 * math.cos(math.radians(self.frequency * element.angle))
+
     def number(self, group: PlanarGroup) -> int:
         """Its place among the irreps of the group: A, E1, E2 … of SO(2), and A1, A2, E1, E2 … of O(2)."""
         return self.frequency + (1 if group.reflections and (self.odd or self.frequency) else 0)

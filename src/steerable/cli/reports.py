@@ -18,6 +18,9 @@ def report(
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
 ) -> None:
     """Write one HTML page with curves, accuracy and drift under every pose, confusion matrices and costs."""
+    from steerable.atomic import check_new_file
+
+    check_new_file(out, "report.html")
     from steerable.reporting.report import write_page
     from steerable.reporting.run_records import read_runs
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from steerable.cli.application import DataDir, Json, RunFolder, app, console, shown
+
+if TYPE_CHECKING:
+    from steerable.training.trained_model import Prediction
+    from steerable.training.trained_segmenter import TrainedSegmenter
 
 __all__ = ["evaluate", "export", "predict", "print_results"]
 
@@ -28,9 +33,9 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Test a trained network on every pose of its test images."""
-    from steerable.training.trained_model import TrainedModel
+    from steerable.training.trained_segmenter import load_trained
 
-    trained = TrainedModel.load(run)
+    trained = load_trained(run)
     with nullcontext() if as_json else shown("testing all poses") as progress:
         results = trained.evaluate(dataset, None if data_dir is None else str(data_dir), progress)
     print_results(results, as_json, None)
@@ -42,17 +47,32 @@ def predict(
     images: Annotated[Path, typer.Argument(help="An image, or a folder of images.", exists=True)],
     out: Annotated[Path | None, typer.Option("--csv", help="The CSV file to write, instead of printing.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
+    labels: Annotated[
+        Path | None, typer.Option("--out", help="For segmentation: the folder to write label images into.")
+    ] = None,
+    tile: Annotated[
+        int | None, typer.Option(help="For segmentation: the side of the squares that are in memory together.", min=32)
+    ] = None,
 ) -> None:
-    """Print the most probable class of each image, and its probability; unreadable files are named and left out."""
-    from steerable.atomic import write_text
+    """Print the most probable class of each image, its probability, and that of every class.
+
+    Unreadable files are named and left out. A network for segmentation writes a label image for each image, of any
+    size, into the folder --out. A command that was killed goes on where it was.
+    """
+    from steerable.atomic import check_new_file, write_text
     from steerable.data.files import named, printable
-    from steerable.training.trained_model import TrainedModel
+    from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
 
     if out is not None and as_json:
         raise ValueError("--csv writes a table and --json prints JSON; give one of the two.")
-    if out is not None and out.is_dir():
-        raise IsADirectoryError(f"{out} is a folder, expected the name of a file such as {out / 'predictions.csv'}.")
-    trained = TrainedModel.load(run)
+    if out is not None:
+        check_new_file(out, "predictions.csv")
+    trained = load_trained(run)
+    if isinstance(trained, TrainedSegmenter):
+        _segment(trained, images, labels, tile, refused="--csv" if out is not None else "--json" if as_json else "")
+        return
+    if labels is not None or tile is not None:
+        raise ValueError("--out and --tile are for segmentation, and this network classifies images. Leave them out.")
     with nullcontext() if out is None else shown("predicting") as progress:
         predictions, skipped = trained.predict_files(images, progress)
     if not predictions:
@@ -61,18 +81,61 @@ def predict(
     for path, reason in skipped:
         typer.echo(f"left out {path}: {reason}", err=True)
     if as_json:
-        found = [{"file": printable(p.file), "class": p.label, "probability": p.probability} for p in predictions]
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps([_as_values(p, trained.classes) for p in predictions], indent=2))
         return
+    table = _as_table(predictions, trained.classes)
+    if out is None:
+        typer.echo(printable(table), nl=False)
+    else:
+        write_text(out, table)
+        typer.echo(f"{len(predictions)} predictions written to {out}")
+
+
+def _as_values(found: Prediction, classes: Sequence[str]) -> dict[str, Any]:
+    from steerable.data.files import printable
+
+    return {
+        "file": printable(found.file),
+        "class": found.label,
+        "probability": found.probability,
+        "probabilities": dict(zip(classes, found.probabilities, strict=True)),
+    }
+
+
+def _as_table(predictions: Sequence[Prediction], classes: Sequence[str]) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(["file", "class", "probability"])
-    writer.writerows([p.file, p.label, f"{p.probability:.4f}"] for p in predictions)
+    writer.writerow(["file", "class", "probability", *(f"p({name})" for name in classes)])
+    writer.writerows(
+        [p.file, p.label, f"{p.probability:.4f}", *(f"{share:.4f}" for share in p.probabilities)] for p in predictions
+    )
+    return text.getvalue()
+
+
+def _segment(trained: TrainedSegmenter, images: Path, out: Path | None, tile: int | None, *, refused: str) -> None:
+    """Write label images; ``refused`` is an option that is for classes of images."""
+    from steerable.data.files import named
+
+    if refused:
+        raise ValueError(f"{refused} is for networks that classify images, and this one segments them. Leave it out.")
     if out is None:
-        typer.echo(printable(text.getvalue()), nl=False)
-    else:
-        write_text(out, text.getvalue())
-        typer.echo(f"{len(predictions)} predictions written to {out}")
+        raise ValueError("this network segments images: give a folder for the label images, such as --out predicted.")
+    with shown("segmenting") as progress:
+        written, skipped = trained.write_label_images(images, out, tile=tile, progress=progress)
+    if not written:
+        why = f": {named(skipped)}" if skipped else ": it contains no files"
+        raise ValueError(f"no image in {images} can be read{why}.")
+    for path, reason in skipped:
+        typer.echo(f"left out {path}: {reason}", err=True)
+    typer.echo(f"{len(written)} label images in {out}: {', '.join(_legend(trained))}")
+
+
+def _legend(trained: TrainedSegmenter) -> list[str]:
+    """Which number stands for which class."""
+    from steerable.data.mask_files import label_name
+
+    pairs = zip(trained.mask_values, trained.classes, strict=True)
+    return [label_name(value) if label_name(value) == name else f"{label_name(value)} {name}" for value, name in pairs]
 
 
 @app.command()
@@ -84,6 +147,14 @@ def export(
     safetensors: Annotated[
         Path | None, typer.Option(help="The folder to write, with weights, config and class names.")
     ] = None,
+    licence: Annotated[
+        str | None,
+        typer.Option(
+            "--licence",
+            "--license",
+            help="The licence that you give to your model, such as cc-by-4.0, for its model card.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Write a trained network in a form that other programs can read.
@@ -94,15 +165,21 @@ def export(
     """
     if onnx is None and safetensors is None:
         raise ValueError("nothing to export: give --onnx FILE, --safetensors FOLDER, or both.")
-    from steerable.training.export import check_onnx, export_onnx, export_safetensors
-    from steerable.training.trained_model import TrainedModel
+    if licence is not None and safetensors is None:
+        raise ValueError("--licence is written into the model card of a folder; give --safetensors FOLDER with it.")
+    from steerable.atomic import check_new_file
+    from steerable.training.export import check_new_folder, check_onnx, export_onnx, export_safetensors
+    from steerable.training.trained_segmenter import load_trained
 
     if onnx is not None:
         check_onnx()
-    trained = TrainedModel.load(run)
+        check_new_file(onnx, "model.onnx")
+    if safetensors is not None:
+        check_new_folder(safetensors)
+    trained = load_trained(run)
     written = {}
     if safetensors is not None:
-        written["safetensors"] = str(export_safetensors(trained, safetensors))
+        written["safetensors"] = str(export_safetensors(trained, safetensors, licence=licence))
     if onnx is not None:
         written["onnx"] = str(export_onnx(trained, onnx))
     if as_json:
@@ -120,12 +197,36 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
         return
     title = f"{results['model']['name']} on {results['dataset']}: {results['parameters']:,} parameters"
     table = Table(title=Text(title))  # a folder's name is not markup
-    for head in ("pose", "accuracy", "drift of the scores"):
-        table.add_column(head, justify="right")
     poses = results["poses"]
+    # Of pixels, where the network says something of each.
+    overlaps = [figure for figure in ("dice", "iou") if figure in poses]
+    for head in (
+        "pose",
+        "accuracy",
+        *({"dice": "Dice", "iou": "IoU"}[name] for name in overlaps),
+        "drift of the scores",
+    ):
+        table.add_column(head, justify="right")
     for element, accuracy in poses["accuracy"].items():
-        table.add_row(element, f"{accuracy:.2%}", f"{poses['drift'][element]:.1e}")
-    table.add_row("mean", f"{poses['all_poses']:.2%}", "")
+        figures = [f"{poses[name][element]:.4f}" for name in overlaps]
+        table.add_row(element, f"{accuracy:.2%}", *figures, f"{poses['drift'][element]:.1e}")
+    table.add_row("mean", f"{poses['all_poses']:.2%}")
     console.print(table)
+    if overlaps:
+        each = ", ".join(f"{name} {value:.4f}" for name, value in poses["class_dice"].items() if value is not None)
+        typer.echo(f"Dice of all test images: {results['test_dice']:.4f} ({each}); IoU {results['test_iou']:.4f}")
+    else:
+        _print_figures(results)
     if page is not None:
         typer.echo(f"report: {page}")
+
+
+def _print_figures(results: dict[str, Any]) -> None:
+    """Figures in which every class counts alike, and how many images the poses were tried on."""
+    poses = results["poses"]
+    count = sum(map(sum, poses["confusion"]))
+    if "macro_f1" in results:  # runs of earlier versions have none
+        each = f"balanced accuracy {results['balanced_accuracy']:.2%}, F1 {results['macro_f1']:.3f}"
+        console.print(f"{count:,} upright test images: accuracy {poses['upright']:.2%}, {each} (mean over classes)")
+    if 0 < poses.get("images", 0) < count:
+        console.print(f"poses: a random sample of {poses['images']:,} of these images")

@@ -22,7 +22,7 @@ from steerable.cli.option_groups import grouped_options
 from steerable.cli.setting_options import with_settings
 from steerable.cli.trained_models import print_results
 from steerable.extras import require
-from steerable.training.config import CLASSIFIERS, KNOWN_DATA_RECIPE, OWN_IMAGES, RunConfig
+from steerable.training.config import KNOWN_DATA_RECIPE, RECIPES_OF_OWN_IMAGES, TRAINED, RunConfig
 from steerable.training.phases import unseen
 from steerable.training.recipes import Recipe, recipe_names
 from steerable.training.settings import settings_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
-BY_DATA = ("parameters", "minutes", "validation", "patience")
+BY_DATA = ("parameters", "minutes", "validation", "patience", "task")
 """Settings whose default depends on the data set: the help texts say how."""
 
 Dataset = Annotated[str, typer.Argument(help=settings_of(RunConfig)["dataset"].help)]
@@ -55,23 +55,30 @@ class ModelAndRecipe:
     """What is trained, and how, as the command line says it."""
 
     model: Annotated[
-        str, typer.Option(help=f"The network: {' or '.join(CLASSIFIERS)}.", rich_help_panel="Network and recipe")
-    ] = next(iter(CLASSIFIERS))
+        str | None,
+        typer.Option(
+            help="The network: "
+            + "; ".join(f"to {task}, {' (the default) or '.join(models)}" for task, models in TRAINED.items())
+            + ".",
+            rich_help_panel="Network and recipe",
+        ),
+    ] = None
     option: Annotated[
         list[str] | None,
         typer.Option(
             "--option",
             "-m",
             help="An option of the model, such as copies=4. Repeatable. "
-            + " ".join(f"{name}: {entry.help}." for name, entry in CLASSIFIERS.items()),
+            + " ".join(f"{name}: {entry.help}." for models in TRAINED.values() for name, entry in models.items()),
             rich_help_panel="Network and recipe",
         ),
     ] = None
     recipe: Annotated[
         str | None,
         typer.Option(
-            help=f"{', '.join(recipe_names())}, or a .toml file of your own. By default {OWN_IMAGES['recipe']} for a "
-            f"folder or .csv, else {KNOWN_DATA_RECIPE}.",
+            help=f"{', '.join(recipe_names())}, or a .toml file of your own. By default "
+            f"{RECIPES_OF_OWN_IMAGES['classify']} for a folder or .csv, {RECIPES_OF_OWN_IMAGES['segment']} with masks, "
+            f"else {KNOWN_DATA_RECIPE}.",
             rich_help_panel="Network and recipe",
         ),
     ] = None
@@ -108,7 +115,7 @@ def train(
         from steerable.training.run import train as run
 
         followed = None if plan is None else Plan.load(plan)
-        config = _request(dataset, network, followed, said, names_model=_is_said(context, "model"))
+        config = _request(dataset, network, followed, said)
         folder = _default_folder(config) if out is None else out
     for name in ("lightning.pytorch", "lightning.fabric"):  # they greet at length; importing them resets the level
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -127,19 +134,18 @@ def train(
     if tell is not None and results.get("stopped"):
         tell(f"The run was stopped in epoch {results['epochs']}. The same command goes on with the training.")
     if tell is not None:
-        tell(f"Next: steerable predict {folder} IMAGES, steerable export {folder} --onnx model.onnx")
+        labels = " --out LABELS" if config.task == "segment" else ""
+        tell(f"Next: steerable predict {folder} IMAGES{labels}, steerable export {folder} --onnx model.onnx")
 
 
-def _request(
-    dataset: str, network: ModelAndRecipe, followed: Plan | None, said: dict[str, Any], *, names_model: bool
-) -> RunConfig:
+def _request(dataset: str, network: ModelAndRecipe, followed: Plan | None, said: dict[str, Any]) -> RunConfig:
     """What the user says, which with a plan is what the plan's user said, unless it is said again."""
     from steerable.training.defaults import configured, repeated
 
     changes = {name: said[name] for name in settings_of(Recipe) if name in said}
     settings = {name: value for name, value in said.items() if name not in changes}
     model = _model_options(network.option or [])
-    if followed is None or names_model:
+    if network.model is not None:
         model = {"name": network.model, **model}
     if followed is None:
         return configured(dataset, model, recipe=network.recipe, changes=changes, **settings)

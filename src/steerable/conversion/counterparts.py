@@ -14,7 +14,7 @@ from steerable.conversion.functions_as_layers import FunctionLayer
 from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.windows import Downsampling, window_pool
-from steerable.nn.admissibility import require
+from steerable.nn.admissibility import is_sampled, require
 from steerable.nn.sampling import pads_alike
 from steerable.types.field_types import FieldType
 
@@ -70,19 +70,22 @@ def counterpart(sort: str, plain: nn.Module, around: Surroundings) -> Replacemen
 
 
 def _activation(plain: Any, around: Surroundings) -> nn.Module:
+    try:
+        return _on_channels(plain, around)
+    except (NoCounterpart, TypeError):
+        if not all(capsule.admits("pointwise") or is_sampled(capsule) for capsule, _ in around.field_type.terms):
+            raise
+        return snn.Fourier(around.field_type, _function(plain))
+
+
+def _on_channels(plain: Any, around: Surroundings) -> nn.Module:
     if type(plain) in _NAMED:
         return _NAMED[type(plain)](around.field_type)
     if isinstance(plain, nn.LeakyReLU):
         return snn.LeakyReLU(around.field_type, plain.negative_slope)
     if isinstance(plain, nn.ELU):
         return snn.ELU(around.field_type, plain.alpha)
-    if isinstance(plain, nn.PReLU) and plain.num_parameters > 1:
-        raise NoCounterpart("one slope per channel would tear capsules apart. Use nn.PReLU() with a single slope.")
-    function = plain.function if isinstance(plain, FunctionLayer) else copy.deepcopy(plain)
-    if hasattr(function, "inplace"):
-        function.inplace = False
-    if isinstance(function, nn.PReLU):
-        function.reset_parameters()
+    function = _function(plain)
     others = [capsule for capsule, _ in around.field_type.terms if not capsule.admits("pointwise")]
     if others and isinstance(plain, nn.PReLU):
         raise NoCounterpart(
@@ -90,6 +93,18 @@ def _activation(plain: Any, around: Surroundings) -> nn.Module:
             "nothing. Use nn.Tanh() or nn.Softsign(), or a mix of permutations such as mix='regular'."
         )
     return (snn.Odd if others else snn.Pointwise)(around.field_type, function)
+
+
+def _function(plain: Any) -> Any:
+    """The function of single values that a plain activation is, with fresh parameters."""
+    if isinstance(plain, nn.PReLU) and plain.num_parameters > 1:
+        raise NoCounterpart("one slope per channel would tear capsules apart. Use nn.PReLU() with a single slope.")
+    function = plain.function if isinstance(plain, FunctionLayer) else copy.deepcopy(plain)
+    if hasattr(function, "inplace"):
+        function.inplace = False
+    if isinstance(function, nn.PReLU):
+        function.reset_parameters()
+    return function
 
 
 def _batch_norm(plain: Any, around: Surroundings) -> nn.Module:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, fx
 
 from steerable import nn as snn
@@ -19,7 +21,12 @@ class Converted(snn.EquivariantModule):
     Attributes:
         net: the network, with every counterpart at the path of the module that it replaces; ``net.code`` shows it.
         report: what was replaced.
+        request: the arguments of ``convert``, as text and numbers; None where they cannot be written down.
+        plain_name: the class of the plain network.
     """
+
+    request: dict[str, Any] | None = None
+    plain_name: str = ""
 
     def __init__(self, net: fx.GraphModule, in_type: FieldType, out_type: FieldType, report: ConversionReport) -> None:
         super().__init__(in_type, out_type)

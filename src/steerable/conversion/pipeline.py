@@ -19,13 +19,15 @@ module  before             after                        parameters
 4       Linear 16 → 5      Linear 2*regular → 5*A1      85 → 15
 In all 533 → 71 parameters; D4, equal channels.
 Exactly equivariant on 32×32 inputs, for instance.
+All weights are new: pretrained ones are not carried over, and the network has to be trained.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-from typing import Literal, get_args
+import warnings
+from typing import Any, Literal, get_args
 
 import torch
 from torch import fx, nn
@@ -40,7 +42,7 @@ from steerable.conversion.network import Converted
 from steerable.conversion.network_assembly import assembled
 from steerable.conversion.plan import ConversionPlan
 from steerable.conversion.refusals import place_of_module, refusal
-from steerable.conversion.report import ConversionReport
+from steerable.conversion.report import NEW_WEIGHTS, ConversionReport
 from steerable.conversion.report_rows import count_parameters
 from steerable.conversion.widths import Mix, Widths, matching_width
 from steerable.conversion.windows import Downsampling
@@ -71,7 +73,8 @@ def convert(
     """The steerable counterpart of an ordinary network of images: same layout, new weights, exactly equivariant.
 
     ``model`` is not changed. The weights are freshly drawn: the counterpart has to be trained, since it does not
-    compute what ``model`` computes. What was replaced is in ``report``.
+    compute what ``model`` computes. Pretrained weights are not carried over, and a warning says so where ``model``
+    has been trained. What was replaced is in ``report``. ``steerable.models.save_converted`` saves the network.
 
     Args:
         model: convolutions, linear layers, norms, pointwise functions, pooling, dropout, upsampling, sums, products,
@@ -107,7 +110,32 @@ def convert(
     report = ConversionReport(
         group.name, match, widths.factor, rows, *counts, *_checked(net, model, *types), plan.remark
     )
-    return _in_the_manner_of(model, Converted(net, *types, report))
+    converted = _in_the_manner_of(model, Converted(net, *types, report))
+    converted.plain_name = type(model).__name__
+    converted.request = _request(group, match, mix, downsampling, head, in_channels, out_type)
+    if _is_trained(model):
+        warnings.warn(
+            f"{NEW_WEIGHTS} {converted.plain_name} has been trained, and its counterpart has not.", stacklevel=2
+        )
+    return converted
+
+
+def _request(group: Group, match: Match, mix: Mix, *rest: Any) -> dict[str, Any] | None:
+    """What was asked for, as a file can hold it; None where a part is a function or a group of one's own."""
+    names = ("downsampling", "head", "in_channels", "out_type")
+    asked = {"group": group.name, "match": match, "mix": mix, **dict(zip(names, rest, strict=True))}
+    asked["out_type"] = None if asked["out_type"] is None else str(asked["out_type"])
+    try:
+        known = isinstance(mix, str) and group_named(group.name) == group
+    except ValueError:
+        return None
+    return asked if known else None
+
+
+def _is_trained(model: nn.Module) -> bool:
+    """Whether a batch norm has seen images: a network that was just built has means of zero."""
+    means = (getattr(module, "running_mean", None) for module in model.modules())
+    return any(mean is not None and not mean.is_meta and bool(mean.detach().any()) for mean in means)
 
 
 def _known_group(group: Group | str) -> Group:

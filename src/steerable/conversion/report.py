@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["ConversionReport", "ReportRow"]
+__all__ = ["NEW_WEIGHTS", "ConversionReport", "ReportRow"]
+
+NEW_WEIGHTS = "All weights are new: pretrained ones are not carried over, and the network has to be trained."
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class ConversionReport:
             if self.checked_size
             else f"Not exact on any size that was tried, for instance on {self.check_failure}"
         )
+        lines.append(NEW_WEIGHTS)
         return "\n".join([*lines, *filter(None, [self.remark]), *self._notes()])
 
     def _notes(self) -> list[str]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from steerable.data.images import read_images
     from steerable.data.label_tables import load_label_table
     from steerable.data.labelled_images import LabelledImages
+    from steerable.data.mask_folders import load_mask_folder
+    from steerable.data.masked_images import MaskedImages
     from steerable.data.normalisation import Normalisation
     from steerable.data.pixel_formats import PixelFormat, Selection
     from steerable.data.splits import Splits
@@ -30,6 +32,7 @@ __getattr__, __dir__ = lazy_names(
         "Augmentation": "steerable.data.augmentation",
         "DeviceBatches": "steerable.data.batches",
         "LabelledImages": "steerable.data.labelled_images",
+        "MaskedImages": "steerable.data.masked_images",
         "Selection": "steerable.data.pixel_formats",
         "Normalisation": "steerable.data.normalisation",
         "PixelFormat": "steerable.data.pixel_formats",
@@ -40,6 +43,7 @@ __getattr__, __dir__ = lazy_names(
         "load_digits": "steerable.data.digits",
         "load_image_folder": "steerable.data.folders",
         "load_label_table": "steerable.data.label_tables",
+        "load_mask_folder": "steerable.data.mask_folders",
         "read_images": "steerable.data.images",
     },
 )
@@ -51,6 +55,7 @@ __all__ = [
     "Augmentation",
     "DeviceBatches",
     "LabelledImages",
+    "MaskedImages",
     "Normalisation",
     "PixelFormat",
     "Selection",
@@ -61,5 +66,6 @@ __all__ = [
     "load_digits",
     "load_image_folder",
     "load_label_table",
+    "load_mask_folder",
     "read_images",
 ]

@@ -18,6 +18,7 @@ from steerable.data.images import Pixels, Progress, read_squares, with_channels
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.pixel_survey import survey
+from steerable.data.specimens import check_apart
 from steerable.data.splits import Splits
 from steerable.errors import listing
 
@@ -28,12 +29,16 @@ Part = Literal["train", "validation", "test"]
 
 @dataclass(frozen=True)
 class LabelledFile:
-    """An image file, the name by which messages call it, its class, and the part of the data it belongs to."""
+    """An image file, the name by which messages call it, its class, and the part of the data it belongs to.
+
+    ``specimen`` is what the image shows a part of; empty where nothing is said about that.
+    """
 
     path: Path
     name: str
     label: str
     part: Part = "train"
+    specimen: str = ""
 
 
 class FoundFiles(NamedTuple):
@@ -96,6 +101,7 @@ def assemble(found: FoundFiles, source: Path, how: Reading, progress: Progress |
         part: stacked([item for item in read if item[0].part == part], channels, classes)
         for part in ("train", "validation", "test")
     }
+    check_apart({part: found.specimens for part, found in parts.items() if found is not None}, source)
     train, test = parts["train"], parts["test"]
     if train is None:
         raise ValueError(f"no training image in `{source}` can be read.")
@@ -134,7 +140,8 @@ def stacked(read: Sequence[Read], channels: int, classes: tuple[str, ...]) -> La
     number = {name: k for k, name in enumerate(classes)}
     pixels = np.stack([with_channels(pixels, channels) for _, pixels in read])
     labels = torch.tensor([number[file.label] for file, _ in read])
-    return LabelledImages(torch.from_numpy(pixels), labels, classes, tuple(file.name for file, _ in read))
+    names, specimens = tuple(file.name for file, _ in read), tuple(file.specimen for file, _ in read)
+    return LabelledImages(torch.from_numpy(pixels), labels, classes, names, specimens if any(specimens) else ())
 
 
 def _classes(files: Sequence[LabelledFile], read: Sequence[Read], source: Path, notes: list[str]) -> tuple[str, ...]:

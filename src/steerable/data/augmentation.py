@@ -101,24 +101,22 @@ class Augmentation:
         between = 2 * torch.rand(count, 4, generator=generator, device=where) - 1  # from -1 to 1
         return torch.cat([exact, between * torch.tensor(largest, device=where)], dim=1)
 
-    def apply(self, images: Tensor, draws: Tensor, rows: Tensor | None = None) -> Tensor:
+    def apply(
+        self, images: Tensor, draws: Tensor, rows: Tensor | None = None, size: tuple[int, int] | None = None
+    ) -> Tensor:
         """Change image ``rows[i]`` as ``draws[i]`` says, for all i at once.
 
         Args:
             images: (n, channels, height, width), of any type; grey levels go from 0 to 255.
             draws: (batch, 3) or (batch, 7), from :meth:`draw`.
             rows: (batch,), by default 0, 1, 2, …
+            size: height and width of the middle that is cut out after that; by default all of it.
         """
-        self.check(*images.shape[2:])
-        draws = draws.to(images.device, non_blocking=True)
-        rows = torch.arange(len(draws), device=images.device) if rows is None else rows
-        moves, more = draws[:, :3].long(), draws[:, 3:]
+        moves, more, rows = self._prepared(images, draws, rows)
         if self.interpolates:
-            matrices = turned_and_scaled(more[:, 0], more[:, 1].exp(), moves[:, 2])
-            shifts = moves[:, :2].flip(1)
-            levels = warped(images.index_select(0, rows).float(), matrices, shifts, reflect=self.padding == "reflect")
+            levels = self._warped(images.index_select(0, rows).float(), moves, more, size, nearest=False)
         else:
-            moved = self._gathered(images, moves, rows)
+            moved = _middle(self._gathered(images, moves, rows), size)
             if not more.numel():
                 return moved
             levels = moved.float()
@@ -127,6 +125,30 @@ class Augmentation:
             return levels.mul_(1 + factor).add_(added).to(images.dtype)
         # Cutting off what follows the point rounds to the nearest level once 1/2 has been added.
         return levels.mul_(1 + factor).add_(added + 0.5).clamp_(0, 255).to(images.dtype)
+
+    def apply_to_labels(self, labels: Tensor, draws: Tensor, size: tuple[int, int] | None = None) -> Tensor:
+        """Move labels, whole numbers below 2^24 of shape (batch, height, width), as :meth:`apply` moves the images.
+
+        Between pixels the nearest one counts, and outside what :meth:`apply` shows there; grey levels do not matter.
+        """
+        moves, more, rows = self._prepared(labels[:, None], draws, None)
+        if self.interpolates:
+            return self._warped(labels[:, None].float(), moves, more, size, nearest=True)[:, 0].to(labels.dtype)
+        return _middle(self._gathered(labels[:, None], moves, rows), size)[:, 0]
+
+    def _prepared(self, images: Tensor, draws: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """(exact moves, what is drawn besides, rows) on the images' device."""
+        self.check(*images.shape[2:])
+        draws = draws.to(images.device, non_blocking=True)
+        rows = torch.arange(len(draws), device=images.device) if rows is None else rows
+        return draws[:, :3].long(), draws[:, 3:], rows
+
+    def _warped(
+        self, images: Tensor, moves: Tensor, more: Tensor, size: tuple[int, int] | None, *, nearest: bool
+    ) -> Tensor:
+        matrices = turned_and_scaled(more[:, 0], more[:, 1].exp(), moves[:, 2])
+        shifts = moves[:, :2].flip(1)
+        return warped(images, matrices, shifts, reflect=self.padding == "reflect", size=size, nearest=nearest)
 
     def _gathered(self, images: Tensor, moves: Tensor, rows: Tensor) -> Tensor:
         """Pixels as they are in their new places, in one gather."""
@@ -156,6 +178,13 @@ def augment(batch: Tensor, generator: torch.Generator, shift: int = 4, flip: boo
     """
     chosen = Augmentation(shift, flip, **more)
     return chosen.apply(batch, chosen.draw(len(batch), generator))
+
+
+def _middle(images: Tensor, size: tuple[int, int] | None) -> Tensor:
+    if size is None:
+        return images
+    top, left = ((whole - part) // 2 for whole, part in zip(images.shape[-2:], size, strict=True))
+    return images[..., top : top + size[0], left : left + size[1]]
 
 
 def _reflected(position: Tensor, size: int) -> Tensor:

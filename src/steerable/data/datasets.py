@@ -69,6 +69,7 @@ def load_dataset(
     seed: int = 0,
     progress: Progress | None = None,
     pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
+    group_by: str | None = None,
 ) -> Splits:
     """A data set, ready to train on.
 
@@ -82,9 +83,12 @@ def load_dataset(
         progress: called with (images read, all images) for folders and tables.
         pixels: for folders and tables, which pages and channels of the files to use, or all that is known about their
             pixels.
+        group_by: what says which specimen an image belongs to, so that none is both trained and tested on: a column of
+            a .csv file, or ``"folder"`` for the folders inside the class folders.
     """
     if isinstance(name_or_path, str) and name_or_path in DATASETS:
         check_selection_for(name_or_path, pixels)
+        check_grouping_for(name_or_path, group_by)
         found = DATASETS[name_or_path].load(data_dir, download=download, seed=seed)
         return found if image_size is None else found.resized(image_size)
     from steerable.data.folders import load_image_folder
@@ -93,7 +97,7 @@ def load_dataset(
     path = Path(name_or_path).expanduser()
     check_source(name_or_path)
     load = load_image_folder if path.is_dir() else load_label_table
-    return load(path, image_size=image_size, seed=seed, progress=progress, pixels=pixels)
+    return load(path, image_size=image_size, seed=seed, progress=progress, pixels=pixels, group_by=group_by)
 
 
 def check_selection_for(name_or_path: str, pixels: PixelFormat | Selection) -> None:
@@ -102,6 +106,15 @@ def check_selection_for(name_or_path: str, pixels: PixelFormat | Selection) -> N
         raise ValueError(
             f"`{name_or_path}` is a known data set, whose images have neither pages nor channels to choose from; got "
             f"{' and '.join(pixels.in_words())}. Leave that out."
+        )
+
+
+def check_grouping_for(name_or_path: str, group_by: str | None) -> None:
+    """Refuse specimens for a data set that comes with test images of its own."""
+    if name_or_path in DATASETS and group_by is not None:
+        raise ValueError(
+            f"`{name_or_path}` is a known data set, which says nothing of specimens; got group_by={group_by!r}. Leave "
+            "that out."
         )
 
 

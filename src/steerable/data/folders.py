@@ -8,6 +8,7 @@ from steerable.data.assembling import FoundFiles, LabelledFile, Part, Reading, a
 from steerable.data.files import files_below, looks_like_an_image, printable
 from steerable.data.images import Progress
 from steerable.data.pixel_formats import PixelFormat, Selection
+from steerable.data.specimens import BY_FOLDER
 from steerable.data.splits import Splits
 from steerable.errors import listing
 
@@ -25,6 +26,7 @@ def load_image_folder(
     seed: int = 0,
     progress: Progress | None = None,
     pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
+    group_by: str | None = None,
 ) -> Splits:
     """All images under ``root``, as squares (n, channels, image_size, image_size).
 
@@ -43,15 +45,22 @@ def load_image_folder(
         progress: called with (images read, all images) after each image.
         pixels: which pages and channels of the files to use, or all that is known about their pixels, such as the
             ``pixels`` of a trained model.
+        group_by: ``"folder"`` where the folders inside each class folder are specimens. Images of one specimen are then
+            all trained on or all tested on; folders of the same name in several classes are the same specimen.
     """
     root = Path(root).expanduser()
-    found = labelled_folder(root)
+    found = labelled_folder(root, group_by=group_by)
     how = Reading(image_size, pixels, test_fraction, seed)
     return assemble(found, root, how, progress)
 
 
-def labelled_folder(root: Path, *, fewest_classes: int = 2) -> FoundFiles:
+def labelled_folder(root: Path, *, fewest_classes: int = 2, group_by: str | None = None) -> FoundFiles:
     """The files below the class folders, and the folders that cannot be opened."""
+    if group_by not in (None, BY_FOLDER):
+        raise ValueError(
+            f"`{root}` is a folder, whose images are grouped by {BY_FOLDER!r}: the folders inside each class folder "
+            f"are the specimens. Got {group_by!r}; columns are those of a .csv file."
+        )
     if not root.is_dir():
         raise FileNotFoundError(f"`{root}` is not a folder. Give a folder with one sub-folder of images per class.")
     parts = _parts(root)
@@ -68,7 +77,9 @@ def labelled_folder(root: Path, *, fewest_classes: int = 2) -> FoundFiles:
         empty = []
         for name in classes:
             found, closed = files_below(folder / name) if (folder / name).is_dir() else ([], [])
-            files += [LabelledFile(path, printable(path.relative_to(root)), printable(name), part) for path in found]
+            for path in found:
+                specimen = _specimen(path.relative_to(folder / name)) if group_by else ""
+                files.append(LabelledFile(path, printable(path.relative_to(root)), printable(name), part, specimen))
             skipped += closed
             if not found and not closed:
                 empty.append(name)
@@ -88,6 +99,11 @@ def labelled_folder(root: Path, *, fewest_classes: int = 2) -> FoundFiles:
             "Put them into the folder of their class."
         )
     return FoundFiles(files, skipped, notes)
+
+
+def _specimen(inside: Path) -> str:
+    """The folder inside the class folder; an image that lies in none is a specimen of its own."""
+    return printable(inside.parts[0])
 
 
 def _parts(root: Path) -> dict[Part, Path]:

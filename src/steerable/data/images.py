@@ -32,12 +32,14 @@ from steerable.extras import require
 __all__ = [
     "Pixels",
     "Progress",
+    "each_file",
     "image_chunks",
     "image_headers",
     "image_sizes",
     "read_counts",
     "read_images",
     "read_squares",
+    "whole_image",
     "with_channels",
 ]
 
@@ -124,14 +126,23 @@ def read_squares(
     """
     if image_size < 1:
         raise ValueError(f"`image_size` must be at least 1, got {image_size}.")
+    return each_file(lambda path: _read_and_reduced(path, image_size, pixels), paths, progress)
+
+
+def whole_image(path: Path, pixels: PixelFormat) -> Pixels:
+    """All of an image in its own size, (channels, height, width), as :func:`read_squares` reads its middle."""
+    return _read(path, None, pixels)
+
+
+def each_file(function: Callable[[Path], T], paths: Sequence[Path], progress: Progress | None = None) -> list[T | str]:
+    """``function`` of each path by several threads, or the reason why a file cannot be used."""
     with _strict_about_bombs():
-        return _for_each(_or_reason(lambda path: _read_and_reduced(path, image_size, pixels)), paths, progress)
+        return _for_each(_or_reason(function), paths, progress)
 
 
 def read_counts(paths: Sequence[Path], image_size: int, pixels: PixelFormat) -> list[Counts | str]:
     """What :func:`read_squares` reads, before counts become bytes."""
-    with _strict_about_bombs():
-        return _for_each(_or_reason(lambda path: _read_counts(path, image_size, pixels)), paths, None)
+    return each_file(lambda path: _read_counts(path, image_size, pixels), paths)
 
 
 def image_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
@@ -146,8 +157,7 @@ def image_headers(paths: Sequence[Path], selection: Selection) -> list[StoredIma
         with stored_image(path, selection) as found:
             return replace(found, picture=None)
 
-    with _strict_about_bombs():
-        return _for_each(_or_reason(header), paths, None)
+    return each_file(header, paths)
 
 
 @contextmanager
@@ -191,7 +201,7 @@ def _read_and_reduced(path: Path, size: int, pixels: PixelFormat) -> Pixels:
     return reduced(_read(path, size * pixels.reduction, pixels), pixels.reduction)
 
 
-def _read(path: Path, size: int, pixels: PixelFormat) -> Pixels:
+def _read(path: Path, size: int | None, pixels: PixelFormat) -> Pixels:
     if not pixels.depth:
         with opened(path) as image:
             return square_of_picture(eight_bits(image), size)
@@ -209,5 +219,5 @@ def _read_counts(path: Path, size: int, pixels: PixelFormat) -> Counts:
         return _counts(stored, size, pixels)
 
 
-def _counts(stored: StoredImage, size: int, pixels: PixelFormat) -> Counts:
+def _counts(stored: StoredImage, size: int | None, pixels: PixelFormat) -> Counts:
     return square_of_numbers(stored.numbers(), size, colours=stored.channels == 3 and not pixels.selection)

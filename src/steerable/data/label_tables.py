@@ -12,7 +12,7 @@ from steerable.data.files import looks_like_an_image, named, printable
 from steerable.data.images import Progress
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.splits import Splits
-from steerable.errors import listing
+from steerable.errors import did_you_mean, listing
 
 __all__ = ["labelled_table", "load_label_table"]
 
@@ -27,38 +27,42 @@ def load_label_table(
     seed: int = 0,
     progress: Progress | None = None,
     pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
+    group_by: str | None = None,
 ) -> Splits:
     """The images of a table, as squares; the arguments are those of :func:`~steerable.data.folders.load_image_folder`.
 
     The table is UTF-8 with a header line ``file,label``, where semicolons or tabs may stand for the commas and other
     columns are ignored. Files are relative to the table's own folder. Rows without a label, and rows whose file is
-    missing or cannot be read, are left out and named.
+    missing or cannot be read, are left out and named. ``group_by`` is the column that says which specimen, such as a
+    patient, an image belongs to: images of one specimen are all trained on or all tested on.
     """
     path = Path(path).expanduser()
-    found = labelled_table(path)
+    found = labelled_table(path, group_by)
     how = Reading(image_size, pixels, test_fraction, seed)
     return assemble(found, path, how, progress)
 
 
-def labelled_table(path: Path) -> FoundFiles:
+def labelled_table(path: Path, group_by: str | None = None) -> FoundFiles:
     """The files of the rows, and the rows that are left out."""
     files: dict[tuple[str, str], LabelledFile] = {}
     skipped: list[tuple[str, str]] = []
     repeated = []
     rows = 0
-    for line, name, label in _rows(path):
+    for line, name, label, specimen in _rows(path, group_by):
         rows += 1
         file = path.parent / name
         if not name:
             skipped.append((f"line {line}", "it has no file"))
         elif not label:
             skipped.append((name, f"line {line} has no label"))
+        elif group_by is not None and not specimen:
+            skipped.append((name, f"line {line} has no {group_by}"))
         elif missing := _missing(file):
             skipped.append((name, f"line {line}: the file {missing}"))
         elif (name, label) in files:
             repeated.append(name)
         else:
-            files[name, label] = LabelledFile(file, printable(name), printable(label))
+            files[name, label] = LabelledFile(file, printable(name), printable(label), specimen=printable(specimen))
     if not rows:
         raise ValueError(f"`{path}` has no rows below its header, expected one for each image: its file and label.")
     if not files:
@@ -80,8 +84,8 @@ def _missing(file: Path) -> str:
         return f"cannot be looked for: {error.strerror}"
 
 
-def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield (line, file, label), without spaces around them."""
+def _rows(path: Path, group_by: str | None) -> Iterator[tuple[int, str, str, str]]:
+    """Yield (line, file, label, specimen), without spaces around them."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file `{path}`. Give a CSV file with the columns `file` and `label`.")
     try:
@@ -99,12 +103,17 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
             f"`{path}` has no column {listing(missing)}: its first line is {header[:80]!r}, expected the header "
             "`file,label`. Add that line or rename the columns."
         )
-    places = [columns.index(name) for name in COLUMNS]
+    wanted = [*COLUMNS, *([] if group_by is None else [group_by.strip().lower()])]
+    if wanted[-1] not in columns:
+        raise ValueError(
+            f"`{path}` has no column `{group_by}` to group its images by. {did_you_mean(wanted[-1], columns)}"
+        )
+    places = [columns.index(name) for name in wanted]
     try:
         for row in reader:
             if any(cell.strip() for cell in row):
-                file, label = (row[place].strip() if place < len(row) else "" for place in places)
-                yield reader.line_num, file, label
+                cells = [row[place].strip() if place < len(row) else "" for place in places]
+                yield reader.line_num, cells[0], cells[1], "" if group_by is None else cells[2]
     except csv.Error as error:
         raise ValueError(f"line {reader.line_num} of `{path}` cannot be read as CSV: {error}.") from None
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from steerable.data.specimens import whole_specimens
 from steerable.data.squares import reduced
 from steerable.errors import listing
 
@@ -26,12 +27,14 @@ class LabelledImages:
         labels: int64, (n,), each from 0 to ``len(classes) - 1``.
         classes: the names of the classes.
         files: where each image came from, or empty.
+        specimens: what each image shows a part of, or empty; images of one specimen are never divided by ``split``.
     """
 
     images: Tensor
     labels: Tensor
     classes: tuple[str, ...]
     files: tuple[str, ...] = ()
+    specimens: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
@@ -46,8 +49,9 @@ class LabelledImages:
             )
         if len(self.images) != len(self.labels):
             raise ValueError(f"every image has one label; got {len(self.images)} images and {len(self.labels)} labels.")
-        if self.files and len(self.files) != len(self.labels):
-            raise ValueError(f"every image has one file, or none has; got {len(self.files)} for {len(self)} images.")
+        for what, known in (("file", self.files), ("specimen", self.specimens)):
+            if known and len(known) != len(self.labels):
+                raise ValueError(f"every image has one {what}, or none has; got {len(known)} for {len(self)} images.")
         if not self.images.numel():
             raise ValueError(f"there is nothing to learn from: images have the shape {tuple(self.images.shape)}.")
         low, high = int(self.labels.min()), int(self.labels.max())
@@ -74,6 +78,16 @@ class LabelledImages:
         return tuple(torch.bincount(self.labels, minlength=len(self.classes)).tolist())
 
     @property
+    def samples(self) -> float:
+        """How many images a network looks at to see everything once."""
+        return len(self)
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """How many images an epoch of training has."""
+        return len(self)
+
+    @property
     def comfortable_batch(self) -> int:
         """How many images to take at a time outside training: 500 of 32×32 pixels, and fewer of larger ones."""
         height, width = self.image_size
@@ -91,8 +105,8 @@ class LabelledImages:
     def subset(self, indices: Sequence[int] | Tensor) -> LabelledImages:
         """The images with these numbers, in this order."""
         chosen = torch.as_tensor(indices, dtype=torch.int64, device=self.labels.device)
-        files = tuple(self.files[int(i)] for i in chosen) if self.files else ()
-        return LabelledImages(self.images[chosen], self.labels[chosen], self.classes, files)
+        about = [tuple(known[int(i)] for i in chosen) if known else () for known in (self.files, self.specimens)]
+        return LabelledImages(self.images[chosen], self.labels[chosen], self.classes, *about)
 
     def balanced_subset(self, size: int, seed: int = 0) -> LabelledImages:
         """``size`` images, equally many of each class, in their original order.
@@ -119,6 +133,8 @@ class LabelledImages:
     def split(self, part: float | int, seed: int = 0) -> tuple[LabelledImages, LabelledImages]:
         """Return (the rest, the part): each class gives the same share to the part, and keeps at least one image.
 
+        Where images belong to specimens, whole specimens go to the part, and the shares are as near as these allow.
+
         Args:
             part: a number of images, or a fraction between 0 and 1, which is cut to what there is to give.
             seed: the seed by which images are chosen.
@@ -132,6 +148,9 @@ class LabelledImages:
                 f"every class keeps one; got {part}."
             )
         ideal = [count * n / len(self) for n in self.counts]
+        if self.specimens:
+            chosen = torch.from_numpy(whole_specimens(self.specimens, self.labels.cpu().numpy(), ideal, seed))
+            return self._without(chosen), self.subset(chosen)
         quota = [min(int(share), free) for share, free in zip(ideal, room, strict=True)]
         # Largest remainders first; again and again, because small classes may have no room.
         by_remainder = sorted(range(len(ideal)), key=lambda c: quota[c] - ideal[c])
@@ -139,9 +158,12 @@ class LabelledImages:
             for c in by_remainder:
                 quota[c] += quota[c] < room[c] and sum(quota) < count
         chosen = self._sample(quota, seed)
+        return self._without(chosen), self.subset(chosen)
+
+    def _without(self, chosen: Tensor) -> LabelledImages:
         rest = torch.ones(len(self), dtype=torch.bool)
         rest[chosen] = False
-        return self.subset(rest.nonzero().flatten()), self.subset(chosen)
+        return self.subset(rest.nonzero().flatten())
 
     def resized(self, size: int | tuple[int, int]) -> LabelledImages:
         """The same images, scaled to (height, width) with antialiased bilinear interpolation."""
@@ -154,12 +176,12 @@ class LabelledImages:
             F.interpolate(chunk.float(), target, mode="bilinear", antialias=True).round_().clamp_(0, 255).byte()
             for chunk in self.images.split(1024)  # in pieces: floats take four times the memory
         ]
-        return LabelledImages(torch.cat(scaled), self.labels, self.classes, self.files)
+        return replace(self, images=torch.cat(scaled))
 
     def reduced(self, factor: int) -> LabelledImages:
         """The same images with sides that are ``factor`` times smaller, each pixel the mean of a block of them."""
         smaller = torch.from_numpy(reduced(self.images.cpu().numpy(), factor)).to(self.images.device)
-        return LabelledImages(smaller, self.labels, self.classes, self.files)
+        return replace(self, images=smaller)
 
     def _sample(self, wanted: Sequence[int], seed: int) -> Tensor:
         """The sorted numbers of ``wanted[c]`` random images of each class c, drawn class by class."""

@@ -1,4 +1,4 @@
-"""The middle square of an image, brought to one size: bytes by Pillow in bytes, other numbers as floats."""
+"""The middle square of an image, brought to one size, or all of it: bytes by Pillow in bytes, numbers as floats."""
 
 from __future__ import annotations
 
@@ -31,16 +31,19 @@ def with_channels(pixels: npt.NDArray[Any], channels: int) -> npt.NDArray[Any]:
     return np.broadcast_to(pixels, (channels, *pixels.shape[1:]))
 
 
-def square_of_picture(image: Image.Image, size: int) -> Pixels:
-    """(1 or 3, size, size) of an image with 8 bits; one channel where it has no colours, however it is stored."""
+def square_of_picture(image: Image.Image, size: int | None) -> Pixels:
+    """(1 or 3, size, size) of an image with 8 bits; one channel where it has no colours, however it is stored.
+
+    Without a size it is the whole image as it is, (1 or 3, height, width).
+    """
     from PIL import ImageOps
 
     picture = _resized(in_grey_or_colour(ImageOps.exif_transpose(image)), size)
-    return _grey_if_equal(np.asarray(picture, np.uint8).reshape(size, size, -1).transpose(2, 0, 1))
+    return _grey_if_equal(np.asarray(picture, np.uint8).reshape(*picture.size[::-1], -1).transpose(2, 0, 1))
 
 
-def square_of_numbers(numbers: npt.NDArray[Any], size: int, *, colours: bool) -> Counts:
-    """(channels, size, size) of any numbers (channels, height, width).
+def square_of_numbers(numbers: npt.NDArray[Any], size: int | None, *, colours: bool) -> Counts:
+    """(channels, size, size) of any numbers (channels, height, width); without a size all of them, in that shape.
 
     What is not a number becomes the smallest one of the image, and infinities its ends. ``colours`` says that three
     equal channels are one.
@@ -93,11 +96,11 @@ def eight_bits(image: Image.Image) -> Image.Image:
     return Image.fromarray(np.rint(values * (255 / top)).astype(np.uint8))
 
 
-def _resized(image: Image.Image, size: int) -> Image.Image:
-    """The middle square, shrunk by averaging or enlarged by bilinear interpolation."""
+def _resized(image: Image.Image, size: int | None) -> Image.Image:
+    """The middle square, shrunk by averaging or enlarged by bilinear interpolation; the image where size is None."""
     from PIL import Image
 
-    if image.size == (size, size):
+    if size is None or image.size == (size, size):
         return image
     side = min(image.size)
     left, top = (image.width - side) / 2, (image.height - side) / 2

@@ -23,6 +23,7 @@ from steerable.explorer.messages import TEMPLATES, or_message
 from steerable.explorer.pictures import PICTURES, chosen_picture
 from steerable.explorer.run_folders import run_folders, run_path
 from steerable.explorer.uploads import Uploads
+from steerable.models.registry import MODELS
 from steerable.training.trained_model import TrainedModel
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
@@ -73,7 +74,13 @@ def model_page(root: Path, uploads: Uploads, text: object, picture: str, upload:
 @lru_cache(maxsize=4)
 def _load(path: Path, changed: int) -> TrainedModel:
     """A trained network; ``changed`` makes a run that was trained again be read again."""
-    return TrainedModel.load(path)
+    found = TrainedModel.load(path)
+    if MODELS[found.model_config["name"]].task != "classification":
+        raise ValueError(
+            f"`{path.name}` is a network for segmentation, and this tab shows networks that classify. Its report.html "
+            "has pictures; `steerable predict` writes label images."
+        )
+    return found
 
 
 @torch.no_grad()

@@ -8,6 +8,9 @@ from steerable.figures.gallery import write_figures
 from steerable.figures.pictures import letter_picture, sailing_boat
 from steerable.figures.style import save
 from steerable.figures.tables import character_table_figure, irreps_figure, multiplication_table_figure
+from steerable.lazy import public_names
+
+__dir__ = public_names(__name__)
 
 __all__ = [
     "character_table_figure",

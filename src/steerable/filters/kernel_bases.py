@@ -63,17 +63,21 @@ def sparse_kernel_basis(rho_in: Representation, rho_out: Representation, size: F
 
 @lru_cache(maxsize=4096)
 def _kernel_basis(rho_in: Representation, rho_out: Representation, space: FilterSpace) -> SparseBasis:
-    scales, shape = entry_scales(rho_in.known_matrices, rho_out.known_matrices), (rho_out.dim, rho_in.dim, *space.size)
+    shape = (rho_out.dim, rho_in.dim, *space.size)
     if (free := free_kernels(rho_in, rho_out, space)) is not None:
+        scales = entry_scales(rho_in.known_matrices, rho_out.known_matrices)
         sampled = free.dense().reshape(free.count, *shape)
         return SparseBasis.of(sampled, scales.reshape(rho_out.dim, rho_in.dim, *(1,) * len(space.size)))
     if space.harmonics and not space.is_pixel_patch:
-        return _sampled(_by_harmonics(rho_in, rho_out, space), space, scales, shape)
-    # A single coefficient times ρ_in is no larger than ρ_in; intertwiners of SO(2) and O(2) are in closed form.
-    many = space.dim > 1 and isinstance(space.group, FiniteGroup)
-    solve = _by_orbits if many and space.representation.is_signed_permutation else _by_intertwiners
-    basis = solve(rho_in, rho_out, space.representation)
-    return replace(basis, shape=shape) if space.is_pixel_patch else _sampled(basis, space, scales, shape)
+        basis = _by_harmonics(rho_in, rho_out, space)
+    else:
+        # A single coefficient times ρ_in is no larger than ρ_in; intertwiners of SO(2) and O(2) are in closed form.
+        many = space.dim > 1 and isinstance(space.group, FiniteGroup)
+        solve = _by_orbits if many and space.representation.is_signed_permutation else _by_intertwiners
+        basis = solve(rho_in, rho_out, space.representation)
+        if space.is_pixel_patch:
+            return replace(basis, shape=shape)
+    return _sampled(basis, space, entry_scales(rho_in.known_matrices, rho_out.known_matrices), shape)
 
 
 def _sampled(basis: SparseBasis, space: FilterSpace, scales: FloatArray, shape: tuple[int, ...]) -> SparseBasis:

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from steerable.algebra.arrays import IntArray
+from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.monomials import Monomial
@@ -50,7 +51,9 @@ def pixel_patch(group: Group, size: int | Sequence[int]) -> Representation:
 def _lost(group: Group, image: IntArray) -> Element:
     """An element that does not map the grid onto itself, the first one of a finite group."""
     missing = [g for g, row in zip(movers(group), image, strict=True) if row[0] < 0]
-    return missing[0] if missing else group.rotation(45)
+    if missing or not isinstance(group, CompactGroup):
+        return missing[0]
+    return group.rotation(45) if group.axes == 2 else group.rotation("z", 45)
 
 
 def pixel_space(group: Group, size: int | Sequence[int]) -> FilterSpace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from steerable.models.checks import check_depth, check_size
+from steerable.models.checks import check_depth, check_size, unet_reach
 from steerable.models.saving import SavedModel
 from steerable.models.widths import nearest_width
 
@@ -45,6 +45,16 @@ class PlainUNet(SavedModel, nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight)
+
+    @property
+    def stride(self) -> int:
+        """By what the image is reduced in all; tiles begin at multiples of it."""
+        return 1 << self.depth
+
+    @property
+    def reach(self) -> int:
+        """How many pixels away an input pixel may lie that an output pixel depends on."""
+        return unet_reach(self.depth)
 
     def forward(self, x: Tensor) -> Tensor:
         check_size("PlainUNet", x, self.depth, self.in_channels)

@@ -54,7 +54,7 @@ class ModelEntry:
 
     def from_pretrained(self, folder: str | Path) -> nn.Module:
         """The network that ``save_pretrained`` wrote into a folder."""
-        network: nn.Module = resolve(self.home).from_pretrained(folder)
+        network: nn.Module = resolve(self.home).network_in(folder)
         return network
 
 
@@ -95,6 +95,11 @@ MODELS = {
         width="copies",
         options={"depth": (), "group": (), "stream": (), "inner": ()},
         from_data=("out_type", "in_type", "in_channels"),
+        sizes=(
+            {"depth": 2, "copies": 1},
+            *({"depth": 3, "copies": copies} for copies in (1, 2, 3, 4)),
+            *({"depth": 4, "copies": copies} for copies in (4, 6, 8)),
+        ),
     ),
     "plain_unet": ModelEntry(
         home="steerable.models.plain_unets:PlainUNet",
@@ -102,6 +107,11 @@ MODELS = {
         width="width",
         options={"depth": ()},
         from_data=("out_channels", "in_channels"),
+        sizes=(
+            {"depth": 2, "width": 8},
+            *({"depth": 3, "width": width} for width in (8, 16, 24, 32)),
+            *({"depth": 4, "width": width} for width in (32, 48, 64)),
+        ),
     ),
 }
 """The models that have a name."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -35,16 +37,41 @@ else:
                 raise missing("huggingface_hub", "saving and loading models")
 
             from_pretrained = classmethod(save_pretrained)
-            push_to_hub = save_pretrained
+            push_to_hub = generate_model_card = save_pretrained
 
 
-__all__ = ["SavedModel", "read_tensors", "write_tensors"]
+__all__ = ["SavedModel", "place_of_weights", "read_tensors", "write_tensors"]
 
 WEIGHTS = "model.safetensors"
+NORMALISATION = "normalisation.safetensors"
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+CARD = """---
+{{ card_data }}
+---
+
+# {{ name }}
+
+A `{{ name }}` of `steerable`, a library of [equivariant networks](https://arxiv.org/abs/1612.08498), with
+{{ parameters }} parameters. `config.json` says how it is built.
+
+Licence: {{ licence }}
+
+```python
+from steerable.models import {{ name }}
+
+network = {{ name }}.from_pretrained("FOLDER")
+```
+"""
+"""The model card beside saved weights. What the data were, and whose they are, only the author knows."""
 
 
 class SavedModel(
-    PyTorchModelHubMixin, library_name="steerable", tags=["steerable-cnn", "equivariance"], license="apache-2.0"
+    PyTorchModelHubMixin,
+    library_name="steerable",
+    tags=["steerable-cnn", "equivariance"],
+    model_card_template=CARD,
 ):
     """``save_pretrained(folder)``, ``from_pretrained(folder or hub name)`` and ``push_to_hub(name)`` for a model.
 
@@ -53,15 +80,33 @@ class SavedModel(
     """
 
     @classmethod
-    def from_pretrained(cls, *arguments: Any, strict: bool = True, **options: Any) -> Self:
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, *, strict: bool = True, **options: Any) -> Self:
         """The network that ``save_pretrained`` wrote to a folder, or ``push_to_hub`` to the hub.
 
+        The network alone: one that was trained by ``steerable train`` takes normalised images, which
+        :class:`~steerable.training.TrainedModel` makes of bytes; a warning says so.
+
         Args:
-            *arguments, **options: the folder or name, and what huggingface_hub's mixin takes.
+            pretrained_model_name_or_path: the folder, or a run folder with the folder ``model`` in it, or a name of the
+                hub's form, ``owner/name``. No server is asked for other names.
             strict: whether weights that are missing, or belong to another network, are an error.
+            **options: what huggingface_hub's mixin takes.
         """
+        place = place_of_weights(pretrained_model_name_or_path)
+        if isinstance(place, Path) and (place / NORMALISATION).is_file():
+            warnings.warn(
+                f"{cls.__name__}.from_pretrained gives the network of `{place}` alone, without the normalisation that "
+                f"it was trained with. `steerable.training.TrainedModel.load({str(place)!r})` takes images of bytes "
+                "and applies it.",
+                stacklevel=2,
+            )
+        return cls.network_in(place, strict=strict, **options)
+
+    @classmethod
+    def network_in(cls, place: Path | str, *, strict: bool = True, **options: Any) -> Self:
+        """The network in a folder that is known to hold one, or on the hub."""
         try:
-            found: Self = super().from_pretrained(*arguments, strict=strict, **options)
+            found: Self = super().from_pretrained(place, strict=strict, **options)
         except RuntimeError as error:
             if "loading state_dict" not in str(error):  # no GPU, for instance
                 raise
@@ -71,9 +116,18 @@ class SavedModel(
             ) from error
         return found
 
-    def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
-        """Write weights, config and a model card into a folder; see huggingface_hub's mixin for the options."""
+    def save_pretrained(self, save_directory: str | Path, *, licence: str | None = None, **options: Any) -> str | None:
+        """Write weights, config and a model card into a folder.
+
+        Args:
+            save_directory: the folder.
+            licence: the licence that you give to your model, for its card: ``"mit"``, ``"cc-by-4.0"``. By default the
+                card names none.
+            **options: what huggingface_hub's mixin takes.
+        """
         folder = Path(save_directory)
+        if licence is not None:
+            options["model_card_kwargs"] = {**(options.get("model_card_kwargs") or {}), "licence": licence}
         with naming_full_disk(folder):
             make_folder(folder)  # huggingface_hub would make it, but does not say what is in the way
             url: str | None = super().save_pretrained(save_directory, **options)
@@ -81,6 +135,16 @@ class SavedModel(
 
     def _save_pretrained(self, save_directory: Path) -> None:
         write_tensors(save_directory / WEIGHTS, self.state_dict())  # type: ignore[attr-defined]
+
+    def generate_model_card(self, *arguments: Any, licence: str | None = None, **options: Any) -> Any:
+        """The text beside the weights; the licence is what the author says, else none."""
+        stated = licence or "not stated. It is for the author of this model to choose one."
+        size = sum(p.numel() for p in self.parameters())  # type: ignore[attr-defined]
+        about = {"name": type(self).__name__, "parameters": f"{size:,}", "licence": stated}
+        card = super().generate_model_card(*arguments, **about, **options)
+        if licence is not None:
+            card.data["license"] = licence  # as the hub spells the field
+        return card
 
     @classmethod
     def _load_as_safetensor(cls, model: Any, model_file: str, map_location: str, strict: bool) -> Any:
@@ -92,6 +156,29 @@ class SavedModel(
         raise ValueError(
             f"a model's weights are read from `{WEIGHTS}` only. Ask its author to save them as safetensors."
         )
+
+
+def place_of_weights(name: str | Path) -> Path | str:
+    """The folder with the weights, which may be the folder ``model`` of a run; else a name of the hub's form.
+
+    A name such as ``runs/x`` has that form as well: where there is a folder ``runs``, it is looked for there only.
+    """
+    folder = Path(name).expanduser()
+    for place in (folder, folder / "model"):
+        if (place / WEIGHTS).is_file():
+            return place
+    if folder.is_dir():
+        raise FileNotFoundError(
+            f"the folder `{folder}` has no `{WEIGHTS}`, and no folder `model` with one: nothing was saved there, or "
+            "its run has not finished. Finish a run with the command that started it."
+        )
+    of_hub = isinstance(name, str) and _HUB_NAME.fullmatch(name) is not None
+    if not of_hub or folder.parent.is_dir():
+        raise FileNotFoundError(
+            f"there is no folder `{folder}`. Give a folder that `save_pretrained` or `steerable train` wrote, or a "
+            "model of the hub by its name, `owner/name`."
+        )
+    return str(name)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -11,7 +11,7 @@ from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
-from steerable.models.checks import check_depth, check_size
+from steerable.models.checks import check_depth, check_size, unet_reach
 from steerable.models.resnets import nonlinearity
 from steerable.models.saving import SavedModel
 from steerable.types.costs import parameter_cost
@@ -77,6 +77,16 @@ class UNet(SavedModel, nn.Module):
             self.decoders.append(_level(levels[k][1] + handed_on[k], *levels[k]))
         _check_reachable(handed_on[0], self.out_type)
         self.head = snn.Conv2d(handed_on[0], self.out_type, 3, padding=1)
+
+    @property
+    def stride(self) -> int:
+        """By what the image is reduced in all; tiles begin at multiples of it."""
+        return 1 << self.depth
+
+    @property
+    def reach(self) -> int:
+        """How many pixels away an input pixel may lie that an output pixel depends on."""
+        return unet_reach(self.depth)
 
     def forward(self, x: Tensor) -> Tensor:
         check_size("UNet", x, self.depth, self.in_type.channels)

@@ -1,5 +1,6 @@
 """Equivariant layers: plain tensors through plain modules, with types that are checked when a network is built."""
 
+from steerable.lazy import public_names
 from steerable.nn import init
 from steerable.nn.acceleration import accelerate
 from steerable.nn.activations import (
@@ -26,6 +27,7 @@ from steerable.nn.conv import Conv2d
 from steerable.nn.conv_transpose import ConvTranspose2d
 from steerable.nn.disk_mask import DiskMask
 from steerable.nn.dropout import Dropout, Dropout2d
+from steerable.nn.fourier_activation import Fourier
 from steerable.nn.group_norm import GroupNorm
 from steerable.nn.identity import Identity
 from steerable.nn.instance_norm import InstanceNorm2d
@@ -41,7 +43,10 @@ from steerable.nn.resampling import Upsample
 from steerable.nn.restrict import Restrict
 from steerable.nn.sampling import EquivarianceWarning
 from steerable.nn.selection import Select
+from steerable.nn.tensor_product import TensorProduct
 from steerable.nn.torch_tools import convert_sync_batchnorm
+
+__dir__ = public_names(__name__)
 
 __all__ = [
     "ELU",
@@ -63,6 +68,7 @@ __all__ = [
     "Dropout2d",
     "EquivarianceWarning",
     "EquivariantModule",
+    "Fourier",
     "FromIrreps",
     "Gated",
     "GlobalAvgPool",
@@ -92,6 +98,7 @@ __all__ = [
     "Softplus",
     "Softsign",
     "Tanh",
+    "TensorProduct",
     "ToIrreps",
     "Upsample",
     "accelerate",

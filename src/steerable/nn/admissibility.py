@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from steerable.algebra.capsules import Capsule, Nonlinearity
+from steerable.algebra.sampled_functions import why_not_functions
 from steerable.types.field_types import FieldType
 
-__all__ = ["require", "require_permutations"]
+__all__ = ["alternatives", "is_sampled", "require", "require_permutations"]
 
 _REMEDIES: dict[Nonlinearity, str] = {
     "pointwise": "a pointwise nonlinearity such as `ReLU`",
@@ -45,14 +46,31 @@ def require(
 
 
 def _remedy(capsule: Capsule, kind: Nonlinearity) -> str:
-    fitting = [text for other, text in _REMEDIES.items() if capsule.admits(other)]
-    if not fitting and capsule.admits("scale-free concatenated"):
-        fitting = ["`CReLU`"]
+    fitting = _fitting(capsule)
     if not fitting or kind == "norm":  # pooling asks for this too: another nonlinearity would not help
         return "Change to an orthogonal basis first, for instance with `ToIrreps`."
-    if len(fitting) == 1:
-        return f"Use {fitting[0]}."
-    return f"Use {', '.join(fitting[:-1])}, or {fitting[-1]}."
+    return f"Use {_choice(fitting)}."
+
+
+def alternatives(capsule: Capsule, *others: str) -> str:
+    """A sentence that names nonlinearities which a capsule admits, `Gated` among them, and other ways out."""
+    return f"Use {_choice([*_fitting(capsule), '`Gated`', *others])}."
+
+
+def is_sampled(capsule: Capsule) -> bool:
+    """Whether a capsule is a space of functions that are not given by their values, so that `Fourier` samples them."""
+    return not capsule.admits("pointwise") and why_not_functions(capsule.representation) is None
+
+
+def _fitting(capsule: Capsule) -> list[str]:
+    fitting = [text for kind, text in _REMEDIES.items() if capsule.admits(kind)]
+    if not fitting and capsule.admits("scale-free concatenated"):
+        fitting = ["`CReLU`"]
+    return ["`Fourier`", *fitting] if is_sampled(capsule) else fitting
+
+
+def _choice(texts: list[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])}, or {texts[-1]}"
 
 
 def require_permutations(layer: str, field_type: FieldType, instead: str) -> None:

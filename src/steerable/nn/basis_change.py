@@ -10,6 +10,7 @@ from torch import Tensor
 
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.decomposition import decompose
+from steerable.nn.capsule_products import multiply_capsules
 from steerable.nn.channels import merge_order, take_channels
 from steerable.nn.module import EquivariantModule
 from steerable.types.field_types import FieldType
@@ -34,9 +35,8 @@ class _BasisChange(EquivariantModule):
         """y = Mx for each capsule, kind by kind."""
         parts, at, matrix_at = [], 0, 0
         for copies, dim in self.shapes:
-            matrix = self.matrices[matrix_at : matrix_at + dim * dim].view(dim, dim).to(x.dtype)
-            part = x.narrow(1, at, copies * dim).unflatten(1, (copies, dim)).transpose(2, -1)
-            parts.append((part @ matrix.T).transpose(2, -1).flatten(1, 2))
+            matrix = self.matrices[matrix_at : matrix_at + dim * dim].view(dim, dim)
+            parts.append(multiply_capsules(x.narrow(1, at, copies * dim), matrix, copies))
             at, matrix_at = at + copies * dim, matrix_at + dim * dim
         return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
 

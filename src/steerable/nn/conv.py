@@ -14,7 +14,7 @@ class Conv2d(ConvolutionLayer):
     ``torch.nn.Conv2d``.
 
     Args:
-        in_type, out_type: any two field types of one group.
+        in_type, out_type: any two field types of one group, or their text.
         kernel_size: odd or even; a pair for groups that do not exchange height and width.
         stride, dilation: as for ``torch.nn.Conv2d``.
         padding: a number, a pair, ``"same"`` or ``"valid"``.
@@ -29,13 +29,12 @@ class Conv2d(ConvolutionLayer):
         filters: the :class:`~steerable.FilterSpace` that the filters are from, of the size ``kernel_size``; by default
             all filters on a patch of pixels, or, for groups that turn images by other angles than 90°, those of
             :func:`~steerable.filter_space`. A warning then says once how far they are from exact.
+        group: the group, or its name, of types that are given as text.
 
     Arguments after ``groups`` are given by keyword.
 
     >>> import torch
-    >>> from steerable import FieldType, dihedral
-    >>> G = dihedral(4)
-    >>> conv = Conv2d(FieldType(G, "3*A1"), FieldType(G, "2*regular + E"), 3, padding=1)
+    >>> conv = Conv2d("3*A1", "2*regular + E", 3, padding=1, group="D4")
     >>> conv(torch.zeros(1, 3, 8, 8)).shape
     torch.Size([1, 18, 8, 8])
     """

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
+from steerable.errors import frames_to_caller
 from steerable.filters.space_arguments import chosen_space
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.bank_tables import bank_tables
-from steerable.nn.channels import is_exported, is_transformed, take, without_autocast
+from steerable.nn.channels import is_exported, is_traced, is_transformed, take, without_autocast
 from steerable.nn.expansion import BankPlan, InvariantPlan
 from steerable.nn.init import initialise
+from steerable.nn.input_errors import wrong_dtype
 from steerable.nn.kept_filters import MadeFromParameters, is_constant
 from steerable.nn.module import EquivariantModule
 from steerable.nn.off_grid import warn_of_angles_off_the_grid
@@ -63,7 +65,7 @@ class FilterBankModule(EquivariantModule):
         super().__init__(in_type, out_type)
         self.upsampling = upsampling  # output pixels per input pixel; each of them sees that many times fewer taps
         self.plan = BankPlan(in_type, out_type, chosen_space(in_type.group, kernel_size, filters), groups)
-        warn_of_angles_off_the_grid(type(self).__name__, self.plan.space, stacklevel=3)
+        warn_of_angles_off_the_grid(type(self).__name__, self.plan.space)
         self.register_constant("basis", self.plan.basis)
         if self.plan.order.size:
             self.register_index("basis_order", self.plan.order)
@@ -89,10 +91,16 @@ class FilterBankModule(EquivariantModule):
                 f"{type(self).__name__}: there is no equivariant map from `{in_type}` to `{out_type}`{kernel}, so that "
                 f"the output is always zero. Choose types that share an irrep{remedy}.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=frames_to_caller(),
             )
         self.init = init
         self.reset_parameters()
+
+    def check_input(self, x: Tensor, *, ranks: tuple[int, ...] = (4,)) -> None:
+        super().check_input(x, ranks=ranks)
+        if is_traced(x) or x.dtype == self.weight.dtype or torch.is_autocast_enabled(x.device.type):
+            return
+        raise TypeError(f"{type(self).__name__} expected {wrong_dtype(x, self.weight.dtype)}")
 
     def reset_parameters(self) -> None:
         """Draw new weights by the layer's initialisation; the bias becomes zero."""

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steerable.nn.channels import hides_shapes
-from steerable.nn.geometry import axis_names
+from steerable.nn.input_errors import into_floats, no_tensor, wrong_channels, wrong_rank
 from steerable.nn.plain import WithPlainCounterpart
+from steerable.nn.written_types import reads_types
 from steerable.types.field_types import FieldType
 
 __all__ = ["EquivariantModule"]
@@ -21,7 +22,9 @@ __all__ = ["EquivariantModule"]
 class EquivariantModule(WithPlainCounterpart):
     """A layer f with f(π_in(g) x) = π_out(g) f(x) for all g.
 
-    Tensors are plain, of shape (batch, in_type.channels, height, width) unless a layer says otherwise.
+    Tensors are plain, of shape (batch, in_type.channels, height, width) unless a layer says otherwise. Every layer
+    takes its types as :class:`~steerable.FieldType`, or as text with the keyword ``group``, a group or its name:
+    ``Conv2d("3*A1", "2*regular", 3, group="D4")``.
 
     Attributes:
         in_type: the type of the field that goes in.
@@ -33,14 +36,15 @@ class EquivariantModule(WithPlainCounterpart):
 
     computes = True  # False for layers that only move values, and so take numbers of any dtype
 
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = reads_types(cls.__init__)  # type: ignore[method-assign]
+
+    @reads_types
     def __init__(self, in_type: FieldType, out_type: FieldType) -> None:
         super().__init__()
         for role, field_type in (("in_type", in_type), ("out_type", out_type)):
-            if not isinstance(field_type, FieldType):
-                raise TypeError(
-                    f"{type(self).__name__} takes a FieldType as {role}, such as FieldType(dihedral(4), '2*regular'); "
-                    f"got {type(field_type).__name__}."
-                )
             if field_type.channels == 0:
                 raise ValueError(f"{type(self).__name__}: {role} has no channels.")
         self.in_type = in_type
@@ -51,22 +55,16 @@ class EquivariantModule(WithPlainCounterpart):
         """Refuse tensors that cannot be fields of ``in_type``; rank 2 is a pooled field, (batch, channels)."""
         if hides_shapes(x):
             return
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{type(self).__name__} expected a torch.Tensor, got {no_tensor(x)}")
         if x.ndim not in ranks:
-            expected = ", ".join(["batch", str(self.in_type.channels), *axis_names(max(ranks) - 2)])
-            remedy = " Add a batch dimension with x.unsqueeze(0)." if x.ndim == max(ranks) - 1 and x.ndim > 2 else ""
-            raise ValueError(
-                f"{type(self).__name__} expected a tensor of shape ({expected}), got one of rank {x.ndim} with shape "
-                f"{tuple(x.shape)}.{remedy}"
-            )
+            raise ValueError(f"{type(self).__name__} expected {wrong_rank(x, self.in_type, self.out_type, ranks)}")
         if x.shape[1] != self.in_type.channels:
-            raise ValueError(
-                f"{type(self).__name__} expected {self.in_type.channels} channels, those of its type "
-                f"`{self.in_type}`, got {x.shape[1]} (shape {tuple(x.shape)})."
-            )
+            raise ValueError(f"{type(self).__name__} expected {wrong_channels(x, self.in_type)}")
         if self.computes and not x.is_floating_point():
             raise TypeError(
                 f"{type(self).__name__} expected a field of floating-point numbers, since it computes with them, got "
-                f"one of {x.dtype}. {_into_floats(x.dtype)}"
+                f"one of {x.dtype}. {into_floats(x.dtype)}"
             )
 
     # ---------------------------------------------------------------- constants
@@ -116,11 +114,3 @@ class EquivariantModule(WithPlainCounterpart):
 
     def extra_repr(self) -> str:
         return f"{self.in_type} → {self.out_type}" if self.in_type != self.out_type else str(self.in_type)
-
-
-def _into_floats(dtype: torch.dtype) -> str:
-    if dtype == torch.uint8:
-        return "Scale an image of bytes to the range from 0 to 1 with `x.float() / 255`."
-    if dtype.is_complex:
-        return "Make channels of the real and the imaginary part with `torch.cat([x.real, x.imag], 1)`."
-    return "Convert it with `x.float()`, and scale it so that its values are about 1."

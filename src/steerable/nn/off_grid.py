@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from steerable.errors import listing
+from steerable.errors import frames_to_caller, listing
 from steerable.filters.pixel_grids import size_text
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.sampling import EquivarianceWarning
@@ -14,7 +14,7 @@ __all__ = ["warn_of_angles_off_the_grid"]
 _told: list[str] = []  # names of groups; not empty once the warning has been given in this process
 
 
-def warn_of_angles_off_the_grid(layer_name: str, space: FilterSpace, stacklevel: int) -> None:
+def warn_of_angles_off_the_grid(layer_name: str, space: FilterSpace) -> None:
     """Say once per process which elements a layer is exact for, and how much of its filters does not turn."""
     if space.exact or _told:
         return
@@ -27,5 +27,5 @@ def warn_of_angles_off_the_grid(layer_name: str, space: FilterSpace, stacklevel:
         f"{size_text(space.size)} filters do to band-limited images, {far} does not turn as it should. `filter_space` "
         "makes filters with a smaller leak. This warning is shown once, whatever the number of layers.",
         EquivarianceWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=frames_to_caller(),
     )

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from steerable.errors import frames_to_caller
 from steerable.nn.convolution_layer import BankOptions, Numbers, refuse_unknown_options
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.geometry import numbers_per_axis, spanned
@@ -74,7 +75,7 @@ class TransposedConvolutionLayer(FilterBankModule):
             )
             if strict:
                 raise ValueError(message)
-            warnings.warn(message, EquivarianceWarning, stacklevel=2)
+            warnings.warn(message, EquivarianceWarning, stacklevel=frames_to_caller())
 
     def _broken_by_output_padding(self) -> str:
         """Why the output padding is not equivariant, or nothing."""

@@ -29,6 +29,8 @@ class CostTable:
 def cost_table(run: RunRecord) -> CostTable:
     """The costs of the paper's network, with the options of this run; no layers for any other network."""
     model = run.model
+    if model.get("name") == "unet":
+        return CostTable(refusal="the table is for residual networks.")
     if model.get("name") != "resnet":
         return CostTable()
     try:

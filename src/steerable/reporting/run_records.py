@@ -11,9 +11,11 @@ from typing import Any
 from steerable.data.datasets import DATASETS, KnownDataSet
 from steerable.errors import listing
 from steerable.reporting.curves import Curve, read_curves
+from steerable.training.class_figures import class_figures
 from steerable.training.run_files import (
     CONFIG,
     MISTAKES,
+    PICTURES,
     PLAN,
     RESOLVED,
     RESULTS,
@@ -32,6 +34,7 @@ FIELDS: dict[str, Fields] = {
     "plan.json": PLAN,
     "resolved.json": RESOLVED,
     "mistakes.json": MISTAKES,
+    "pictures.json": PICTURES,
 }
 
 
@@ -41,7 +44,8 @@ class RunRecord:
 
     ``notes`` say what is missing or could not be read, ``damage`` the latter alone. ``plan`` is the run's plan;
     ``resolved`` is what a folder has in its place that was written before there were plans. ``mistakes`` are those of
-    :func:`~steerable.training.mistakes.worst_mistakes`.
+    :func:`~steerable.training.mistakes.worst_mistakes`, ``pictures`` those of
+    :func:`~steerable.training.segmentation_pictures.example_pictures`.
     """
 
     name: str
@@ -55,6 +59,7 @@ class RunRecord:
     plan: dict[str, Any] = field(default_factory=dict)
     resolved: dict[str, Any] = field(default_factory=dict)
     mistakes: dict[str, Any] = field(default_factory=dict)
+    pictures: dict[str, Any] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
@@ -132,6 +137,17 @@ class RunRecord:
         found = self.poses.get("confusion")
         return found if isinstance(found, list) else []
 
+    @property
+    def class_figures(self) -> dict[str, float]:
+        """Balanced accuracy and F1, also of runs whose results do not name them yet."""
+        return class_figures(self.confusion) if self.confusion else {}
+
+    @property
+    def pose_sample(self) -> int:
+        """How many test images were tried in all poses, where those were not all; else 0."""
+        tried, count = self.poses.get("images"), sum(map(sum, self.confusion))
+        return tried if isinstance(tried, int) and 0 < tried < count else 0
+
     @cached_property
     def classes(self) -> tuple[str, ...]:
         """The names of the classes: the run's own, else those of a known data set, else numbers."""
@@ -184,6 +200,7 @@ def _read_run(folder: Path, name: str) -> RunRecord:
         plan=found["plan.json"],
         resolved=found["resolved.json"],
         mistakes=found["mistakes.json"],
+        pictures=found["pictures.json"],
     )
     notes = [*damage]
     if not record.finished and not (folder / "results.json").exists():

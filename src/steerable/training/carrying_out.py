@@ -118,8 +118,9 @@ def announcement(run: PreparedRun) -> str:
     length = "1 epoch" if epochs == 1 else f"{epochs} epochs"
     early = f" at most, ending {settings.patience} after the best one" if stops else ""
     shown = augmentation(settings, data.train)
+    tiles = "tiles of " if settings.task == "segment" else ""
     return (
-        f"{data.name}: {counts} images of {len(data.train.classes)} classes, {height}×{width} pixels"
+        f"{data.name}: {counts} images of {len(data.train.classes)} classes, {tiles}{height}×{width} pixels"
         f"{_reduction(data)}, {data.colours}. "
         f"{settings.model['name']} with {size:,} parameters{size_in_words(settings, height)}, {length}{early}."
         + (f" Images are shown with {shown}." if shown is not None else "")

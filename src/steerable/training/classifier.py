@@ -49,11 +49,13 @@ class Classifier(pl.LightningModule):
         self.memory_format = torch.channels_last if settings.channels_last else torch.contiguous_format
         self.model.to(memory_format=self.memory_format)  # type: ignore[call-overload]
         self.averaged = copy.deepcopy(model).requires_grad_(False) if self.recipe.ema_decay else None
-        self.accuracy = nn.ModuleDict(
-            {stage: MulticlassAccuracy(num_classes, average="micro") for stage in ("val", "test")}
-        )
+        self.figures = self.make_figures(num_classes)
         self.rescheduled: Rescheduled = ()
         self._averaging: list[tuple[list[Tensor], list[Tensor]]] = []
+
+    def make_figures(self, num_classes: int) -> nn.ModuleDict:
+        """What is counted in an evaluation, for ``"val"`` and ``"test"``."""
+        return nn.ModuleDict({stage: MulticlassAccuracy(num_classes, average="micro") for stage in ("val", "test")})
 
     @cached_property
     def network(self) -> Callable[[Tensor], Tensor]:
@@ -88,7 +90,7 @@ class Classifier(pl.LightningModule):
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         images, labels = batch
         scores = self.network(self.prepare(images))
-        loss = F.cross_entropy(scores.float(), labels, label_smoothing=self.recipe.label_smoothing)
+        loss = self.loss(scores.float(), labels)
         if self.trainer.world_size > 1:
             # Processes average their gradients; the last batch of an epoch may be shared unevenly.
             whole = min(self.recipe.batch_size, self.train_size - batch_index * self.recipe.batch_size)
@@ -96,6 +98,10 @@ class Classifier(pl.LightningModule):
         together = self.trainer.world_size > 1
         self.log("train_loss", loss.detach(), on_step=False, on_epoch=True, batch_size=len(labels), sync_dist=together)
         return loss
+
+    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """What the training makes small."""
+        return F.cross_entropy(scores, labels, label_smoothing=self.recipe.label_smoothing)
 
     def on_train_start(self) -> None:
         """Pair the averaged weights with their own, now that both are where they stay; record anew what has moved."""
@@ -133,8 +139,8 @@ class Classifier(pl.LightningModule):
     def _score(self, batch: Batch, stage: str) -> None:
         images, labels = batch
         scores = self(images).float()
-        self.accuracy[stage].update(scores, labels)  # type: ignore[operator]
-        self.log(f"{stage}_accuracy", self.accuracy[stage], on_epoch=True, on_step=False)  # type: ignore[arg-type]
+        self.figures[stage].update(scores, labels)  # type: ignore[operator]
+        self.log(f"{stage}_accuracy", self.figures[stage], on_epoch=True, on_step=False)  # type: ignore[arg-type]
         loss = F.cross_entropy(scores, labels)
         # Over all processes: they decide together when to stop.
         together = self.trainer.world_size > 1

@@ -16,15 +16,28 @@ from steerable.training.recipes import Recipe
 from steerable.training.run_files import read_object
 from steerable.training.settings import Setting, check_names, check_settings, documented, marked, setting
 
-__all__ = ["CLASSIFIERS", "KNOWN_DATA_RECIPE", "OWN_IMAGES", "SIZES", "WIDTHS", "RunConfig"]
+__all__ = [
+    "CLASSIFIERS",
+    "KNOWN_DATA_RECIPE",
+    "OWN_IMAGES",
+    "RECIPES_OF_OWN_IMAGES",
+    "SIZES",
+    "TRAINED",
+    "WIDTHS",
+    "RunConfig",
+]
 
 CLASSIFIERS = models_for("classification")
-"""The models that a run can train, by name."""
-WIDTHS = list(dict.fromkeys(entry.width for entry in CLASSIFIERS.values()))
+"""The models that classify images, by name."""
+TRAINED = {"classify": CLASSIFIERS, "segment": models_for("dense")}
+"""The models that a run can train, by its task; the first of each is the default."""
+WIDTHS = list(dict.fromkeys(entry.width for models in TRAINED.values() for entry in models.values()))
 """The options that say how wide a model is."""
 SIZES = ("stem", "depth", *WIDTHS)
 """The options that a time or a number of parameters decides."""
-FROM_DATA = list(dict.fromkeys(option for entry in CLASSIFIERS.values() for option in entry.from_data))
+FROM_DATA = list(
+    dict.fromkeys(name for models in TRAINED.values() for entry in models.values() for name in entry.from_data)
+)
 
 OWN_IMAGES: dict[str, Any] = {
     "recipe": "images",
@@ -34,6 +47,8 @@ OWN_IMAGES: dict[str, Any] = {
     "parameters": 100_000,
 }
 """Defaults for a folder or a table; besides, the classifier is invariant, and the image size is the images'."""
+RECIPES_OF_OWN_IMAGES = {"classify": OWN_IMAGES["recipe"], "segment": "masks"}
+"""The recipe for a folder or a table, by task."""
 KNOWN_DATA_RECIPE = "modern"
 """The recipe for a data set that has a name."""
 
@@ -57,6 +72,27 @@ class RunConfig:
     dataset: str = field(metadata={"setting": Setting(f"{SOURCES[0].upper()}{SOURCES[1:]}.", Text())})
     model: dict[str, Any] = field()
     recipe: Recipe = field(default_factory=Recipe)
+    task: str = setting(
+        "classify",
+        OneOf(tuple(TRAINED)),
+        "What is learnt: a class for each image (classify) or for each pixel (segment). By default segment for a "
+        "folder with `images` beside `labels` or `masks`.",
+        **OPTION,
+    )
+    tile: int | None = setting(
+        None,
+        Range(32, 1024, whole=True, optional=True),
+        "For segmentation, the side of the squares that are trained on, a multiple of 16. By default the images' "
+        "median size, up to 128.",
+        **OPTION,
+    )
+    masks: str = setting(
+        "auto",
+        OneOf(("auto", "classes", "instances")),
+        "For segmentation, what the numbers in masks are: classes, or one number for each object (instances), which "
+        "is then told from the background. By default found out.",
+        **OPTION,
+    )
     # More parameters or pixels fit no machine.
     parameters: int | None = setting(
         None,
@@ -92,6 +128,14 @@ class RunConfig:
         Text(optional=True),
         "The number of the page of the image files to use, counted from 0, or all, which makes the pages channels of "
         "one image. By default the first page.",
+        **OPTION,
+    )
+    group_by: str | None = setting(
+        None,
+        Text(optional=True),
+        "What says which specimen, such as a patient, an image belongs to, so that none is both trained and tested on: "
+        "a column of the .csv, or `folder` for the folders inside the class folders.",
+        flags=("--group-by",),
         **OPTION,
     )
     validation: float = setting(
@@ -183,6 +227,7 @@ class RunConfig:
             raise ValueError("a run's model names itself: {'name': 'resnet', ...}.")
         check_settings("", self)
         self._check_images()
+        self._check_masks()
         self._check_model()
         self._check_machine()
 
@@ -204,6 +249,23 @@ class RunConfig:
             raise ValueError(
                 "evaluate is `validation`, and no images are held out for it. Hold some out with validation=0.25."
             )
+
+    def _check_masks(self) -> None:
+        """What is said of tiles and masks, and what segmentation cannot do."""
+        if self.task != "segment":
+            for name, value in {"tile": self.tile, "masks": None if self.masks == "auto" else self.masks}.items():
+                if value is not None:
+                    raise ValueError(f"{name}={value} is for segmentation, and the task is {self.task}. Leave it out.")
+            return
+        if self.image_size is not None:
+            raise ValueError(
+                f"image_size={self.image_size} is for classification: segmentation takes images in their own size, "
+                "tile by tile. Give tile=128, or resize the images and their masks."
+            )
+        if self.tile is not None and self.tile % 16:
+            raise ValueError(f"tile={self.tile} must be a multiple of 16, because networks halve tiles up to 4 times.")
+        if self.recipe.normalisation != "channels":
+            raise ValueError("whitening (zca) needs images of one size; segmentation normalises by channels.")
 
     def _check_model(self) -> None:
         for name in FROM_DATA:

@@ -104,10 +104,10 @@ class Deadline(Callback):
 
     def _seconds_to_finish(self, epoch: float) -> float:
         """How long the run will take after its last epoch, from how long a validation takes, else an epoch."""
-        per_image = EVALUATION * epoch / len(self.data.train)
+        per_image = EVALUATION * epoch / self.data.train.samples_per_epoch
         if self.data.validation is not None:
             # Where few images are held out, most of a validation is spent on other things.
-            per_image = min(per_image, self.validation / len(self.data.validation))
+            per_image = min(per_image, self.validation / self.data.validation.samples)
         writing = min(LONGEST_TO_WRITE, SHARE_TO_WRITE * 60 * self.minutes)
         return writing + per_image * images_to_test(self.plan.settings, self.data)
 

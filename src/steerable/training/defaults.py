@@ -8,8 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from steerable.data.datasets import DATASETS, check_source
+from steerable.data.mask_pairs import LAYOUT, has_masks
 from steerable.errors import did_you_mean
-from steerable.training.config import CLASSIFIERS, KNOWN_DATA_RECIPE, OWN_IMAGES, SIZES, WIDTHS, RunConfig
+from steerable.models.registry import MODELS
+from steerable.training.config import (
+    KNOWN_DATA_RECIPE,
+    OWN_IMAGES,
+    RECIPES_OF_OWN_IMAGES,
+    SIZES,
+    TRAINED,
+    WIDTHS,
+    RunConfig,
+)
 from steerable.training.plan import Plan
 from steerable.training.recipes import load_recipe
 from steerable.training.sizing import count_parameters, with_depth
@@ -32,22 +42,26 @@ def configured(
 
     Args:
         dataset: a name, a folder or a .csv file.
-        model: its name and options. For people's own images ``head="invariant"`` is added, and a width from
-            ``parameters``.
+        model: its name and options; without a name, the first one for the task. For people's own images
+            ``head="invariant"`` is added, and a width from ``parameters``.
         recipe: its name, or a TOML file.
         changes: single settings of the recipe, None for those that stay.
         **settings: those of :class:`~steerable.training.config.RunConfig`. For people's own images ``OWN_IMAGES`` has
-            the defaults of some; a number of epochs or a width takes the place of minutes or of parameters.
+            the defaults of some; a number of epochs or a width takes the place of minutes or of parameters. A folder
+            with masks is for segmentation, unless ``task`` says otherwise.
     """
     dataset = _located(dataset)
     settings = {name: value for name, value in settings.items() if value is not None}
+    task = settings.setdefault("task", _task(dataset))
+    _check_task(task, dataset)
+    model = {"name": next(iter(TRAINED[task])), **model}
     changes = {name: value for name, value in (changes or {}).items() if value is not None}
     if dataset in DATASETS:
         recipe = recipe or KNOWN_DATA_RECIPE
         if "minutes" in settings and "epochs" in changes:  # a time makes them fewer, not more
             settings.setdefault("fit", "shorten")
     else:
-        recipe = recipe or OWN_IMAGES["recipe"]
+        recipe = recipe or RECIPES_OF_OWN_IMAGES[task]
         model, settings = _for_own_images(model, settings, "epochs" in changes)
     config = RunConfig(dataset=dataset, model=dict(model), recipe=load_recipe(recipe, **changes), **settings)
     _check_network(config)
@@ -80,6 +94,19 @@ def _located(dataset: str) -> str:
     return dataset if dataset in DATASETS else str(Path(dataset).expanduser().resolve())
 
 
+def _task(dataset: str) -> str:
+    """What a folder is laid out for."""
+    return "segment" if dataset not in DATASETS and has_masks(dataset) else "classify"
+
+
+def _check_task(task: str, dataset: str) -> None:
+    """Refuse an unknown task, and segmentation of what has no masks, before anything is read."""
+    if task not in TRAINED:
+        raise ValueError(f"task is {task!r}, expected {' or '.join(TRAINED)}. {did_you_mean(str(task), TRAINED)}")
+    if task == "segment" and _task(dataset) != task:
+        raise ValueError(f"`{dataset}` has no masks to learn segmentation from, expected a folder with {LAYOUT}.")
+
+
 def _for_own_images(
     model: Mapping[str, Any], given: Mapping[str, Any], has_epochs: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -92,24 +119,26 @@ def _for_own_images(
         del defaults["minutes"]
     if not given.get("validation", defaults["validation"]):
         del defaults["patience"]
-    entry = CLASSIFIERS.get(model["name"])  # an unknown name is refused later
+    entry = MODELS.get(model["name"])  # an unknown name is refused later
     head = {"head": "invariant"} if entry is not None and "head" in entry.options else {}
     return {**head, **model}, {**defaults, "fit": "shorten" if sized else "shrink", **given}
 
 
 def _check_network(config: RunConfig) -> None:
     """Build the network once without storage, so that a wrong option is refused before any image is read."""
-    name, parameters = config.model["name"], config.parameters
-    if name not in CLASSIFIERS:
+    name, parameters, known = config.model["name"], config.parameters, TRAINED[config.task]
+    if name not in known:
+        kind = "classifier" if config.task == "classify" else "network for segmentation"
         raise ValueError(
-            f"a run trains a classifier, {' or '.join(CLASSIFIERS)}; got {name!r}, an unknown model or one with "
-            f"another task. {did_you_mean(name, CLASSIFIERS)}"
+            f"a run trains a {kind}, {' or '.join(known)}; got {name!r}, an unknown model or one with "
+            f"another task. {did_you_mean(name, known)}"
         )
     check_stem(config.model.get("stem", 1), config.image_size)
     if parameters is None:
         count_parameters(config.model)
         return
-    smallest = count_parameters({**with_depth(config.model, 8), CLASSIFIERS[name].width: 1})
+    shallow = with_depth(config.model, 8 if config.task == "classify" else 3)
+    smallest = count_parameters({**shallow, known[name].width: 1})
     if smallest > FAR_TOO_LARGE * parameters:
         raise ValueError(
             f"parameters={parameters:,} is too few: the smallest {name} of this kind has {smallest:,}. Ask for that "

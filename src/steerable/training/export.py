@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from steerable import nn as snn
-from steerable.atomic import folder_in_place, write_bytes, write_json
+from steerable.atomic import check_new_file, check_place, folder_in_place, write_bytes, write_json
 from steerable.extras import require
 from steerable.training.trained_model import TrainedModel
 
-__all__ = ["check_onnx", "export_onnx", "export_safetensors"]
+__all__ = ["check_new_folder", "check_onnx", "export_onnx", "export_safetensors"]
 
 LARGEST_ONNX = 1_900_000_000  # bytes of weights; the format's limit for all of a file is 2 GB
 
@@ -56,8 +56,7 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
     """
     check_onnx()
     path = Path(path).expanduser()
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder, expected the name of a file such as {path / 'model.onnx'}.")
+    check_new_file(path, "model.onnx")
     deployed = _Deployed(trained).eval()
     if (size := sum(value.nbytes for value in deployed.state_dict().values())) > LARGEST_ONNX:
         raise ValueError(
@@ -98,16 +97,20 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
     return path
 
 
-def export_safetensors(trained: TrainedModel, folder: str | Path) -> Path:
+def export_safetensors(trained: TrainedModel, folder: str | Path, *, licence: str | None = None) -> Path:
     """Write a folder with weights, config, normalisation and class names, which ``TrainedModel.load`` reads again.
 
     ``ResNet.from_pretrained(folder)`` reads the network alone.
+
+    Args:
+        trained: the network.
+        folder: the folder, new or empty.
+        licence: the licence that you give to the network, for its model card; by default the card names none.
     """
     folder = Path(folder).expanduser()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FileExistsError(f"{folder} exists already; choose another folder, or remove it first.")
+    check_new_folder(folder)
     with folder_in_place(folder) as aside:
-        trained.model.save_pretrained(aside)  # type: ignore[operator]
+        trained.model.save_pretrained(aside, licence=licence)  # type: ignore[operator]
         trained.normalisation.save(aside / "normalisation.safetensors")
         write_json(
             aside / "images.json",
@@ -117,9 +120,18 @@ def export_safetensors(trained: TrainedModel, folder: str | Path) -> Path:
                 "channels": trained.channels,
                 "pixels": trained.pixels.to_dict() if trained.pixels.depth else None,
                 "model": trained.model_config,
+                **({"mask_values": list(values)} if (values := getattr(trained, "mask_values", ())) else {}),
             },
         )
     return folder
+
+
+def check_new_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be written: before anything is read, so that nobody waits for it."""
+    folder = folder.expanduser()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"{folder} exists already; choose another folder, or remove it first.")
+    check_place(folder)
 
 
 def check_onnx() -> None:

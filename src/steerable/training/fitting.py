@@ -8,10 +8,9 @@ import warnings
 from dataclasses import replace
 from typing import NamedTuple
 
-from steerable.data.labelled_images import LabelledImages
 from steerable.training.config import RunConfig
 from steerable.training.limits import MOST_EPOCHS
-from steerable.training.preparing import TrainingData
+from steerable.training.preparing import Images, TrainingData, from_data
 from steerable.training.sizing import sides_to_try, sized_model, sizes_to_try, with_depth, with_stem
 from steerable.training.timing import epochs_within, steps_per_epoch
 
@@ -30,10 +29,10 @@ def with_sized_model(config: RunConfig, data: TrainingData) -> RunConfig:
     """The config with the network that its number of parameters asks for, where it has one."""
     if config.parameters is None:
         return config
-    kind = {"in_channels": data.train.channels, "num_classes": len(data.train.classes)}
     # Small images need few convolutions to be seen as a whole.
-    model = with_stem(with_depth(config.model, 8 if data.side < 32 else 14), data.side)
-    return replace(config, model=sized_model(model, config.parameters, **kind), parameters=None)
+    depth = 3 if config.task == "segment" else 8 if data.side < 32 else 14
+    model = with_stem(with_depth(config.model, depth), data.side)
+    return replace(config, model=sized_model(model, config.parameters, **from_data(model, data)), parameters=None)
 
 
 def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> RunConfig:
@@ -47,11 +46,12 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
     end, image_size = time.perf_counter() + 60 * minutes, config.image_size
     if config.fit == "shrink":
         config, data = _largest_that_learns(config, data, end)
-        _warn_of_slow_size(data.side // config.model.get("stem", 1), data.side)
+        if config.task == "classify":
+            _warn_of_slow_size(data.side // config.model.get("stem", 1), data.side)
     sized = with_sized_model(config, data)
     epochs = epochs_within(end, sized, data, settle=True)
     if config.fit == "shrink":
-        _refuse_too_few(epochs, steps_per_epoch(config, data), minutes)
+        _refuse_too_few(epochs, steps_per_epoch(config, data), minutes, config.task)
     whole = min(most_epochs(config, data), max(1, int(epochs)))
     if config.fit != "stretch" and whole < min(FEW_EPOCHS, config.recipe.epochs):
         _warn_of_few(whole, minutes, data.train, image_size)
@@ -121,16 +121,17 @@ def _largest_at_size(config: RunConfig, data: TrainingData, end: float, first: i
     return best or _Choice(config, data, -1, 0.0)
 
 
-def _refuse_too_few(epochs: float, steps: int, minutes: float) -> None:
+def _refuse_too_few(epochs: float, steps: int, minutes: float, task: str) -> None:
     """ValueError for a run that would end before it has learnt anything."""
     few, least = TOO_FEW
     if epochs < 1 or (epochs < few and epochs * steps < least):
         needed = 1.3 * minutes * max(1.0, min(few, least / steps)) / max(epochs, 1e-3)
+        smaller = " a smaller --image-size," if task == "classify" else ""
         shown = f"{epochs:.1f}" if epochs >= 0.1 else "less than 0.1"
         raise ValueError(
             f"{_in_words(minutes)} minutes are left after reading the images, and the smallest network can be trained "
             f"for {shown} epochs of {steps} steps in that time, which is too little to learn anything. Give at least "
-            f"--minutes {_in_words(needed)}, a smaller --image-size, fewer --labels, or a number of --epochs."
+            f"--minutes {_in_words(needed)},{smaller} fewer --labels, or a number of --epochs."
         )
 
 
@@ -138,7 +139,7 @@ def _in_words(minutes: float) -> str:
     return str(math.ceil(minutes)) if minutes >= 3 else f"{minutes:.1f}"
 
 
-def _warn_of_few(epochs: int, minutes: float, train: LabelledImages, image_size: int | None) -> None:
+def _warn_of_few(epochs: int, minutes: float, train: Images, image_size: int | None) -> None:
     """What would have to give for a run of many images in little time; a smaller size where the user has given one."""
     share = FEW_EPOCHS / epochs
     labels = int(len(train) / share)

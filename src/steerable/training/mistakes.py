@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from steerable.data.labelled_images import LabelledImages
@@ -18,28 +16,19 @@ __all__ = ["thumbnail", "worst_mistakes"]
 LARGEST_SIDE = 96
 
 
-@torch.no_grad()
-def worst_mistakes(
-    scores: Callable[[Tensor], Tensor], data: LabelledImages, *, limit: int = 48, device: torch.device | str = "cpu"
-) -> dict[str, Any]:
+def worst_mistakes(scores: Tensor, data: LabelledImages, *, limit: int = 48) -> dict[str, Any]:
     """The wrong answers with the highest probability, most certain first.
 
     Args:
-        scores: uint8 images (n, channels, height, width) → (n, classes).
+        scores: (n, classes), those of the test images.
         data: the test images.
         limit: how many to keep.
-        device: where to run.
 
     Returns:
         Plain values for JSON: how many mistakes there are in all (``count``), and for each of the ``worst`` its true
         and its predicted class, the probability of the latter, the file, and the picture as base64 of a PNG.
     """
-    certain, answers = [], []
-    for images in data.images.split(data.comfortable_batch):
-        best, answer = scores(images.to(device)).float().softmax(1).max(1)
-        certain.append(best.cpu())
-        answers.append(answer.cpu())
-    probability, answer = torch.cat(certain), torch.cat(answers)
+    probability, answer = scores.float().cpu().softmax(1).max(1)
     wrong = (answer != data.labels.cpu()).nonzero().flatten()
     order = wrong[probability[wrong].argsort(descending=True, stable=True)]
     return {
@@ -57,8 +46,8 @@ def worst_mistakes(
     }
 
 
-def thumbnail(image: Tensor) -> str:
-    """uint8 (channels, height, width) as base64 of a PNG whose sides are at most 96 pixels.
+def thumbnail(image: Tensor, largest: int = LARGEST_SIDE) -> str:
+    """uint8 (channels, height, width) as base64 of a PNG whose sides are at most ``largest`` pixels.
 
     The first three channels are shown as red, green and blue.
     """
@@ -68,7 +57,7 @@ def thumbnail(image: Tensor) -> str:
     if len(pixels) == 2:
         pixels = np.concatenate([pixels, np.zeros_like(pixels[:1])])
     picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
-    picture.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
+    picture.thumbnail((largest, largest))
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     return base64.b64encode(file.getvalue()).decode()

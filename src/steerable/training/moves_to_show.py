@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 import numpy as np
 import torch
 
+from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
 from steerable.models.registry import MODELS, build_model
 from steerable.types.field_types import FieldType
@@ -35,7 +36,8 @@ def moves_to_show(model: dict[str, Any]) -> Moves:
     """
     if "group" not in MODELS[model["name"]].options:
         return {"angle": 180.0, "flip": True}
-    group = invariance(model)
+    # What is said of each pixel turns with the image, whatever its type.
+    group = group_named(model.get("group", "D4")) if MODELS[model["name"]].task == "dense" else invariance(model)
     if group is None or group.action is None:
         return {"angle": 0.0, "flip": True}
     return {"angle": 180.0 / int((np.linalg.det(group.action) > 0).sum()), "flip": False}

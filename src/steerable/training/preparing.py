@@ -10,19 +10,35 @@ import torch
 
 from steerable import nn as snn
 from steerable.data.augmentation import Augmentation
-from steerable.data.batches import DeviceBatches
+from steerable.data.batches import Batches, DeviceBatches
 from steerable.data.datasets import load_dataset
 from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
+from steerable.data.mask_folders import MaskSplits, load_mask_folder
+from steerable.data.masked_images import MaskedImages
 from steerable.data.normalisation import Normalisation
-from steerable.data.pixel_formats import PixelFormat
+from steerable.data.pixel_formats import PixelFormat, Selection
+from steerable.data.splits import Splits
 from steerable.data.squares import reduced
-from steerable.models import build_model
+from steerable.data.tile_batches import TileBatches
+from steerable.models import MODELS, build_model
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.moves_to_show import Moves, moves_to_show
+from steerable.training.pixel_classifier import PixelClassifier
 
-__all__ = ["TrainingData", "augmentation", "make_classifier", "prepare_data", "training_batches"]
+__all__ = [
+    "Images",
+    "TrainingData",
+    "augmentation",
+    "from_data",
+    "make_classifier",
+    "prepare_data",
+    "training_batches",
+]
+
+Images = LabelledImages | MaskedImages
+"""What a run is trained or tested on: images with a class each, or with a mask each."""
 
 FEWEST_TO_CHOOSE_BY = 3  # validation images; fewer are not held out
 
@@ -32,17 +48,19 @@ class TrainingData:
     """What a run trains, validates and tests on; ``validation`` is None where nothing was held out.
 
     ``for_statistics`` are the images that the normalisation is fitted on. ``skipped`` and ``notes`` say what was left
-    out and what looked odd; ``pixels`` says how the numbers in files became bytes.
+    out and what looked odd; ``pixels`` says how the numbers in files became bytes. ``mask_values`` are the numbers in
+    mask files that the classes stand for.
     """
 
-    train: LabelledImages
-    validation: LabelledImages | None
-    test: LabelledImages
+    train: Images
+    validation: Images | None
+    test: Images
     for_statistics: torch.Tensor
     name: str = ""
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     pixels: PixelFormat | None = None
+    mask_values: tuple[int, ...] = ()
 
     @property
     def side(self) -> int:
@@ -58,17 +76,20 @@ class TrainingData:
         """The same data with images of this side, of which theirs is a multiple; None leaves them as they are."""
         if side in (None, self.side):
             return self
-        if self.pixels is None or self.side % side:
+        parts = self.train, self.validation, self.test
+        train, validation, test = (part if isinstance(part, LabelledImages) else None for part in parts)
+        if self.pixels is None or self.side % side or train is None or test is None:
             raise ValueError(f"images of {self.side}×{self.side} pixels cannot be reduced exactly to {side}×{side}.")
         factor = self.side // side
-        train = self.train.reduced(factor)
-        has_more = self.for_statistics is not self.train.images
+        has_more = self.for_statistics is not train.images
+        smaller = train.reduced(factor)
+        statistics = torch.from_numpy(reduced(self.for_statistics.numpy(), factor)) if has_more else smaller.images
         return replace(
             self,
-            train=train,
-            validation=self.validation and self.validation.reduced(factor),
-            test=self.test.reduced(factor),
-            for_statistics=torch.from_numpy(reduced(self.for_statistics.numpy(), factor)) if has_more else train.images,
+            train=smaller,
+            validation=validation and validation.reduced(factor),
+            test=test.reduced(factor),
+            for_statistics=statistics,
             pixels=replace(self.pixels, reduction=factor * self.pixels.reduction),
         )
 
@@ -98,14 +119,10 @@ def prepare_data(
         pixels: how the numbers in files become bytes, where an earlier run has found it out.
         progress: called with (images read, all images) for folders and tables.
     """
-    splits = load_dataset(
-        config.dataset,
-        data_dir=config.data_dir,
-        image_size=config.image_size,
-        progress=progress,
-        pixels=config.selection if pixels is None else pixels,
-    )
-    train, validation, notes = splits.train, None, splits.notes
+    splits = _loaded(config, config.selection if pixels is None else pixels, progress)
+    train: Images = splits.train
+    validation: Images | None = None
+    notes = splits.notes
     if config.labels is not None and config.labels != len(train):
         train = train.balanced_subset(config.labels, seed=config.seed)
     if config.validation and splits.validation is not None:
@@ -121,24 +138,62 @@ def prepare_data(
         train, validation = train.split(config.validation, seed=config.seed)
     if chosen := augmentation(config, train):  # a shift that is too large is refused before a run folder is made
         chosen.check(*train.image_size)
-    for_statistics = splits.train.images if config.recipe.statistics_of_all else train.images
+    for_statistics = _pixels(splits.train if config.recipe.statistics_of_all else train)
+    if isinstance(train, MaskedImages) and isinstance(validation, MaskedImages):
+        validation, notes = _quick_to_validate(validation, train, notes)
     told = (splits.name, splits.skipped, notes, splits.pixels)
-    return TrainingData(train, validation, splits.test, for_statistics, *told)
+    values = splits.values if isinstance(splits, MaskSplits) else ()
+    return TrainingData(train, validation, splits.test, for_statistics, *told, mask_values=values)
 
 
-def _too_few_to_choose_by(validation: float, train: LabelledImages) -> bool:
+def _loaded(config: RunConfig, pixels: PixelFormat | Selection, progress: Progress | None) -> Splits | MaskSplits:
+    if config.task == "segment":
+        kind: Any = None if config.masks == "auto" else config.masks
+        return load_mask_folder(config.dataset, tile=config.tile, kind=kind, progress=progress, pixels=pixels)
+    return load_dataset(
+        config.dataset,
+        data_dir=config.data_dir,
+        image_size=config.image_size,
+        progress=progress,
+        pixels=pixels,
+        group_by=config.group_by,
+    )
+
+
+def _pixels(images: Images) -> torch.Tensor:
+    """All pixels as one tensor (n, channels, height, width); images of different sizes become one long line."""
+    if isinstance(images, LabelledImages):
+        return images.images
+    return torch.cat([image.flatten(1) for image in images.images], dim=1)[None, :, None]
+
+
+def _quick_to_validate(
+    validation: MaskedImages, train: MaskedImages, notes: tuple[str, ...]
+) -> tuple[MaskedImages, tuple[str, ...]]:
+    """Validation images that take no more time than an epoch: of large ones only the middle is looked at."""
+    middles = validation.middles(float(train.samples_per_epoch))
+    if middles is validation:
+        return validation, notes
+    side = max(max(mask.shape) for mask in middles.masks)
+    note = f"validation looks at the middle of large images, up to {side}×{side} pixels; the test looks at all of them."
+    return middles, (*notes, note)
+
+
+def _too_few_to_choose_by(validation: float, train: Images) -> bool:
     """Whether a share of the training images is too small to say which epoch is the best, or nothing can be spared."""
     return max(train.counts) == 1 or (validation < 1 and validation * len(train) < FEWEST_TO_CHOOSE_BY)
 
 
-def augmentation(settings: RunConfig, images: LabelledImages) -> Augmentation | None:
+def augmentation(settings: RunConfig, images: Images) -> Augmentation | None:
     """What the run does to these training images, where its recipe does anything."""
     recipe = settings.recipe
     if not recipe.augment:
         return None
     moves = moves_to_show(settings.model) if recipe.turn else Moves(angle=0.0, flip=True)
+    # Tiles lie anywhere in their image already.
+    shift = 0 if isinstance(images, MaskedImages) else recipe.shift_of(min(images.image_size))
     return Augmentation(
-        recipe.shift_of(min(images.image_size)),
+        shift,
         dihedral=recipe.quarter_turns,
         padding=recipe.padding,  # type: ignore[arg-type]
         scale=recipe.scale,
@@ -150,31 +205,43 @@ def augmentation(settings: RunConfig, images: LabelledImages) -> Augmentation | 
 
 def training_batches(
     settings: RunConfig, data: TrainingData, device: torch.device | str, rank: int = 0, world_size: int = 1
-) -> DeviceBatches:
+) -> Batches:
     """The run's training images, batch by batch."""
-    return DeviceBatches(
-        data.train,
-        settings.recipe.batch_size,
-        shuffle=True,
-        seed=settings.seed,
-        device=device,
-        augment=augmentation(settings, data.train),
-        rank=rank,
-        world_size=world_size,
-    )
+    how: dict[str, Any] = {
+        "seed": settings.seed,
+        "device": device,
+        "augment": augmentation(settings, data.train),
+        "rank": rank,
+        "world_size": world_size,
+    }
+    if isinstance(data.train, MaskedImages):
+        return TileBatches(data.train, settings.recipe.batch_size, **how)
+    return DeviceBatches(data.train, settings.recipe.batch_size, shuffle=True, **how)
+
+
+def from_data(model: dict[str, Any], data: TrainingData) -> dict[str, Any]:
+    """The options of a model that follow from the images and the task."""
+    classes = len(data.train.classes)
+    known = {
+        "in_channels": data.train.channels,
+        "num_classes": classes,
+        "out_channels": classes,
+        "out_type": f"{classes}*A1",
+    }
+    return {name: known[name] for name in MODELS[model["name"]].from_data if name in known}
 
 
 def make_classifier(settings: RunConfig, data: TrainingData) -> Classifier:
     """The network, its normalisation and its schedule, from the settled config and the seed alone."""
     torch.manual_seed(settings.seed)
     options = {key: value for key, value in settings.model.items() if key != "name"}
-    classes = len(data.train.classes)
-    sizes = {"in_channels": data.train.channels, "num_classes": classes}
-    model = build_model(settings.model["name"], **{**sizes, **options})
+    model = build_model(settings.model["name"], **{**from_data(settings.model, data), **options})
     for layer in model.modules():
         if isinstance(layer, snn.Conv2d):
             layer.backend = settings.backend
         if isinstance(layer, snn.BatchNorm2d) and settings.devices * settings.nodes > 1:
             layer.sync = True
     normalisation = Normalisation.fit(data.for_statistics, settings.recipe.normalisation)  # type: ignore[arg-type]
-    return Classifier(model, normalisation, settings, num_classes=classes, train_size=len(data.train))
+    kind = PixelClassifier if settings.task == "segment" else Classifier
+    counts = {"num_classes": len(data.train.classes), "train_size": data.train.samples_per_epoch}
+    return kind(model, normalisation, settings, **counts)

@@ -8,15 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from steerable.atomic import write_json
+from steerable.data.images import Progress
+from steerable.data.labelled_images import LabelledImages
+from steerable.data.masked_images import MaskedImages
+from steerable.training.class_figures import class_figures
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.environment import environment
 from steerable.training.mistakes import worst_mistakes
 from steerable.training.phases import Phase, unseen
-from steerable.training.poses import PoseReport, pose_report
+from steerable.training.pixel_classifier import PixelClassifier
+from steerable.training.poses import PoseReport, pose_report, upright_scores
 from steerable.training.preparing import TrainingData, augmentation
+from steerable.training.segmentation_pictures import example_pictures
+from steerable.training.segmentation_poses import segmentation_poses
 
 __all__ = ["Measured", "save_model", "write_outcome"]
 
@@ -56,17 +64,17 @@ def write_outcome(
         measured: while it was trained.
         phase: shows what is being done.
     """
-    tested = settings.evaluate == "test" and folder is not None
-    poses = None
-    if tested:
+    poses, upright = None, None
+    if settings.evaluate == "test" and folder is not None:
         with phase("testing all poses") as progress:
-            poses = pose_report(module.eval(), data.test, device=module.device, progress=progress)
+            upright = _upright(module.eval(), data)
+            poses = _poses(module, data, upright, progress)
     results = _results(settings, module, data, measured, poses)
     if folder is not None:
         save_model(module, folder / "model", data, settings.model)
-        if tested:
+        if poses is not None:
             with phase("looking for mistakes"):
-                write_json(folder / "mistakes.json", worst_mistakes(module, data.test, device=module.device))
+                _write_mistakes(module, data, upright, folder)
         write_json(folder / "environment.json", environment())
         write_json(folder / "results.json", results)
     return results
@@ -84,8 +92,35 @@ def save_model(module: Classifier, folder: Path, data: TrainingData, model: dict
             "channels": data.train.channels,
             "pixels": None if data.pixels is None else data.pixels.to_dict(),
             "model": model,
+            **({"mask_values": list(data.mask_values)} if isinstance(data.train, MaskedImages) else {}),
         },
     )
+
+
+def _upright(module: Classifier, data: TrainingData) -> Tensor | None:
+    """The scores of the test images as they are, (n, classes); None where scores are those of pixels."""
+    return upright_scores(module, data.test, device=module.device) if isinstance(data.test, LabelledImages) else None
+
+
+def _poses(module: Classifier, data: TrainingData, upright: Tensor | None, progress: Progress | None) -> PoseReport:
+    """What a pose does to the scores of the test images, or of their pixels."""
+    if isinstance(data.test, LabelledImages):
+        return pose_report(module, data.test, device=module.device, progress=progress, upright=upright)
+    return segmentation_poses(_of_pixels(module).whole, data.test, progress=progress)
+
+
+def _write_mistakes(module: Classifier, data: TrainingData, upright: Tensor | None, folder: Path) -> None:
+    """The images that were taken for something else, or what was made of pictures with masks."""
+    if isinstance(data.test, LabelledImages) and upright is not None:
+        write_json(folder / "mistakes.json", worst_mistakes(upright, data.test))
+    elif isinstance(data.test, MaskedImages):
+        write_json(folder / "pictures.json", example_pictures(_of_pixels(module).whole, data.test))
+
+
+def _of_pixels(module: Classifier) -> PixelClassifier:
+    if not isinstance(module, PixelClassifier):
+        raise TypeError(f"images with masks need a PixelClassifier, got {type(module).__name__}.")
+    return module
 
 
 def _results(
@@ -95,6 +130,7 @@ def _results(
     device = module.device
     return {
         "dataset": data.name,
+        "task": settings.task,
         "labels": len(data.train),
         "augmentation": str(augmentation(settings, data.train) or "none"),
         "classes": list(data.train.classes),
@@ -105,6 +141,7 @@ def _results(
         "epochs": measured.epochs,
         f"{settings.evaluate}_error": 1 - measured.figures[right],
         **measured.figures,
+        **(class_figures(poses.confusion) if poses is not None else {}),
         "poses": poses.to_dict() if poses is not None else None,
         "training_minutes": measured.minutes,
         "stopped": measured.stopped,

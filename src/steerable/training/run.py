@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from lightning.pytorch.utilities import rank_zero_only
 
-from steerable.atomic import naming_full_disk, remove_leftovers
+from steerable.atomic import check_place, naming_full_disk, remove_leftovers
 from steerable.data.images import Progress
 from steerable.errors import listing
 from steerable.training.carrying_out import PreparedRun, announcement, carry_out, prepared_run
@@ -92,6 +92,7 @@ def train(
     """
     folder, started = Path(folder), time.monotonic() if started is None else started
     earlier = check_run_folder(config, folder)
+    check_place(folder / "results.json")
     _check_devices(config)
     given = None if plan is None else _given(plan, config)
     request = earlier or config
@@ -102,6 +103,8 @@ def train(
     if earlier is not None:
         check_same_data(data.summary(), folder, recorded)
     if (results := earlier_results(folder)) is not None:
+        if tell is not None:
+            tell(_nothing_trained(folder))
         return results
     is_new = earlier is None or not is_of_last_revision(earlier, folder)
     with phase("measuring this machine's speed"):
@@ -123,6 +126,13 @@ def train(
                 _write_plan(followed, folder, request if earlier is None else None)
         # Another process may have ended this run meanwhile.
         return earlier_results(folder) or _carried_out(run, tell, phase)
+
+
+def _nothing_trained(folder: Path) -> str:
+    return (
+        f"The run in {folder} has finished earlier: nothing was trained now, and these are its results. To train again "
+        "choose another folder, or remove this one."
+    )
 
 
 def _carried_out(run: PreparedRun, tell: Callable[[str], None] | None, phase: Phase) -> dict[str, Any]:

@@ -15,6 +15,7 @@ __all__ = [
     "CONFIG",
     "IMAGES",
     "MISTAKES",
+    "PICTURES",
     "PLAN",
     "PLAN_NEEDED",
     "PLAN_VERSION",
@@ -187,6 +188,9 @@ _TEXT = (_text, "text")
 _RESCHEDULED = (_rescheduled, "pairs of epochs that were done, more and more, and of epochs in all")
 _PIXELS = (_pixels, "how the numbers in image files become bytes")
 
+FIGURES = ("accuracy", "loss", "dice", "iou")
+"""What is measured of validation and test images."""
+
 RESULTS: Fields = {
     "dataset": _TEXT,
     "augmentation": _TEXT,
@@ -199,11 +203,12 @@ RESULTS: Fields = {
     "classes": _NAMES,
     "image_size": (_size, "height and width"),
     "model": _MODEL,
+    "task": _TEXT,
     "poses": (_poses, "accuracy, drift and confusion by pose"),
     "training_minutes": _NUMBER,
     "stopped": (lambda value: isinstance(value, bool), "true or false"),
-    **dict.fromkeys((f"{part}_{figure}" for part in ("test", "val") for figure in ("accuracy", "loss")), _NUMBER),
-    **dict.fromkeys(("test_error", "validation_error"), _NUMBER),
+    **dict.fromkeys((f"{part}_{figure}" for part in ("test", "val") for figure in FIGURES), _NUMBER),
+    **dict.fromkeys(("test_error", "validation_error", "balanced_accuracy", "macro_f1"), _NUMBER),
 }
 """``results.json``."""
 
@@ -269,7 +274,13 @@ MISTAKES: Fields = {
 }
 """``mistakes.json``."""
 
+PICTURES: Fields = {
+    "examples": (lambda value: _list(value, lambda item: isinstance(item, dict)), "a list of examples"),
+}
+"""``pictures.json``, of a run for segmentation."""
+
 IMAGES: Fields = {
+    "mask_values": (lambda value: _list(value, _whole), "a list of numbers"),
     "classes": _NAMES,
     "image_size": (_side, "a number of pixels"),
     "channels": _COUNT,

@@ -134,7 +134,9 @@ def read_as_before(request: RunConfig, folder: Path | None, given: Plan | None) 
             data = given.data
         else:
             return request, None
-        if request.image_size is None and request.dataset not in DATASETS:
+        if request.task == "segment":
+            request = replace(request, tile=request.tile or data["image_size"][0])
+        elif request.image_size is None and request.dataset not in DATASETS:
             request = replace(request, image_size=data["image_size"][0])
         return request, PixelFormat.from_dict(data.get("pixels"))
     except (FileNotFoundError, ValueError):  # damage is named when the images are compared

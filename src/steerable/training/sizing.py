@@ -8,8 +8,8 @@ from torch import nn
 
 from steerable.errors import did_you_mean
 from steerable.models import widths
-from steerable.models.registry import build_model
-from steerable.training.config import CLASSIFIERS, SIZES, RunConfig
+from steerable.models.registry import MODELS, build_model
+from steerable.training.config import SIZES, RunConfig
 from steerable.types.network_plans import HALVINGS, STEMS
 
 __all__ = [
@@ -25,15 +25,15 @@ __all__ = [
 SMALLEST_SIDE = 32  # pixels to which a run with little time reduces larger images
 
 
-def sized_model(model: dict[str, Any], parameters: int, **kind: int) -> dict[str, Any]:
+def sized_model(model: dict[str, Any], parameters: int, **kind: Any) -> dict[str, Any]:
     """The model with the width at which it comes nearest to a number of parameters.
 
     >>> sized_model({"name": "resnet", "depth": 8}, 45_000, in_channels=1)["copies"]
     2
     """
-    if (name := model["name"]) not in CLASSIFIERS:
-        raise ValueError(f"a classifier is one of {', '.join(CLASSIFIERS)}. {did_you_mean(str(name), CLASSIFIERS)}")
-    option = CLASSIFIERS[name].width
+    if (name := model["name"]) not in MODELS:
+        raise ValueError(f"a model is one of {', '.join(MODELS)}. {did_you_mean(str(name), MODELS)}")
+    option = MODELS[name].width
     width = widths.nearest_width(lambda width: _built({**kind, **model, option: width}), parameters)
     return {**model, option: width}
 
@@ -48,7 +48,7 @@ def sizes_to_try(model: dict[str, Any], side: int) -> list[dict[str, Any]]:
         model: its name and options.
         side: height and width of the images.
     """
-    entry = CLASSIFIERS[model["name"]]
+    entry = MODELS[model["name"]]
     if not entry.sizes:
         return [model]
     usual, smallest = _stem(side, 24 if side <= 96 else 32), entry.sizes[0]
@@ -65,6 +65,8 @@ def sides_to_try(model: dict[str, Any], side: int) -> list[int]:
     >>> sides_to_try({"name": "resnet"}, 128), sides_to_try({"name": "resnet", "stem": 8}, 96)
     ([128, 64, 32], [96])
     """
+    if MODELS[model["name"]].task == "dense":  # tiles are cut, not reduced
+        return [side]
     half, odd = divmod(side, 2)
     is_last = odd or half < SMALLEST_SIDE or not _is_exact(model.get("stem", 1), half)
     return [side] if is_last else [side, *sides_to_try(model, half)]
@@ -98,7 +100,7 @@ def with_stem(model: dict[str, Any], side: int, stem: int | None = None) -> dict
         stem: the reduction; by default the smallest one that leaves 32 pixels at most. One that would not be exact
             for this side is not taken.
     """
-    if "stem" not in CLASSIFIERS[model["name"]].options:
+    if "stem" not in MODELS[model["name"]].options:
         return model
     chosen = _stem(side, 32) if stem is None else stem
     return {"stem": chosen, **model} if chosen > 1 and _is_exact(chosen, side) else model
@@ -106,7 +108,7 @@ def with_stem(model: dict[str, Any], side: int, stem: int | None = None) -> dict
 
 def with_depth(model: dict[str, Any], depth: int) -> dict[str, Any]:
     """The model with this depth, unless it has another one or is of a kind that has none."""
-    entry = CLASSIFIERS.get(model["name"])
+    entry = MODELS.get(model["name"])
     return model if entry is not None and "depth" not in entry.options else {"depth": depth, **model}
 
 

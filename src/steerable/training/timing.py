@@ -8,19 +8,23 @@ import statistics
 import time
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from steerable import nn as snn
+from steerable.data.masked_images import MaskedImages
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
+from steerable.training.poses import POSE_SAMPLE
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
+from steerable.training.segmentation_poses import POSED
 from steerable.training.speed import autocast, this_machine
 
 __all__ = ["EVALUATION", "epochs_within", "images_to_test", "settle_backends", "steps_per_epoch"]
 
 TIMED_STEPS = 25
 LONGEST_TRIAL = 0.6  # seconds that the steps of one size are timed
-TEST_LOOKS = 10  # how often each test image is looked at: the test, eight poses, the mistakes
+TEST_LOOKS = 2  # how often each test image is looked at: for the loss, and for the answers
+OTHER_POSES = 7  # in which some of them are looked at as well
 EVALUATION = 1 / 3  # the cost of an image in an evaluation, relative to one in a step
 BETWEEN_EPOCHS = 0.05  # seconds that validation and bookkeeping take at least
 SPARE = 0.93  # the share of the time that is planned; checkpoints and reports take the rest
@@ -38,7 +42,7 @@ def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: 
     optimiser = module.configure_optimizers()
     longest = min(LONGEST_TRIAL, (end - time.perf_counter()) / 100)
     last = time.perf_counter()
-    whole = min(config.recipe.batch_size, len(data.train))
+    whole = min(config.recipe.batch_size, data.train.samples_per_epoch)
     for images, labels in endless:
         _step(module, optimiser, images, labels)
         if len(labels) == whole:  # the last batch of an epoch may be smaller
@@ -49,17 +53,18 @@ def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: 
         last = time.perf_counter()
     typical = statistics.median(times[1:])
     per_image = typical / whole
-    validation = 0 if data.validation is None else len(data.validation)
-    epoch = per_image * (len(data.train) + EVALUATION * validation) + BETWEEN_EPOCHS
+    validation = 0 if data.validation is None else data.validation.samples
+    epoch = per_image * (data.train.samples_per_epoch + EVALUATION * validation) + BETWEEN_EPOCHS
     left = SPARE * (end - time.perf_counter()) - EVALUATION * per_image * images_to_test(config, data)
     return max(0.0, left / epoch)
 
 
-def images_to_test(settings: RunConfig, data: TrainingData) -> int:
-    """How many images a run evaluates after its last epoch; one that is looked at ten times counts as ten."""
+def images_to_test(settings: RunConfig, data: TrainingData) -> float:
+    """How many images a run evaluates after its last epoch; one that is looked at nine times counts as nine."""
     if settings.evaluate == "test":
-        return TEST_LOOKS * len(data.test)
-    return 0 if data.validation is None else len(data.validation)
+        posed = min(1.0, (POSED if isinstance(data.test, MaskedImages) else POSE_SAMPLE) / len(data.test))
+        return (TEST_LOOKS + OTHER_POSES * posed) * data.test.samples
+    return 0 if data.validation is None else data.validation.samples
 
 
 def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
@@ -72,13 +77,13 @@ def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
 
 def steps_per_epoch(config: RunConfig, data: TrainingData) -> int:
     """The steps of an epoch; the last one may be of fewer images."""
-    return math.ceil(len(data.train) / config.recipe.batch_size)
+    return math.ceil(data.train.samples_per_epoch / config.recipe.batch_size)
 
 
 def _step(module: Classifier, optimiser: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> None:
     with autocast(images.device, module.settings.precision):
         scores = module.network(module.prepare(images))
-    nn.functional.cross_entropy(scores.float(), labels).backward()
+    module.loss(scores.float(), labels).backward()
     optimiser.step()
     optimiser.zero_grad()
     if images.is_cuda:

@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
+from steerable import nn as snn
 from steerable.data.assembling import read_labelled, stacked
 from steerable.data.datasets import DATASETS, check_source, load_dataset
 from steerable.data.files import named, source_name
@@ -24,6 +25,8 @@ from steerable.data.normalisation import Normalisation
 from steerable.data.pixel_formats import EARLIER, PixelFormat
 from steerable.errors import did_you_mean, listing
 from steerable.models import MODELS
+from steerable.models.saving import place_of_weights
+from steerable.training.class_figures import class_figures
 from steerable.training.config import RunConfig
 from steerable.training.poses import pose_report
 from steerable.training.run_files import IMAGES, RESULTS, data_of_run, read_fields, read_object
@@ -33,11 +36,12 @@ __all__ = ["Prediction", "TrainedModel"]
 
 @dataclass(frozen=True)
 class Prediction:
-    """What an image was taken for."""
+    """What an image was taken for, and how probable each class is, in the order of the network's classes."""
 
     file: str
     label: str
     probability: float
+    probabilities: tuple[float, ...] = ()
 
 
 class TrainedModel(nn.Module):
@@ -72,8 +76,8 @@ class TrainedModel(nn.Module):
         self.classes, self.config, self.image_size, self.folder = classes, config, size, folder
         self.model_config, self.pixels = model_config, pixels
 
-    @staticmethod
-    def load(run: str | Path) -> TrainedModel:
+    @classmethod
+    def load(cls, run: str | Path) -> Self:
         """From a run folder that ``train`` has finished, or a folder that ``export`` wrote; nothing is unpickled."""
         run = Path(run)
         exported = (run / "images.json").is_file()
@@ -86,16 +90,33 @@ class TrainedModel(nn.Module):
             needed = ("classes", "image_size", "model")
             if exported:
                 source = run / "images.json"
-                return _load(run, None, read_fields(source, IMAGES, needed), source)
+                return cls(**_read(run, None, read_fields(source, IMAGES, needed), source)).eval()
             source = run / "results.json"
             images = read_fields(source, RESULTS, needed)
             images = {**images, "image_size": images["image_size"][0]}
-            return _load(run / "model", RunConfig.load(run / "config.json"), images, source)
+            config = RunConfig.load(run / "config.json")
+            return cls(**_read(run / "model", config, images, source)).eval()
         except (OSError, ValueError, TypeError) as error:
             raise ValueError(
                 f"the run `{run.name}` cannot be loaded: {error} A file in it was damaged, edited or removed; train or "
                 "export it again."
             ) from error
+
+    @staticmethod
+    def from_pretrained(name: str | Path, **options: Any) -> TrainedModel:
+        """From a run folder, a folder that ``export`` wrote, or such a folder on the hub by its name, ``owner/name``.
+
+        Args:
+            name: the folder, or the name; no server is asked for names of another form.
+            **options: what ``huggingface_hub.snapshot_download`` takes, such as ``revision``.
+        """
+        place = place_of_weights(name)
+        if isinstance(place, str):
+            from huggingface_hub import snapshot_download
+
+            return TrainedModel.load(snapshot_download(place, **options))
+        run = Path(name).expanduser()
+        return TrainedModel.load(run if (run / "results.json").is_file() else place)
 
     @property
     def channels(self) -> int:
@@ -122,6 +143,7 @@ class TrainedModel(nn.Module):
             "model": self.model_config,
             "parameters": sum(p.numel() for p in self.model.parameters()),
             "test_error": 1 - poses.upright,
+            **class_figures(poses.confusion),
             "poses": poses.to_dict(),
         }
 
@@ -137,14 +159,16 @@ class TrainedModel(nn.Module):
         if name not in DATASETS and not own:
             return source_name(Path(name)), self._other_images(Path(name).expanduser(), progress)
         found = self.config.data_dir if self.config is not None and data_dir is None else data_dir
-        splits = load_dataset(name, data_dir=found, image_size=self.image_size, progress=progress, pixels=self.pixels)
+        group_by = self.config.group_by if self.config is not None and own else None
+        how = {"image_size": self.image_size, "progress": progress, "pixels": self.pixels, "group_by": group_by}
+        splits = load_dataset(name, data_dir=found, **how)  # type: ignore[arg-type]
         if splits.classes != self.classes:
             raise ValueError(
                 f"the network knows the classes {listing(self.classes, 8)}, the data have "
                 f"{listing(splits.classes, 8)}; evaluate it on data with the same classes."
             )
         if own:
-            self._warn_if_changed(splits.test)
+            self._warn_if_changed(splits.test.digest)
         return splits.name, splits.test
 
     def _other_images(self, path: Path, progress: Progress | None) -> LabelledImages:
@@ -166,12 +190,12 @@ class TrainedModel(nn.Module):
             warnings.warn(f"{text}{named([*skipped, *unreadable])}.", stacklevel=4)
         return data
 
-    def _warn_if_changed(self, test: LabelledImages) -> None:
+    def _warn_if_changed(self, digest: str) -> None:
         try:
             before = data_of_run(self.folder)
         except FileNotFoundError:  # a run of an early version
             return
-        if before["digests"].get("test") != test.digest:
+        if before["digests"].get("test") != digest:
             warnings.warn(
                 "the images have changed since the run, and other ones are held out for the test now; some of them "
                 "may have been trained on. Train again for an honest figure.",
@@ -194,7 +218,7 @@ class TrainedModel(nn.Module):
     def _predictions(self, files: list[str], images: Tensor) -> Iterator[Prediction]:
         for name, probabilities in zip(files, _each(self, images), strict=True):
             best, label = probabilities.max(0)
-            yield Prediction(name, self.classes[int(label)], float(best))
+            yield Prediction(name, self.classes[int(label)], float(best), tuple(probabilities.tolist()))
 
 
 def _each(model: TrainedModel, images: Tensor) -> Iterator[Tensor]:
@@ -205,8 +229,8 @@ def _each(model: TrainedModel, images: Tensor) -> Iterator[Tensor]:
             yield from model(part).softmax(1)
 
 
-def _load(folder: Path, config: RunConfig | None, images: dict[str, Any], source: Path) -> TrainedModel:
-    """The network in ``folder``; ``source`` is the file that has its name and its classes."""
+def _read(folder: Path, config: RunConfig | None, images: dict[str, Any], source: Path) -> dict[str, Any]:
+    """The arguments for the network in ``folder``; ``source`` is the file that has its name and its classes."""
     name = images["model"]["name"]
     if name not in MODELS:
         raise ValueError(f"`{source}` names the unknown model `{name}`. {did_you_mean(name, MODELS)}")
@@ -233,13 +257,16 @@ def _load(folder: Path, config: RunConfig | None, images: dict[str, Any], source
         raise ValueError(f"`{weights}` does not fit `{settings}`: {reason}") from error
     except TypeError as error:
         raise ValueError(f"`{settings}` is not the config of a {name}: {error}") from error
-    return TrainedModel(
-        network,
-        normalisation,
-        tuple(images["classes"]),
-        config,
-        int(images["image_size"]),
-        images["model"],
-        folder.parent if config is not None else folder,
-        pixels,
-    ).eval()
+    for layer in network.modules():
+        if isinstance(layer, snn.Conv2d):
+            layer.backend = "dense"  # to measure what is faster takes longer than a few hundred images
+    return {
+        "model": network.to(memory_format=torch.channels_last),  # type: ignore[call-overload]
+        "normalisation": normalisation,
+        "classes": tuple(images["classes"]),
+        "config": config,
+        "size": int(images["image_size"]),
+        "model_config": images["model"],
+        "folder": folder.parent if config is not None else folder,
+        "pixels": pixels,
+    }

@@ -14,13 +14,14 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback, RichProgressBar
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 
-from steerable.data.batches import DeviceBatches
-from steerable.data.labelled_images import LabelledImages
+from steerable.data.batches import Batches, DeviceBatches
+from steerable.data.masked_images import MaskedImages
 from steerable.errors import listing
 from steerable.training.checkpoints import LAST, AtomicCheckpoints
 from steerable.training.config import RunConfig
 from steerable.training.divergence import StopWhenDiverged
-from steerable.training.preparing import TrainingData, training_batches
+from steerable.training.preparing import Images, TrainingData, training_batches
+from steerable.training.whole_images import WholeImages
 
 __all__ = ["RunBatches", "has_begun", "make_trainer", "minutes_trained", "silence_lightning"]
 
@@ -38,8 +39,10 @@ class RunBatches(pl.LightningDataModule):
             raise RuntimeError("batches are made when a trainer asks for them")
         return self.trainer
 
-    def _to_evaluate(self, images: LabelledImages) -> DeviceBatches:
+    def _to_evaluate(self, images: Images) -> DeviceBatches | WholeImages:
         trainer = self._process
+        if isinstance(images, MaskedImages):
+            return WholeImages(images, trainer.strategy.root_device)
         return DeviceBatches(
             images,
             images.comfortable_batch * trainer.world_size,
@@ -50,15 +53,15 @@ class RunBatches(pl.LightningDataModule):
             world_size=trainer.world_size,
         )
 
-    def train_dataloader(self) -> DeviceBatches:
+    def train_dataloader(self) -> Batches:
         trainer = self._process
         place = trainer.strategy.root_device, trainer.global_rank, trainer.world_size
         return training_batches(self.settings, self.data, *place)
 
-    def val_dataloader(self) -> DeviceBatches | list[Any]:
+    def val_dataloader(self) -> DeviceBatches | WholeImages | list[Any]:
         return [] if self.data.validation is None else self._to_evaluate(self.data.validation)
 
-    def test_dataloader(self) -> DeviceBatches:
+    def test_dataloader(self) -> DeviceBatches | WholeImages:
         return self._to_evaluate(self.data.test)
 
 
@@ -96,7 +99,7 @@ class _Epochs(Callback):
         self.begun = True
 
     def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        if isinstance(trainer.train_dataloader, DeviceBatches):
+        if isinstance(trainer.train_dataloader, Batches):
             trainer.train_dataloader.set_epoch(trainer.current_epoch)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:

@@ -4,6 +4,8 @@ The grammar::
 
     sum    = term {"+" term}
     term   = {number "*"} (name | name "(" number ")" | "(" sum ")" | "act" "(" sum ")") | "0"
+
+e3nn's way of writing irreps of O(3) is understood as well: ``4x0e + 2x1o`` is ``4*L0e + 2*L1o``.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from steerable.algebra.group_interface import Group
 
 __all__ = ["parse_field_type"]
 
-_TOKEN = re.compile(r"\s*(?:(?P<number>\d+)|(?P<name>[^\W\d]\w*)|(?P<symbol>[()+*])|(?P<other>\S))")
+_TOKEN = re.compile(
+    r"\s*(?:(?P<name>\d+[eo]\b|(?!x\d+[eo]\b)[^\W\d]\w*)|(?P<number>\d+)|(?P<symbol>[()+*x])|(?P<other>\S))"
+)
 _MAX_DEPTH = 50
 _MAX_DIGITS = 9
 
@@ -35,6 +39,10 @@ class _Token:
     kind: str
     text: str
     start: int
+
+    @property
+    def is_times(self) -> bool:
+        return self.kind == "symbol" and self.text in "*x"
 
 
 class _Parser:
@@ -68,9 +76,9 @@ class _Parser:
             token = self._take()
             if len(token.text) > _MAX_DIGITS:
                 self._fail(token, f"a multiple has at most {_MAX_DIGITS} digits")
-            if token.text == "0" and self._peek.text != "*":
+            if token.text == "0" and not self._peek.is_times:
                 return []
-            if self._peek.text != "*":
+            if not self._peek.is_times:
                 self._fail(self._peek, f"expected `*` after the multiple {token.text}, as in `{token.text}*E`")
             self._take()
             copies *= int(token.text)

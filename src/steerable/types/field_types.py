@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steerable.algebra.capsules import Capsule, capsule_by_name
+from steerable.algebra.compact_characters import CompactCharacter
+from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
-from steerable.algebra.planar_characters import PlanarCharacter
 from steerable.algebra.representations import Representation, direct_sum
 from steerable.types.field_text import parse_field_type
 
@@ -26,7 +27,7 @@ class FieldType:
     Equal capsules are kept adjacent, in the order in which each kind is first named: ``2*(A1 + E)`` is ``2*A1 + 2*E``.
 
     Args:
-        group: the group H that acts on the fibres.
+        group: the group H that acts on the fibres, or its name, such as ``"D4"``.
         spec: text such as ``"14*(regular + qm) + 2*E"``, or a capsule, or a sequence of capsules or of
             (multiplicity, capsule) pairs.
         capsules: capsules of your own that the text may name beside the group's catalogue.
@@ -35,22 +36,23 @@ class FieldType:
         terms: each kind of capsule with its number of copies, in the order of their channels.
         channels: how many channels a field of this type has.
 
-    >>> from steerable import dihedral
-    >>> stream = FieldType(dihedral(4), "2*(regular + qm + qmr2 + qmr3)")
+    >>> stream = FieldType("D4", "2*(regular + qm + qmr2 + qmr3)")
     >>> stream.channels, str(stream)
     (40, '2*regular + 2*qm + 2*qmr2 + 2*qmr3')
     """
 
     def __init__(
         self,
-        group: Group,
+        group: Group | str,
         spec: str | Capsule | Representation | Iterable[object],
         *,
         capsules: Iterable[Capsule] = (),
     ) -> None:
+        group = group_named(group) if isinstance(group, str) else group
         if not isinstance(group, Group):
             raise TypeError(
-                f"the first argument of a field type is its group, such as dihedral(4); got {type(group).__name__}."
+                "the first argument of a field type is its group, such as dihedral(4), or the group's name, such as "
+                f"'D4'; got {type(group).__name__}."
             )
         own = _own_capsules(group, capsules)
         counts: dict[Capsule, int] = {}
@@ -100,8 +102,8 @@ class FieldType:
         return tuple(total)
 
     @property
-    def character(self) -> NDArray[np.float64] | PlanarCharacter:
-        """The character of the fibre: (order,), or a Fourier series for SO(2) and O(2)."""
+    def character(self) -> NDArray[np.float64] | CompactCharacter:
+        """The character of the fibre: (order,), or a combination of irreps for SO(2), O(2), SO(3) and O(3)."""
         return sum(
             (n * capsule.representation.character for capsule, n in self.terms), 0 * self.group.trivial.character
         )

@@ -6,6 +6,7 @@ four separate orbits, and an orbit is a capsule of its own.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 
@@ -97,9 +98,11 @@ def _quotient(rho: Representation) -> tuple[Capsule, IntArray] | None:
 
 
 def _irrep(rho: Representation) -> tuple[Capsule, IntArray] | None:
-    """The irrep that has exactly these matrices, perhaps with its channels in reverse order, if there is one."""
+    """The irrep that has exactly these matrices, perhaps with its channels in another order, if there is one."""
     if sum(rho.type) != 1:
         return None
     irrep = rho.group.irreps_of(rho.type)[rho.type.index(1)]
-    orders = (np.arange(rho.dim), np.arange(rho.dim)[::-1])  # reversed, a turn by -θ is one by θ
+    orders = [np.arange(rho.dim), np.arange(rho.dim)[::-1]]  # reversed, a turn by -θ is one by θ
+    if rho.dim == 3:  # xy, yz, xz of degree 2 are the channels yz, xz, xy of T2
+        orders = [np.array(order) for order in itertools.permutations(range(3))]
     return next(((Capsule(irrep), order) for order in orders if rho.on_channels(order) == irrep), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from steerable.errors import did_you_mean, listing, shown
 from steerable.nn.backends.dense import Dense, PaddedChannels, Turned
-from steerable.nn.backends.fourier.backend import Fourier
+from steerable.nn.backends.fourier.backend import FourierBackend
 from steerable.nn.backends.interface import Backend
 from steerable.nn.backends.passes import Choice, Passes
 from steerable.nn.backends.problem import ConvolutionProblem
@@ -13,7 +13,7 @@ __all__ = ["AUTO", "BACKENDS", "checked_name", "forward_only", "in_words", "pass
 
 AUTO = "auto"
 """The name under which the chooser takes the fastest backend."""
-BACKENDS: dict[str, Backend] = {b.name: b for b in (Dense(), PaddedChannels(), Turned(), Fourier())}
+BACKENDS: dict[str, Backend] = {b.name: b for b in (Dense(), PaddedChannels(), Turned(), FourierBackend())}
 
 
 def checked_name(name: str) -> str:

@@ -17,7 +17,7 @@ from steerable.nn.backends.precision import dtype_in_use, products_in_tf32, tf32
 from steerable.nn.backends.problem import ConvolutionProblem, Operands
 from steerable.nn.channels import HALF_PRECISION
 
-__all__ = ["FEWEST_COPIES", "MEASURED_FROM", "Fourier"]
+__all__ = ["FEWEST_COPIES", "MEASURED_FROM", "FourierBackend"]
 
 # Multiplications of the dense convolution; a smaller one is over before a choice pays.
 MEASURED_FROM = {"cpu": 20_000_000, "cuda": 20_000_000_000}
@@ -27,7 +27,7 @@ FEWEST_COPIES = {"cpu": 12, "cuda": 32, "cuda half": 64}
 FEWEST_COPIES_BY_RULE = {"several taps": 32, "one tap": 64}
 
 
-class Fourier(Backend):
+class FourierBackend(Backend):
     """One matrix product per irrep, in the basis of irreps of patch ⊗ fibre."""
 
     name = "fourier"

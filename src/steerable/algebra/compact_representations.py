@@ -1,4 +1,4 @@
-"""Representations of SO(2) and O(2) in closed form: a sum of irreps in some basis, ρ(g) = B (⊕ φᵢ(g)) B⁻¹.
+"""Representations of SO(2), O(2), SO(3) and O(3) in closed form: a sum of irreps in some basis, B (⊕ φᵢ(g)) B⁻¹.
 
 Sums, products and changes of basis are again of this form, and everything else follows from the irreps and B:
 matrices at any element, characters, types and intertwiners. Nothing is sampled.
@@ -7,6 +7,7 @@ matrices at any element, characters, types and intertwiners. Nothing is sampled.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NoReturn
@@ -14,39 +15,40 @@ from typing import NoReturn
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray, IntArray, read_only
+from steerable.algebra.compact_characters import CompactCharacter
+from steerable.algebra.compact_groups import AnyWave, CompactGroup
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.metrics import TOLERANCE, is_orthogonal
 from steerable.algebra.monomials import Monomial
-from steerable.algebra.planar_characters import PlanarCharacter
-from steerable.algebra.planar_groups import PlanarElement, PlanarGroup
 from steerable.algebra.representations import Representation
-from steerable.algebra.waves import Wave, clebsch_gordan
 from steerable.errors import shown
 
-__all__ = ["PlanarRepresentation"]
+__all__ = ["CompactRepresentation"]
 
 
-class PlanarRepresentation(Representation):
-    """A representation of SO(2) or O(2); made from irreps by ``+``, ``*``, ``@`` and ``change_basis``.
+class CompactRepresentation(Representation):
+    """A representation of a compact group such as SO(2); made from irreps by ``+``, ``*``, ``@``, ``change_basis``.
 
     Args:
-        group: SO(2) or O(2).
+        group: SO(2), O(2), SO(3) or O(3).
         waves: the irreps of which it is the sum.
         basis: B, whose columns are the basis vectors of the irreps, in order; by default the identity. It is
             replaced by an orthogonal matrix where ρ is orthogonal.
         name: what it is called in text.
 
-    >>> from steerable import o2
+    >>> from steerable import o2, so3
     >>> G = o2()
     >>> (G.irrep("E1") @ G.irrep("E2")).type  # of A1, A2, E1, E2, E3
     (0, 0, 1, 0, 1)
+    >>> (so3().irrep("L1") @ so3().irrep("L2")).type  # of L0, L1, L2, L3
+    (0, 1, 1, 1)
     """
 
-    group: PlanarGroup
+    group: CompactGroup
 
     def __init__(
-        self, group: PlanarGroup, waves: Sequence[Wave], basis: FloatArray | None = None, *, name: str | None = None
+        self, group: CompactGroup, waves: Sequence[AnyWave], basis: FloatArray | None = None, *, name: str | None = None
     ) -> None:
         self.group, self.name, self.waves = group, name, tuple(waves)
         at_generators = np.stack([self._in_irreps(g) for g in group.generators])
@@ -63,20 +65,20 @@ class PlanarRepresentation(Representation):
         dense: FloatArray | None = None,
         monomial: Monomial | None = None,
         name: str | None = None,
-    ) -> PlanarRepresentation:
-        """A representation with these monomial matrices at the generators: 1, and an involution in O(2)."""
-        if monomial is None or not isinstance(group, PlanarGroup):
-            raise RuntimeError("only monomial matrices determine a representation of SO(2) or O(2) by themselves")
+    ) -> CompactRepresentation:
+        """A representation with these monomial matrices at the generators: 1, and an involution at a reflection."""
+        if monomial is None or not isinstance(group, CompactGroup):
+            raise RuntimeError("only monomial matrices determine a representation of a compact group by themselves")
         unit = np.eye(monomial.image.shape[1])
         waves, columns = [], [np.zeros((len(unit), 0))]
         for j, (image, scale) in enumerate(zip(monomial.image[-1], monomial.scale[-1], strict=True)):
             if image == j:
-                waves.append(Wave(0, odd=bool(scale < 0)))
+                waves.append(group.wave_numbered(int(scale < 0)))
                 columns.append(unit[:, [j]])
-            elif image > j:  # ρ(m) exchanges e_j and s e_i: their sum is even, their difference odd
-                waves += [Wave(0), Wave(0, odd=True)]
+            elif image > j:  # a reflection exchanges e_j and s e_i: their sum is even, their difference odd
+                waves += [group.wave_numbered(0), group.wave_numbered(1)]
                 columns.append(unit[:, [j]] + unit[:, [image]] * (scale, -scale))
-        return PlanarRepresentation(group, waves, np.concatenate(columns, axis=1), name=name)
+        return CompactRepresentation(group, waves, np.concatenate(columns, axis=1), name=name)
 
     # ---------------------------------------------------------------- matrices
 
@@ -87,14 +89,14 @@ class PlanarRepresentation(Representation):
         return self._in_own_basis(self._in_irreps(element))
 
     def at(self, elements: Sequence[Element]) -> FloatArray:
-        return np.array([self(g) for g in elements]).reshape(-1, self.dim, self.dim)
+        return np.array([self(g) for g in elements]).reshape(len(elements), self.dim, self.dim)
 
     @property
     def matrices(self) -> FloatArray:
         """Not to be had: there are infinitely many; evaluate ρ at elements."""
         raise TypeError(
             f"{self.group.name} has infinitely many elements, so that the matrices of {self} cannot be listed. "
-            "Evaluate it at elements, as in rho(G.rotation(30)), or restrict it: rho.restrict(cyclic(8))."
+            f"Evaluate it at elements, as in rho(G.random(1)[0]), or restrict it: rho.restrict({self._finite_example})."
         )
 
     @property
@@ -117,7 +119,7 @@ class PlanarRepresentation(Representation):
         ends = itertools.accumulate((wave.dim for wave in self.waves), initial=0)
         return tuple(slice(low, high) for low, high in itertools.pairwise(ends))
 
-    def _in_irreps(self, element: PlanarElement) -> FloatArray:
+    def _in_irreps(self, element: Element) -> FloatArray:
         """The block-diagonal matrix ⊕ φᵢ(g)."""
         matrix = np.zeros((sum(wave.dim for wave in self.waves),) * 2)
         for wave, place in zip(self.waves, self.slices, strict=True):
@@ -125,89 +127,115 @@ class PlanarRepresentation(Representation):
         return matrix
 
     @cached_property
-    def character(self) -> PlanarCharacter:  # type: ignore[override]
-        """χ(g) = Tr ρ(g), as a Fourier series."""
-        cosines = [0.0] * (1 + max((wave.frequency for wave in self.waves), default=0))
-        for wave in self.waves:
-            cosines[wave.frequency] += wave.dim
-        mirror = sum((-1 if wave.odd else 1) for wave in self.waves if not wave.frequency)
-        return PlanarCharacter(self.group, tuple(cosines), mirror if self.group.reflections else 0)
+    def character(self) -> CompactCharacter:  # type: ignore[override]
+        """χ(g) = Tr ρ(g), as a combination of the characters of irreps."""
+        counts = Counter(wave.number(self.group) for wave in self.waves)
+        return CompactCharacter(self.group, tuple(counts[k] for k in range(max(counts, default=0) + 1)))
 
     # ---------------------------------------------------------------- algebra
 
-    def _joined(self, parts: Sequence[Representation]) -> PlanarRepresentation:
-        known = [part for part in parts if isinstance(part, PlanarRepresentation)]
+    def _joined(self, parts: Sequence[Representation]) -> CompactRepresentation:
+        known = [part for part in parts if isinstance(part, CompactRepresentation)]
         waves = [wave for part in known for wave in part.waves]
         if all(part._basis is None for part in known):
-            return PlanarRepresentation(self.group, waves)
+            return CompactRepresentation(self.group, waves)
         size = sum(part.dim for part in known)
         basis, low = np.zeros((size, size)), 0
         for part in known:
             high = low + part.dim
             basis[low:high, low:high], low = part.basis, high
-        return PlanarRepresentation(self.group, waves, basis)
+        return CompactRepresentation(self.group, waves, basis)
 
-    def _tensor(self, other: Representation) -> PlanarRepresentation:
-        if not isinstance(other, PlanarRepresentation):
-            raise RuntimeError("representations of SO(2) and O(2) are in closed form")
-        waves: list[Wave] = []
+    def _tensor(self, other: Representation) -> CompactRepresentation:
+        if not isinstance(other, CompactRepresentation):
+            raise RuntimeError("representations of compact groups are in closed form")
+        waves: list[AnyWave] = []
         start = 0
         columns = np.zeros((self.dim * other.dim,) * 2)
         places = np.arange(len(columns)).reshape(self.dim, other.dim)
         for a, i in zip(self.waves, self.slices, strict=True):
             for b, j in zip(other.waves, other.slices, strict=True):
-                parts, coefficients = clebsch_gordan(self.group, a, b)
+                parts, coefficients = self.group.clebsch_gordan(a, b)
                 columns[places[i, j].ravel(), start : start + len(coefficients)] = coefficients
                 waves.extend(parts)
                 start += len(coefficients)
         if self._basis is not None or other._basis is not None:
             columns = np.kron(self.basis, other.basis) @ columns
-        return PlanarRepresentation(self.group, waves, columns)
+        return CompactRepresentation(self.group, waves, columns)
 
-    def _in_basis(self, basis: FloatArray) -> PlanarRepresentation:
-        return PlanarRepresentation(self.group, self.waves, np.asarray(np.linalg.solve(basis, self.basis), dtype=float))
+    def _in_basis(self, basis: FloatArray) -> CompactRepresentation:
+        return CompactRepresentation(
+            self.group, self.waves, np.asarray(np.linalg.solve(basis, self.basis), dtype=float)
+        )
 
-    def dual(self) -> PlanarRepresentation:
-        return self if self._basis is None else PlanarRepresentation(self.group, self.waves, self.inverse_basis.T)
+    def dual(self) -> CompactRepresentation:
+        return self if self._basis is None else CompactRepresentation(self.group, self.waves, self.inverse_basis.T)
 
-    def renamed(self, name: str | None) -> PlanarRepresentation:
-        return PlanarRepresentation(self.group, self.waves, self._basis, name=name)
+    def renamed(self, name: str | None) -> CompactRepresentation:
+        return CompactRepresentation(self.group, self.waves, self._basis, name=name)
 
     # ---------------------------------------------------------------- subgroups and parts
 
     def restrict(self, subgroup: Iterable[str] | Group) -> Representation:
-        """The same matrices, for the elements of a subgroup only: C_n, D_n, any finite group of the plane, or SO(2)."""
+        """The same matrices, for the elements of a subgroup only: any finite group that moves the plane or space alike.
+
+        Of O(2) and O(3) the rotations are a subgroup, too; SO(2) and O(2), C_n and D_n are subgroups of SO(3) and O(3)
+        about z. In SO(3), which has no reflections, those of the plane turn z over.
+        """
         if subgroup == self.group:
             return self
-        if isinstance(subgroup, PlanarGroup) and self.group.reflections:
-            smaller = PlanarRepresentation(subgroup, [Wave(wave.frequency) for wave in self.waves], self._basis)
-            # One that is the identity everywhere is told so, in its simplest basis.
-            return smaller if smaller.monomial is None else self._of(subgroup, monomial=smaller.monomial)
         if not isinstance(subgroup, Group):
             raise TypeError(
-                f"expected a subgroup of {self.group.name}, such as cyclic(8), got {type(subgroup).__name__} "
-                f"{shown(subgroup)}. {self.group.name} has no list of elements to choose from."
+                f"expected a subgroup of {self.group.name}, such as {self._finite_example}, got "
+                f"{type(subgroup).__name__} {shown(subgroup)}. {self.group.name} has no list of elements to choose "
+                "from."
             )
+        if isinstance(subgroup, CompactGroup):
+            return self._to_compact(subgroup)
         if not isinstance(subgroup, FiniteGroup):
-            self._refuse(subgroup, f"{subgroup.name} is larger than {self.group.name}")
-        if subgroup.axes == 2 and not subgroup.acts_faithfully:
-            self._refuse(subgroup, "several of its elements move the plane alike")
+            raise RuntimeError("a group is finite or compact")
+        if self._motions(subgroup) is not None and not subgroup.acts_faithfully:
+            self._refuse(subgroup, f"several of its elements move {self._space} alike")
         return self.along(subgroup)
 
+    def _to_compact(self, subgroup: CompactGroup) -> CompactRepresentation:
+        seen = [self.group.seen_by(subgroup, wave) for wave in self.waves]
+        if not self.group.has_subgroup(subgroup):
+            self._refuse(subgroup, f"{subgroup.name} is larger than {self.group.name}")
+        basis, unchanged = self.basis.copy(), self._basis is None
+        for place, (_, change) in zip(self.slices, seen, strict=True):
+            if change is not None:
+                basis[:, place], unchanged = self.basis[:, place] @ change, False
+        waves = [part for parts, _ in seen for part in parts]
+        smaller = CompactRepresentation(subgroup, waves, None if unchanged else basis)
+        # One that is the identity everywhere is told so, in its simplest basis.
+        return smaller if smaller.monomial is None else self._of(subgroup, monomial=smaller.monomial)
+
     def along(self, group: FiniteGroup) -> Representation:
-        """g ↦ ρ(how g moves the plane), a representation of a finite group, whose elements may move it alike."""
-        if group.action is None or group.axes != 2:
-            self._refuse(group, "it does not act on the plane")
-        if not self.group.reflections and (np.linalg.det(group.action) < 0).any():
+        """g ↦ ρ(how g moves the plane or space), for a finite group, of which several elements may move it alike."""
+        motions = self._motions(group)
+        if motions is None:
+            self._refuse(group, f"it does not act on {self._space}")
+        if not self.group.reflections and (np.linalg.det(motions) < 0).any():
             self._refuse(group, "it has reflections")
-        dense = np.stack([self(self.group.moving_by(matrix)) for matrix in group.action])
-        return Representation._of(group, dense=dense)
+        return Representation._of(group, dense=self.at([self.group.element(matrix) for matrix in motions]))
+
+    def _motions(self, group: FiniteGroup) -> FloatArray | None:
+        """(order, axes, axes): how the elements move the plane or space of this group; None if they do not."""
+        return None if group.action is None else self.group.embedded(group.action)
+
+    @property
+    def _space(self) -> str:
+        return "the plane" if self.group.axes == 2 else "space"
+
+    @property
+    def _finite_example(self) -> str:
+        return "cyclic(8)" if self.group.axes == 2 else "octahedral()"
 
     def _refuse(self, subgroup: Group, reason: str) -> NoReturn:
-        allowed = "cyclic(n), dihedral(n), so2()" if self.group.reflections else "cyclic(n)"
         raise ValueError(
-            f"cannot restrict a representation of {self.group.name} to {subgroup.name}: {reason}. Use {allowed} or "
-            "another group that moves the plane as a subgroup does."
+            f"cannot restrict a representation of {self.group.name} to {subgroup.name}: {reason}. Use "
+            f"{self.group.subgroups_in_words} or another group that moves {self._space} as a subgroup does."
         )
 
     def mixing(self) -> FloatArray:
@@ -216,11 +244,11 @@ class PlanarRepresentation(Representation):
             within[place, place] = 1
         return np.asarray(np.abs(self.basis) @ within @ np.abs(self.inverse_basis))
 
-    def on_channels(self, channels: IntArray) -> PlanarRepresentation:
+    def on_channels(self, channels: IntArray) -> CompactRepresentation:
         own = np.abs(self.basis[channels]) > TOLERANCE
         inside = [(w, s) for w, s in zip(self.waves, self.slices, strict=True) if own[:, s].any()]
         columns = np.concatenate([np.arange(s.start, s.stop) for _, s in inside])
-        return PlanarRepresentation(self.group, [w for w, _ in inside], self.basis[np.ix_(channels, columns)])
+        return CompactRepresentation(self.group, [w for w, _ in inside], self.basis[np.ix_(channels, columns)])
 
 
 def _straightened(basis: FloatArray, in_irreps: FloatArray) -> FloatArray:

@@ -1,0 +1,115 @@
+"""Label images in files: one whole number for each pixel, from PNG, TIFF or npy of any depth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steerable.data.files import Unusable
+from steerable.data.stored_images import opened
+from steerable.data.tiff_pages import is_tiff, tiff_pages
+
+__all__ = ["Labels", "label_name", "read_label_file"]
+
+Labels = npt.NDArray[np.int64]
+
+COLOUR = 1 << 32
+"""What is added to the number of a colour, 65536 r + 256 g + b, so that it is not taken for a count."""
+LARGEST = COLOUR - 1
+
+
+def read_label_file(path: Path) -> Labels:
+    """The numbers of a label image, (height, width); ``Unusable`` with the reason where it holds something else.
+
+    A PNG or TIFF with a palette gives the numbers of its colours, not the colours. An image with three equal channels
+    is grey, however it is stored. Different colours become numbers from ``COLOUR`` on. Transparency does not count.
+    """
+    planes = _planes(path)
+    if not planes.size:
+        raise Unusable(f"it has the shape {planes.shape}, expected at least one pixel")
+    if planes.dtype.kind == "f":
+        planes = _whole(planes)
+    if planes.dtype.kind == "i" and planes.min() < 0:
+        raise Unusable(f"it has the label {planes.min()}, expected numbers from 0 on")
+    if planes.max() > LARGEST:
+        raise Unusable(f"it has the label {planes.max()}, expected numbers up to {LARGEST:,}")
+    labels: Labels = planes.astype(np.int64)
+    first: Labels = labels[0]
+    if (labels == first).all():
+        return first
+    if len(labels) == 3 and labels.max() <= 255:
+        red, green, blue = labels
+        colours: Labels = COLOUR + (red << 16) + (green << 8) + blue
+        return colours
+    raise Unusable(f"it has {len(labels)} channels, expected one, or colours of 8 bits")
+
+
+def label_name(value: int) -> str:
+    """What a class is called that has this number.
+
+    >>> label_name(3), label_name(COLOUR + 0xFF8000)
+    ('3', '#ff8000')
+    """
+    return str(value) if value < COLOUR else f"#{value - COLOUR:06x}"
+
+
+def _planes(path: Path) -> npt.NDArray[Any]:
+    """(channels, height, width), without transparency."""
+    if path.suffix.lower() == ".npy":
+        return _of_array(np.load(path, mmap_mode="r", allow_pickle=False))
+    if is_tiff(path):
+        pages = tiff_pages(path, 2)
+        if len(pages) > 1:
+            raise Unusable("it has several pages, expected one; save the page with the labels by itself")
+        if pages and pages[0].dtype is not None:
+            page = pages[0]
+            return page.read()[: page.shown]
+    return _of_picture(path)
+
+
+def _of_array(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if array.dtype.kind not in "buif" or array.ndim not in (2, 3) or (array.ndim == 3 and 1 not in array.shape):
+        raise Unusable(f"it holds {array.dtype} of shape {array.shape}, expected whole numbers (height, width)")
+    if array.ndim == 3:
+        array = array[0] if array.shape[0] == 1 else array.squeeze(array.shape.index(1))
+    return np.array(array, np.uint8 if array.dtype.kind == "b" else None)[None]
+
+
+def _of_picture(path: Path) -> npt.NDArray[Any]:
+    from PIL import ImageOps
+
+    with opened(path) as image:
+        if image.format in ("JPEG", "MPO"):
+            raise Unusable("it is a JPEG, which blurs labels into each other; save it as PNG or TIFF")
+        tiles = getattr(image, "tile", None)
+        stored = tiles[0][3] if tiles else ""
+        if isinstance(stored, str) and stored.endswith((";16B", ";16L", ";16N")) and image.mode not in ("I;16", "I"):
+            raise Unusable("its colours have 16 bits, of which only 8 could be read; save one number for each pixel")
+        upright = ImageOps.exif_transpose(image)
+        if upright.mode in ("CMYK", "YCbCr", "LAB", "HSV"):
+            raise Unusable(f"its colours are {upright.mode}, expected one number for each pixel, or RGB")
+        if upright.mode in ("PA", "LA"):
+            upright = upright.getchannel(0)
+        elif upright.mode in ("RGBA", "RGBX"):
+            upright = upright.convert("RGB")
+        numbers = np.array(upright)
+    if numbers.dtype.kind == "b":
+        numbers = numbers.astype(np.uint8)
+    return numbers.reshape(*numbers.shape[:2], -1).transpose(2, 0, 1)
+
+
+def _whole(planes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Floating-point numbers as whole ones."""
+    if not np.isfinite(planes).all():
+        raise Unusable("it has pixels that are not finite numbers, expected whole numbers")
+    rounded = np.rint(planes)
+    if (rounded != planes).any():
+        broken = float(planes[rounded != planes].flat[0])
+        raise Unusable(f"it has the label {broken:g}, expected whole numbers; are these probabilities?")
+    if abs(rounded).max() > LARGEST:
+        raise Unusable(f"it has the label {rounded.max():g}, expected numbers up to {LARGEST:,}")
+    whole: Labels = rounded.astype(np.int64)
+    return whole

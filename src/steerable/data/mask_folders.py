@@ -1,0 +1,196 @@
+"""Image folders with masks: people's own data for segmentation, read, checked and split."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from steerable.data.files import Unusable, named, source_name
+from steerable.data.images import Pixels, Progress, each_file, whole_image, with_channels
+from steerable.data.mask_files import Labels, label_name, read_label_file
+from steerable.data.mask_pairs import FoundPairs, ImageAndMask, paired_folder
+from steerable.data.mask_survey import class_values, kind_of_masks, tile_for
+from steerable.data.masked_images import MaskedImages, MaskKind
+from steerable.data.pixel_formats import PixelFormat, Selection
+from steerable.data.pixel_survey import survey
+from steerable.errors import listing
+
+__all__ = ["MaskSplits", "MaskedPair", "load_mask_folder", "read_masked", "stacked_masks"]
+
+SURVEYED = 256  # the side at which the counts of deep images are looked at
+
+
+@dataclass(frozen=True, eq=False)
+class MaskSplits:
+    """Training and test images with masks, and validation images where the folder has some.
+
+    Args:
+        train, test, validation: the images, all with the same classes and channels.
+        name: what reports call the data set.
+        skipped: (path, reason) of files that could not be used.
+        notes: what was noticed about the files, one sentence or two each.
+        pixels: how the numbers in the image files became bytes.
+        values: the numbers in the mask files that the classes stand for; empty where they hold objects.
+    """
+
+    train: MaskedImages
+    test: MaskedImages
+    validation: MaskedImages | None
+    name: str
+    skipped: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    pixels: PixelFormat
+    values: tuple[int, ...]
+
+
+class MaskedPair(NamedTuple):
+    """An image and its mask as they were read: pixels (channels, height, width), labels (height, width)."""
+
+    pair: ImageAndMask
+    pixels: Pixels
+    labels: Labels
+
+
+def load_mask_folder(
+    root: str | Path,
+    *,
+    tile: int | None = None,
+    kind: MaskKind | None = None,
+    test_fraction: float = 0.2,
+    seed: int = 0,
+    progress: Progress | None = None,
+    pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
+) -> MaskSplits:
+    """All images under ``root`` with their masks, each in its own size.
+
+    How files are laid out and named is said at :func:`~steerable.data.mask_pairs.paired_folder`.
+
+    The different numbers in the masks of all files are the classes, in order, so that numbers may be left out. Files
+    that cannot be used are left out, named in one warning and listed in ``skipped``: masks of another size than their
+    image, images without a mask, masks with fractions or thousands of values.
+
+    Args:
+        root: the folder.
+        tile: the side of the squares to train on; by default :func:`~steerable.data.mask_survey.tile_for` the images.
+        kind: whether masks hold classes or objects; by default found out: objects are connected, and their numbers
+            go up to another one in each mask.
+        test_fraction: the share of test images, where there is no test folder.
+        seed: the seed by which test images are chosen.
+        progress: called with (images read, all images) after each image.
+        pixels: which pages and channels of the image files to use, or all that is known about their pixels.
+    """
+    root = Path(root).expanduser()
+    found = paired_folder(root)
+    images = [pair.image for pair in found.pairs]
+    looked_at = survey(images, [p.image for p in found.pairs if p.part == "train"], root, SURVEYED, pixels)
+    read, unusable = read_masked(found.pairs, looked_at.pixels, progress)
+    skipped, notes = [*found.skipped, *unusable], [*found.notes, *looked_at.notes]
+    if skipped:
+        notes.append(f"{len(skipped)} images in `{root}` are left out: {named(skipped)}.")
+    if not any(item.pair.part == "train" for item in read):
+        raise ValueError(f"none of the training images in `{root}` can be used: {named(skipped)}.")
+    chosen = kind or kind_of_masks([item.labels for item in read])
+    training = [item.labels for item in read if item.pair.part == "train"]
+    values = class_values(training, root, notes) if chosen == "classes" else ()
+    side = tile or tile_for([item.labels.shape for item in read])
+    parts = _parts(read, found, values, side, notes, root)
+    if "test" not in parts:
+        if len(parts["train"]) < 2:
+            raise ValueError(f"`{root}` has one image with a mask, expected two or more: none can be held out to test.")
+        parts["train"], parts["test"] = parts["train"].split(test_fraction, seed)
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
+    known = replace(looked_at.pixels, channels=parts["train"].channels)
+    validation = parts.get("validation")
+    told = source_name(root), tuple(skipped), tuple(notes), known, values
+    return MaskSplits(parts["train"], parts["test"], validation, *told)
+
+
+def read_masked(
+    pairs: Sequence[ImageAndMask], pixels: PixelFormat, progress: Progress | None = None
+) -> tuple[list[MaskedPair], list[tuple[str, str]]]:
+    """Return (pairs with their pixels and labels, [(name, why it cannot be used)])."""
+    by_image = {pair.image: pair for pair in pairs}
+
+    def both(path: Path) -> tuple[Pixels, Labels]:
+        found = whole_image(path, pixels)
+        mask = by_image[path].mask
+        try:
+            labels = read_label_file(mask)
+        except Unusable as error:
+            raise Unusable(f"its mask cannot be used: {error}") from error
+        if labels.shape != found.shape[1:]:
+            (height, width), (h, w) = labels.shape, found.shape[1:]
+            raise Unusable(f"its mask has {width}×{height} pixels, expected {w}×{h} as the image")
+        return found, labels
+
+    read, unusable = [], []
+    for pair, result in zip(pairs, each_file(both, [pair.image for pair in pairs], progress), strict=True):
+        if isinstance(result, str):
+            unusable.append((pair.name, result))
+        else:
+            read.append(MaskedPair(pair, *result))
+    return read, unusable
+
+
+def _parts(
+    read: Sequence[MaskedPair], found: FoundPairs, values: tuple[int, ...], tile: int, notes: list[str], root: Path
+) -> dict[str, MaskedImages]:
+    """The images of each part that has some; an image that shows a class without training images is left out."""
+    if values:
+        names = tuple(map(label_name, values)) if len(values) > 2 else ("background", "foreground")
+        strange = {item.pair.name for item in read if not np.isin(item.labels, values).all()}
+        if strange:
+            notes.append(f"{listing(sorted(strange), 5)} show classes that no training image shows, and are left out.")
+        read = [item for item in read if item.pair.name not in strange]
+    else:
+        names = ("background", "object")
+    empty = [item.pair.name for item in read if not (item.labels != (values[0] if values else 0)).any()]
+    if empty:
+        notes.append(f"{len(empty)} masks are empty and count as background: {listing(empty, 5)}.")
+    small = sum(min(item.labels.shape) < tile for item in read)
+    if small:
+        notes.append(
+            f"{small} images are smaller than a tile of {tile}×{tile} pixels and are continued as in a mirror."
+        )
+    channels = max(len(item.pixels) for item in read)
+    parts = {}
+    for part in ("train", "validation", "test"):
+        items = [item for item in read if item.pair.part == part]
+        if items:
+            parts[part] = stacked_masks(items, channels, names, values, tile)
+        elif part == "test" and any(pair.part == part for pair in found.pairs):
+            raise ValueError(
+                f"none of the test images in `{root}` can be used. Replace them, or remove the test folder and let "
+                "training images be held out."
+            )
+    return parts
+
+
+def stacked_masks(
+    items: Sequence[MaskedPair], channels: int, names: tuple[str, ...], values: tuple[int, ...], tile: int
+) -> MaskedImages:
+    """One data set of images that were read.
+
+    Args:
+        items: with their masks.
+        channels: of the images; grey ones among coloured ones have their channel repeated.
+        names: of the classes.
+        values: the numbers in the masks that stand for them; empty where masks hold objects.
+        tile: the side of the tiles.
+    """
+    masks = []
+    for item in items:
+        # Objects are numbered from 1 on: numbers may be as large as a file likes.
+        known = np.array(values) if values else np.unique(np.append(item.labels, 0))
+        masks.append(torch.from_numpy(np.searchsorted(known, item.labels).astype(np.int32)))
+    images = [torch.from_numpy(np.array(with_channels(item.pixels, channels))) for item in items]
+    files = tuple(item.pair.name for item in items)
+    kind: MaskKind = "classes" if values else "instances"
+    return MaskedImages(tuple(images), tuple(masks), names, tile, kind, files)

@@ -1,0 +1,147 @@
+"""Folders with `images/` beside `labels/` or `masks/`: which image belongs to which mask, and to which part."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from steerable.data.assembling import Part
+from steerable.data.files import files_below, printable
+from steerable.errors import listing
+
+__all__ = ["LAYOUT", "FoundPairs", "ImageAndMask", "has_masks", "paired_folder"]
+
+IMAGE_FOLDERS = ("images", "image", "imgs")
+MASK_FOLDERS = ("labels", "masks", "label", "mask", "annotations")
+PARTS: dict[Part, tuple[str, ...]] = {
+    "train": ("train", "training"),
+    "validation": ("val", "valid", "validation"),
+    "test": ("test", "testing"),
+}
+WORDS = frozenset(("image", "img", "mask", "masks", "label", "labels", "seg", "segmentation", "gt", "annotation"))
+"""What people add to the names of images and masks to tell them apart."""
+LAYOUT = "`images` and `labels` (or `masks`), with one label image for each image and of the same name"
+"""What a folder for segmentation holds, in words."""
+
+
+@dataclass(frozen=True)
+class ImageAndMask:
+    """An image file and its mask, the name by which messages call them, and the part of the data they belong to."""
+
+    image: Path
+    mask: Path
+    name: str
+    part: Part = "train"
+
+
+class FoundPairs(NamedTuple):
+    """The pairs of a folder, (name, reason) of what cannot be used, and what else was noticed."""
+
+    pairs: list[ImageAndMask]
+    skipped: list[tuple[str, str]]
+    notes: list[str]
+
+
+def has_masks(root: str | Path) -> bool:
+    """Whether a folder is laid out for segmentation."""
+    root = Path(root).expanduser()
+    return root.is_dir() and bool(_part_folders(root))
+
+
+def paired_folder(root: Path) -> FoundPairs:
+    """The images of a folder with their masks; an image without a mask, or a mask without an image, is named.
+
+    ``root`` holds ``images`` and ``labels`` (or ``masks``); or ``train`` and ``test`` (and ``val``) do; or ``images``
+    and ``labels`` have the sub-folders ``train`` and ``test``. Files belong together that have the same name up to the
+    ending, or up to words such as ``_mask`` and ``img_``.
+    """
+    if not root.is_dir():
+        raise FileNotFoundError(f"`{root}` is not a folder. Give a folder with {LAYOUT}.")
+    folders = _part_folders(root)
+    if not folders:
+        raise ValueError(f"`{root}` is not laid out for segmentation, expected {LAYOUT}, in it or in its `train`.")
+    found = FoundPairs([], [], [])
+    for part, (images, masks) in folders.items():
+        _pair(root, part, images, masks, found)
+    if not any(pair.part == "train" for pair in found.pairs):
+        why = "; ".join(f"`{name}` ({reason})" for name, reason in found.skipped[:5])
+        raise ValueError(
+            f"no image in `{folders['train'][0]}` has a mask in `{folders['train'][1]}`, expected {LAYOUT}. "
+            f"{why or 'They have no files.'}"
+        )
+    return found
+
+
+def _part_folders(root: Path) -> dict[Part, tuple[Path, Path]]:
+    """(images, masks) of each part; empty where there are none to train on."""
+    here = _pair_of_folders(root)
+    found: dict[Part, tuple[Path, Path]] = {}
+    for part, names in PARTS.items():
+        for name in names:
+            inside = _pair_of_folders(root / name)
+            if here is not None and all((folder / name).is_dir() for folder in here):
+                inside = here[0] / name, here[1] / name
+            if inside is not None:
+                found.setdefault(part, inside)
+    if "train" in found:
+        if "test" not in found and "validation" in found:  # as with classes: what is held out is for the test
+            found["test"] = found.pop("validation")
+        return found
+    return {} if here is None else {"train": here}
+
+
+def _pair_of_folders(root: Path) -> tuple[Path, Path] | None:
+    names = {entry.name.lower(): entry for entry in root.iterdir() if entry.is_dir()} if root.is_dir() else {}
+    images = next((names[name] for name in IMAGE_FOLDERS if name in names), None)
+    masks = next((names[name] for name in MASK_FOLDERS if name in names), None)
+    return None if images is None or masks is None else (images, masks)
+
+
+def _pair(root: Path, part: Part, images: Path, masks: Path, found: FoundPairs) -> None:
+    """Add the pairs of two folders."""
+    image_files, closed = files_below(images)
+    mask_files, also_closed = files_below(masks)
+    found.skipped.extend([*closed, *also_closed])
+    exact, similar = _by_stem(masks, mask_files), _by_key(masks, mask_files)
+    common = _by_key(images, image_files)
+    used: set[Path] = set()
+    for path in image_files:
+        name = printable(path.relative_to(root))
+        relative = path.relative_to(images)
+        candidates = exact.get(str(relative.with_suffix("")), [])
+        if not candidates and len(common[_key(relative)]) == 1:
+            candidates = similar.get(_key(relative), [])
+        used.update(candidates)
+        if len(candidates) == 1:
+            found.pairs.append(ImageAndMask(path, candidates[0], name, part))
+        elif candidates:
+            several = listing([printable(mask.name) for mask in candidates], 3)
+            found.skipped.append((name, f"it has several masks, {several}, expected one"))
+        else:
+            found.skipped.append((name, f"it has no mask of this name in `{printable(masks.name)}`"))
+    if unused := [printable(path.relative_to(root)) for path in mask_files if path not in used]:
+        found.notes.append(f"no image belongs to {listing(unused, 5)}; such masks are not used. Are images missing?")
+
+
+def _by_stem(folder: Path, files: Iterable[Path]) -> dict[str, list[Path]]:
+    found: defaultdict[str, list[Path]] = defaultdict(list)
+    for path in files:
+        found[str(path.relative_to(folder).with_suffix(""))].append(path)
+    return found
+
+
+def _by_key(folder: Path, files: Iterable[Path]) -> dict[str, list[Path]]:
+    found: defaultdict[str, list[Path]] = defaultdict(list)
+    for path in files:
+        found[_key(path.relative_to(folder))].append(path)
+    return found
+
+
+def _key(relative: Path) -> str:
+    """A file's name without the words that tell images and masks apart, and without capitals."""
+    parts = re.split(r"[^0-9a-z]+", relative.stem.lower())
+    return str(relative.parent / "_".join(part for part in parts if part not in WORDS))

@@ -1,0 +1,74 @@
+"""What the masks of a data set have in common: classes or objects, which numbers, and a size for tiles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from steerable.data.mask_files import COLOUR, Labels, label_name
+from steerable.data.masked_images import MaskKind
+from steerable.data.regions import connected_regions
+from steerable.errors import listing
+
+__all__ = ["class_values", "kind_of_masks", "tile_for"]
+
+MOST_CLASSES = 64  # with more, a mask holds something else than classes
+LARGEST_TILE, SMALLEST_TILE, STEP = 128, 32, 16
+LOOKED_AT = 40  # masks, to find out whether they hold objects
+FEW_VALUES = 3  # a mask with more objects than that is needed to tell objects from classes
+
+
+def tile_for(sizes: Sequence[tuple[int, ...]]) -> int:
+    """The side of the tiles for images of these sizes: the median of their shorter sides, 32 to 128, in steps of 16.
+
+    >>> tile_for([(100, 300)]), tile_for([(2048, 2048)]), tile_for([(20, 24)])
+    (96, 128, 32)
+    """
+    median = int(np.median([min(size) for size in sizes]))
+    return max(SMALLEST_TILE, min(LARGEST_TILE, median // STEP * STEP))
+
+
+def kind_of_masks(masks: Sequence[Labels]) -> MaskKind:
+    """Objects have numbers of their own: nearly each is connected, and different masks go up to different numbers."""
+    some = masks[:: max(1, len(masks) // LOOKED_AT)]
+    highest = {int(labels.max()) for labels in some}
+    if max(highest) <= FEW_VALUES or max(highest) >= COLOUR or (len(highest) < 2 and len(some) > 1):
+        return "classes"
+    regions = values = 0
+    for labels in some:
+        values += len(np.unique(labels[labels > 0]))
+        regions += connected_regions(labels)[1]
+    return "instances" if regions <= 1.25 * values else "classes"
+
+
+def class_values(masks: Sequence[Labels], root: Path, notes: list[str]) -> tuple[int, ...]:
+    """The different numbers in these masks, in order: the classes. Too many or too few are refused.
+
+    Args:
+        masks: those of the training images.
+        root: where they come from, for messages.
+        notes: what is noticed is added to them.
+    """
+    shown: Counter[int] = Counter()
+    for labels in masks:
+        shown.update(np.unique(labels).tolist())
+    values = tuple(sorted(shown))
+    if len(values) < 2:
+        raise ValueError(
+            f"the masks in `{root}` hold only the value {label_name(values[0])}, expected at least two, as otherwise "
+            "there is nothing to tell apart. Are they the right files, or all empty?"
+        )
+    if len(values) > MOST_CLASSES:
+        raise ValueError(
+            f"the masks in `{root}` hold {len(values):,} different values, expected at most {MOST_CLASSES} classes. "
+            "Were they resized, or saved with losses? Masks with one number for each object need --masks instances."
+        )
+    if values[-1] < COLOUR and len(values) > 2 and values != tuple(range(len(values))):
+        notes.append(
+            f"the masks hold the numbers {listing(list(map(label_name, values)), 8)}, with gaps between them; each is "
+            "a class."
+        )
+    return values

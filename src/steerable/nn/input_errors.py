@@ -1,0 +1,67 @@
+"""What a layer says of a tensor that is no field of its type: what was expected, what came, and what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from steerable.nn.geometry import axis_names
+from steerable.types.field_types import FieldType
+
+__all__ = ["into_floats", "no_tensor", "wrong_channels", "wrong_dtype", "wrong_rank"]
+
+
+def no_tensor(x: object) -> str:
+    """The second half of a sentence on something that is no tensor."""
+    if isinstance(x, np.ndarray):
+        scaled = " / 255" if x.dtype == np.uint8 else ""
+        return f"a NumPy array. Convert it with `torch.as_tensor(x).float(){scaled}`."
+    if type(x).__module__.startswith("PIL."):
+        return (
+            "a PIL image. Convert it with `torch.as_tensor(numpy.array(image)).permute(2, 0, 1).unsqueeze(0) / 255`, "
+            "or read image files with `steerable.data.read_images`."
+        )
+    return f"{type(x).__name__}. Make a tensor of it, for instance with `torch.stack` for a list of images."
+
+
+def wrong_rank(x: Tensor, in_type: FieldType, out_type: FieldType, ranks: tuple[int, ...]) -> str:
+    """The second half of a sentence on a tensor that has too many or too few axes."""
+    names = ", ".join(["batch", str(in_type.channels), *axis_names(max(ranks) - 2)])
+    remedy = ""
+    if ranks == (2,) and x.ndim == 4:
+        remedy = (
+            f" It maps single fibres. Pool the map first, with `snn.GlobalAvgPool({in_type})`, or map every pixel, "
+            f"with `snn.Conv2d({in_type}, {out_type}, 1)`."
+        )
+    elif x.ndim == max(ranks) - 1 and x.ndim > 2:
+        remedy = " Add a batch dimension with x.unsqueeze(0)."
+    return f"a tensor of shape ({names}), got one of rank {x.ndim} with shape {tuple(x.shape)}.{remedy}"
+
+
+def wrong_channels(x: Tensor, in_type: FieldType) -> str:
+    """The second half of a sentence on a tensor with another number of channels than the type."""
+    last = x.ndim - 1
+    turned = ", ".join(map(str, (0, last, *range(1, last))))
+    channels_come_last = x.ndim > 2 and x.shape[-1] == in_type.channels
+    remedy = f" Channels come second: x.permute({turned})." if channels_come_last else ""
+    got = f"got {x.shape[1]} (shape {tuple(x.shape)}).{remedy}"
+    return f"{in_type.channels} channels, those of its type `{in_type}`, {got}"
+
+
+def wrong_dtype(x: Tensor, own: torch.dtype) -> str:
+    """The second half of a sentence on a tensor of another precision than the layer's parameters."""
+    wide = x.dtype == torch.float64
+    reason = " NumPy's numbers are float64 where nothing else is said." if wide and own == torch.float32 else ""
+    remedy = f"Convert one of them, `x.to({own})` or `layer.to({x.dtype})`"
+    mixed = "" if wide else f", or compute in mixed precision inside `torch.autocast({x.device.type!r})`"
+    return f"a field of {own}, the dtype of its parameters, got one of {x.dtype}.{reason} {remedy}{mixed}."
+
+
+def into_floats(dtype: torch.dtype) -> str:
+    """How a tensor of whole or complex numbers becomes a field."""
+    if dtype == torch.uint8:
+        return "Scale an image of bytes to the range from 0 to 1 with `x.float() / 255`."
+    if dtype.is_complex:
+        return "Make channels of the real and the imaginary part with `torch.cat([x.real, x.imag], 1)`."
+    return "Convert it with `x.float()`, and scale it so that its values are about 1."

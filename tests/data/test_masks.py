@@ -1,0 +1,275 @@
+"""Folders with masks: every way to store a label, every way to lay files out, and words for what cannot be used."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from camera_files import write_tiff
+from cell_images import cells, write_cells
+from PIL import Image
+
+from steerable.data.files import Unusable
+from steerable.data.mask_files import COLOUR, label_name, read_label_file
+from steerable.data.mask_folders import load_mask_folder
+from steerable.data.mask_pairs import has_masks, paired_folder
+from steerable.data.mask_survey import tile_for
+from steerable.data.masked_images import MaskedImages
+from steerable.data.regions import connected_regions
+
+LABELS = np.array([[0, 1, 2], [2, 1, 0]])
+
+
+def saved(path: Path, picture: Image.Image, **options: object) -> Path:
+    picture.save(path, **options)
+    return path
+
+
+def palette_picture() -> Image.Image:
+    picture = Image.fromarray(LABELS.astype(np.uint8), mode=None).convert("P")
+    picture.putdata(LABELS.ravel().tolist())
+    picture.putpalette([200, 10, 10, 10, 200, 10, 10, 10, 200])
+    return picture
+
+
+def test_the_same_labels_from_every_kind_of_file(tmp_path: Path) -> None:
+    eight = Image.fromarray(LABELS.astype(np.uint8))
+    np.save(tmp_path / "whole.npy", LABELS)
+    np.save(tmp_path / "floats.npy", LABELS.astype(np.float32)[..., None])
+    files = [
+        saved(tmp_path / "grey.png", eight),
+        saved(tmp_path / "sixteen.png", Image.fromarray(LABELS.astype(np.uint16))),
+        saved(tmp_path / "palette.png", palette_picture()),
+        saved(tmp_path / "rgba.png", Image.merge("RGBA", [eight, eight, eight, Image.new("L", eight.size, 3)])),
+        saved(tmp_path / "grey.tif", eight),
+        write_tiff(tmp_path / "deep.tif", [LABELS[..., None].astype(np.uint16)]),
+        write_tiff(tmp_path / "wide.tif", [LABELS[..., None].astype(np.uint32)]),
+        write_tiff(tmp_path / "float.tif", [LABELS[..., None].astype(np.float32)]),
+        tmp_path / "whole.npy",
+        tmp_path / "floats.npy",
+    ]
+    for path in files:
+        assert np.array_equal(read_label_file(path), LABELS), path.name
+
+
+def test_one_bit_and_colours(tmp_path: Path) -> None:
+    bits = saved(tmp_path / "bits.png", Image.fromarray(LABELS > 1))
+    assert set(np.unique(read_label_file(bits))) <= {0, 1, 255}
+    assert np.array_equal(read_label_file(bits) > 0, LABELS > 1)
+    colours = np.zeros((2, 2, 3), np.uint8)
+    colours[0, 0] = 255, 128, 0
+    found = read_label_file(saved(tmp_path / "colours.png", Image.fromarray(colours)))
+    assert found[0, 0] == COLOUR + 0xFF8000
+    assert label_name(int(found[0, 0])) == "#ff8000"
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (LABELS + 0.5, "label 0.5, expected whole numbers"),
+        (LABELS - 1, "label -1, expected numbers from 0 on"),
+        (np.full((2, 2), np.nan), "not finite"),
+        (np.zeros((2, 2, 2, 2)), "expected whole numbers"),
+        (np.array([["a"]]), "expected whole numbers"),
+        (np.full((2, 2), 1e12), "expected numbers up to"),
+        (np.zeros((0, 2)), "at least one pixel"),
+    ],
+)
+def test_labels_that_are_none(tmp_path: Path, array: np.ndarray, words: str) -> None:
+    np.save(tmp_path / "labels.npy", array)
+    with pytest.raises(Unusable, match=words):
+        read_label_file(tmp_path / "labels.npy")
+
+
+def test_masks_with_losses_or_inks_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Unusable, match="JPEG"):
+        read_label_file(saved(tmp_path / "a.jpg", Image.new("L", (8, 8))))
+    with pytest.raises(Unusable, match="CMYK"):
+        read_label_file(saved(tmp_path / "a.tif", Image.new("CMYK", (8, 8))))
+    with pytest.raises(Unusable, match="several pages"):
+        read_label_file(write_tiff(tmp_path / "b.tif", [LABELS[..., None].astype(np.uint16)] * 2))
+
+
+@pytest.mark.parametrize("masks", ["masks", "labels"])
+def test_a_folder_is_read_and_split(tmp_path: Path, masks: str) -> None:
+    root = write_cells(tmp_path / "cells", 10, size=(40, 56), masks=masks)
+    assert has_masks(root)
+    splits = load_mask_folder(root)
+    assert (len(splits.train), len(splits.test), splits.validation) == (8, 2, None)
+    assert splits.train.classes == ("background", "foreground")
+    assert splits.values == (0, 255)
+    assert splits.train.tile == 32
+    assert not set(splits.train.files) & set(splits.test.files)
+    image, mask = cells(int(Path(splits.test.files[0]).stem), 40, 56, 3 + int(Path(splits.test.files[0]).stem) % 3)
+    assert torch.equal(splits.test.images[0][0], torch.from_numpy(image))
+    assert torch.equal(splits.test.class_map(0), torch.from_numpy((mask > 0).astype(np.int64)))
+    assert load_mask_folder(root).test.digest == splits.test.digest
+    assert load_mask_folder(root, seed=3).test.digest != splits.test.digest
+
+
+def test_parts_in_folders(tmp_path: Path) -> None:
+    for part in ("train", "val", "test"):
+        write_cells(tmp_path / "outer" / part, 3)
+    for kind in ("images", "masks"):
+        for part in ("train", "val", "test"):
+            source = tmp_path / "outer" / part / kind
+            shutil.copytree(source, tmp_path / "inner" / kind / part)
+    for root in (tmp_path / "outer", tmp_path / "inner"):
+        splits = load_mask_folder(root)
+        assert splits.validation is not None
+        assert [len(splits.train), len(splits.validation), len(splits.test)] == [3, 3, 3]
+
+
+def test_names_that_differ_by_words(tmp_path: Path) -> None:
+    root = write_cells(tmp_path / "cells", 3)
+    for path in (root / "images").iterdir():
+        path.rename(path.with_name(f"img_{path.name}"))
+    for path in (root / "masks").iterdir():
+        path.rename(path.with_name(f"{path.stem}-Mask.png"))
+    assert [(p.image.name, p.mask.name) for p in paired_folder(root).pairs] == [
+        (f"img_00{k}.png", f"00{k}-Mask.png") for k in range(3)
+    ]
+
+
+def test_objects_are_told_from_classes(tmp_path: Path) -> None:
+    root = write_cells(tmp_path / "objects", 8, instances=True)
+    splits = load_mask_folder(root)
+    assert (splits.train.kind, splits.train.classes) == ("instances", ("background", "object"))
+    assert max(int(mask.max()) for mask in splits.train.masks) == 5
+    assert load_mask_folder(root, kind="classes").train.kind == "classes"
+    # Classes whose regions are scattered are classes, whatever their numbers.
+    for number, path in enumerate(sorted((root / "masks").iterdir())):
+        stripes = np.arange(48 * 48).reshape(48, 48) % (4 + number % 3)
+        Image.fromarray(stripes.astype(np.uint8)).save(path)
+    assert load_mask_folder(root).train.kind == "classes"
+
+
+def test_bad_files_are_named_and_left_out(tmp_path: Path) -> None:
+    root = write_cells(tmp_path / "cells", 12)
+    Image.new("L", (10, 48)).save(root / "masks" / "000.png")
+    (root / "masks" / "001.png").unlink()
+    (root / "images" / "002.png").write_bytes(b"nothing")
+    (root / "masks" / "003.png").write_bytes(b"nothing")
+    (root / "masks" / "004.png").unlink()
+    np.save(root / "masks" / "004.npy", np.full((48, 48), 0.25))
+    Image.new("L", (48, 48)).save(root / "masks" / "005.png")
+    shutil.copy(root / "masks" / "006.png", root / "masks" / "006.tif")
+    Image.new("L", (48, 48)).save(root / "masks" / "other.png")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        splits = load_mask_folder(root)
+    reasons = {Path(name).name: why for name, why in splits.skipped}
+    assert reasons["000.png"] == "its mask has 10×48 pixels, expected 48×48 as the image"
+    assert "no mask of this name" in reasons["001.png"]
+    assert "not an image" in reasons["002.png"]
+    assert "not an image" in reasons["003.png"]
+    assert "whole numbers" in reasons["004.png"]
+    assert "several masks" in reasons["006.png"]
+    assert len(splits.train) + len(splits.test) == 6
+    text = " ".join(str(warning.message) for warning in warned)
+    assert "other.png" in text
+    assert "1 masks are empty" in text
+
+
+def test_labels_with_gaps_and_strangers(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        write_cells(tmp_path / part, 3)
+        for number, path in enumerate(sorted((tmp_path / part / "masks").iterdir())):
+            labels = np.zeros((48, 48), np.uint8)
+            labels[:8], labels[8:16] = 5, 17
+            labels[20] = 9 if (part, number) == ("test", 0) else 0
+            Image.fromarray(labels).save(path)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        splits = load_mask_folder(tmp_path)
+    assert splits.train.classes == ("0", "5", "17")
+    assert splits.train.masks[0].unique().tolist() == [0, 1, 2]
+    assert len(splits.test) == 2
+    text = " ".join(str(warning.message) for warning in warned)
+    assert "gaps" in text
+    assert "no training image shows" in text
+
+
+def test_what_cannot_be_learnt_is_refused(tmp_path: Path) -> None:
+    root = write_cells(tmp_path / "cells", 4)
+    for path in (root / "masks").iterdir():
+        Image.new("L", (48, 48)).save(path)
+    with pytest.raises(ValueError, match="only the value 0, expected at least two"):
+        load_mask_folder(root)
+    for path in (root / "masks").iterdir():
+        Image.fromarray(np.arange(48 * 48).reshape(48, 48).astype(np.uint16)).save(path)
+    with pytest.raises(ValueError, match="2,304 different values"):
+        load_mask_folder(root, kind="classes")
+    shutil.rmtree(root / "masks")
+    assert not has_masks(root)
+    with pytest.raises(ValueError, match="not laid out for segmentation, expected `images` and `labels`"):
+        load_mask_folder(root)
+    (root / "masks").mkdir()
+    with pytest.raises(ValueError, match=r"no image in .* has a mask"):
+        load_mask_folder(root)
+    with pytest.raises(FileNotFoundError, match="not a folder"):
+        load_mask_folder(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "CMYK", "P", "1", "F", "I;16"])
+def test_images_of_every_kind(tmp_path: Path, mode: str) -> None:
+    root = write_cells(tmp_path / "cells", 5)
+    for path in sorted((root / "images").iterdir()):
+        with Image.open(path) as image:
+            grey = image.copy()
+        path.unlink()
+        if mode == "I;16":
+            picture = Image.fromarray(np.asarray(grey).astype(np.uint16) * 200)
+        else:
+            picture = grey.convert("RGB").convert(mode) if mode in ("CMYK", "P") else grey.convert(mode)
+        picture.save(path.with_suffix(".png" if mode == "RGBA" else ".tif"))
+    splits = load_mask_folder(root)
+    assert len(splits.train) == 4
+    assert all(int(image.max()) > int(image.min()) for image in splits.train.images)
+
+
+def test_regions_are_those_of_a_search(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        labels = generator.integers(0, 3, generator.integers(1, 12, 2))
+        regions, count = connected_regions(labels)
+        assert (regions == 0).sum() == (labels == 0).sum()
+        expected, number = np.zeros(labels.shape, int), 0
+        for start in zip(*np.nonzero(labels), strict=True):
+            if expected[start]:
+                continue
+            number += 1
+            stack = [start]
+            while stack:
+                y, x = stack.pop()
+                inside = 0 <= y < labels.shape[0] and 0 <= x < labels.shape[1]
+                if inside and not expected[y, x] and labels[y, x] == labels[start]:
+                    expected[y, x] = number
+                    stack += [(y + 1, x), (y - 1, x), (y, x + 1), (y, x - 1)]
+        assert np.array_equal(regions, expected)
+        assert count == number
+
+
+def test_parts_of_masked_images() -> None:
+    images = tuple(torch.full((1, 40, 60 + k), k, dtype=torch.uint8) for k in range(9))
+    masks = tuple((torch.arange(60 + k) > 30).int().expand(40, -1) for k in range(9))
+    data = MaskedImages(images, masks, ("a", "b"), 32)
+    rest, part = data.split(0.25, seed=1)
+    assert (len(rest), len(part)) == (7, 2)
+    assert {int(image[0, 0, 0]) for image in (*rest.images, *part.images)} == set(range(9))
+    small, large = (set(data.balanced_subset(n, seed=2).images) for n in (3, 5))
+    assert small < large
+    cut = data.middles(10.0)
+    assert cut.samples <= 10.0 < data.samples
+    assert data.middles(1000.0) is data
+    with pytest.raises(ValueError, match="1 to 8 of these 9"):
+        data.split(9)
+    with pytest.raises(TypeError, match="int32"):
+        MaskedImages(images, tuple(mask.long() for mask in masks), ("a", "b"), 32)
+    with pytest.raises(ValueError, match="0 to 0"):
+        MaskedImages(images, masks, ("a",), 32)
+    assert tile_for([(300, 40)]) == 32

@@ -1,0 +1,111 @@
+"""Images of one specimen are never both trained and tested on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from steerable.data import LabelledImages, load_dataset
+from steerable.training.config import RunConfig
+from steerable.training.preparing import prepare_data
+
+
+def picture(path: Path, number: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.random.default_rng(number).integers(0, 256, (8, 8), dtype=np.uint8)).save(path)
+
+
+def folder_of_patients(root: Path, patients: int = 10, crops: int = 3) -> Path:
+    """Every patient has crops of both classes."""
+    number = 0
+    for patient in range(patients):
+        for label in ("healthy", "ill"):
+            for crop in range(crops):
+                picture(root / label / f"patient{patient}" / f"{crop}.png", number := number + 1)
+    return root
+
+
+def table_of_patients(root: Path, patients: int = 10, crops: int = 4) -> Path:
+    lines = ["file,label,Patient"]
+    for k in range(patients * crops):
+        picture(root / f"{k}.png", k)
+        lines.append(f"{k}.png,{'ill' if k % 2 else 'healthy'},P{k // crops}")
+    (root / "labels.csv").write_text("\n".join(lines))
+    return root / "labels.csv"
+
+
+@pytest.mark.parametrize("kind", ["folder", "table"])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_specimen_is_in_two_parts(kind: str, seed: int, tmp_path: Path) -> None:
+    source = folder_of_patients(tmp_path) if kind == "folder" else table_of_patients(tmp_path)
+    splits = load_dataset(source, seed=seed, group_by="folder" if kind == "folder" else "patient")
+    train, test = set(splits.train.specimens), set(splits.test.specimens)
+    assert not train & test
+    assert len(train | test) == 10
+    assert len(splits.test) == pytest.approx(0.2 * (len(splits.train) + len(splits.test)), abs=6)
+    assert min(splits.test.counts) > 0
+    rest, validation = splits.train.split(0.2, seed=seed)
+    assert not set(rest.specimens) & set(validation.specimens)
+
+
+def test_without_it_crops_of_a_specimen_fall_into_both(tmp_path: Path) -> None:
+    splits = load_dataset(folder_of_patients(tmp_path))
+    assert splits.train.specimens == ()
+    patients = [{file.split("/")[1] for file in part.files} for part in (splits.train, splits.test)]
+    assert patients[0] & patients[1]
+
+
+def test_a_run_keeps_specimens_together_in_all_three_parts(tmp_path: Path) -> None:
+    config = RunConfig(
+        dataset=str(folder_of_patients(tmp_path)), model={"name": "resnet"}, validation=0.2, group_by="folder"
+    )
+    data = prepare_data(config)
+    assert data.validation is not None
+    parts = [set(part.specimens) for part in (data.train, data.validation, data.test)]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 10
+    assert data.train.resized(4).specimens == data.train.specimens
+
+
+def test_a_specimen_of_the_only_images_of_a_class_stays_in_training() -> None:
+    images = torch.zeros(9, 1, 4, 4, dtype=torch.uint8)
+    data = LabelledImages(images, torch.tensor([0] * 6 + [1] * 3), ("a", "b"), (), tuple("112233" + "444"))
+    for seed in range(5):
+        rest, part = data.split(0.3, seed=seed)
+        assert set(part.specimens) < {"1", "2", "3"}
+        assert min(rest.counts) > 0
+
+
+@pytest.mark.parametrize(
+    ("group_by", "message"),
+    [("patent", "has no column `patent` to group its images by. Did you mean `patient`"), ("x1", "no column `x1`")],
+)
+def test_columns_that_are_not_there(group_by: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_dataset(table_of_patients(tmp_path), group_by=group_by)
+
+
+def test_what_cannot_be_grouped_is_refused(tmp_path: Path) -> None:
+    folder = folder_of_patients(tmp_path / "few", patients=1)
+    with pytest.raises(ValueError, match="no whole specimen can be held out: there are 1, `patient0`"):
+        load_dataset(folder, group_by="folder")
+    with pytest.raises(ValueError, match=r"is a folder, whose images are grouped by 'folder'.* Got 'patient'"):
+        load_dataset(folder, group_by="patient")
+    with pytest.raises(ValueError, match="`digits` is a known data set, which says nothing of specimens"):
+        load_dataset("digits", group_by="folder")
+    for part in ("train", "test"):
+        folder_of_patients(tmp_path / "divided" / part, patients=3)
+    with pytest.raises(ValueError, match="has images of `patient0`, `patient1`, `patient2` for training and for test"):
+        load_dataset(tmp_path / "divided", group_by="folder")
+
+
+def test_a_row_without_a_specimen_is_left_out_and_named(tmp_path: Path) -> None:
+    table = table_of_patients(tmp_path)
+    picture(tmp_path / "last.png", 99)
+    table.write_text(table.read_text() + "\nlast.png,ill,\n")
+    with pytest.warns(UserWarning, match=r"last\.png` \(line 42 has no patient\)"):
+        splits = load_dataset(table, group_by="patient")
+    assert splits.skipped == (("last.png", "line 42 has no patient"),)

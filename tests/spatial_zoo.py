@@ -1,0 +1,39 @@
+"""Representations of SO(3) and O(3) over which the laws are tested: of every kind, in straight and in skewed bases."""
+
+from __future__ import annotations
+
+import numpy as np
+from group_zoo import random_invertible, random_orthogonal
+
+import steerable as st
+from steerable.algebra.spatial_groups import SpatialGroup
+
+SPATIAL_GROUPS = {"SO3": st.so3(), "O3": st.o3()}
+KINDS = ("trivial", "irrep", "regular(1)", "sphere(2)", "mixed", "product", "turned", "skewed", "nothing")
+
+
+def names(group: SpatialGroup, *degrees: int) -> list[str]:
+    """The irreps of these degrees; in O(3) even and odd ones by turns."""
+    return [f"L{degree}{'eo'[k % 2] if group.reflections else ''}" for k, degree in enumerate(degrees)]
+
+
+def spatial_representation(group: SpatialGroup, kind: str) -> st.Representation:
+    """A representation of one of ``KINDS``; its degrees are at most 3."""
+    mixed = st.direct_sum([group.irrep(name) for name in names(group, 2, 0, 0, 1, 2)])
+    first, second = names(group, 1, 2)
+    made = {
+        "trivial": lambda: group.trivial,
+        "irrep": lambda: group.irrep(names(group, 1, 3)[1]),
+        "regular(1)": lambda: group.regular(1),
+        "sphere(2)": lambda: group.sphere(2),
+        "mixed": lambda: mixed,
+        "product": lambda: group.irrep(first) @ (group.irrep(second) + group.trivial),
+        "turned": lambda: mixed.change_basis(random_orthogonal(mixed.dim)),
+        "skewed": lambda: mixed.change_basis(random_invertible(mixed.dim, seed=3)),
+        "nothing": lambda: 0 * mixed,
+    }
+    return made[kind]()
+
+
+def error(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.abs(a - b).max(initial=0))
