@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from escnn import gspaces
+from escnn import gspaces  # type: ignore[import-not-found]
 from escnn import nn as enn
 from torch import Tensor, nn
 
@@ -41,6 +42,7 @@ class EscnnDigits(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         for stage, halving in zip(self.stages, self.halvings, strict=True):
-            x = halving(stage(stage.in_type(x)).tensor)
+            in_type: Any = stage.in_type
+            x = halving(stage(in_type(x)).tensor)
         pooled: Tensor = self.pooling(self.pooling.in_type(x)).tensor.mean(dim=(2, 3))
         return pooled

@@ -54,7 +54,7 @@ def _scaled(images: Tensor) -> Tensor:
 
 def rotated(images: Bytes, labels: Bytes, seed: int = 0) -> dict[str, NDArray[np.generic]]:
     """The arrays of a file of rotated digits."""
-    from scipy.ndimage import rotate
+    from scipy.ndimage import rotate  # type: ignore[import-untyped]
 
     random = np.random.default_rng(seed)
     order = random.permutation(len(images))[: LEARN + TEST]

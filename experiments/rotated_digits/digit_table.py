@@ -26,7 +26,7 @@ def table(results: list[dict[str, Any]]) -> str:
             seeds = ", ".join(f"{r['run']['seed']}: {100 * r['error']:.2f}" for r in found)
             mean = 100 * statistics.mean(r["error"] for r in found)
             first = found[0]
-            cells = (name, f"{first['measured_on']:,} {kind} images", f"{mean:.2f}", seeds)
+            cells: tuple[str, ...] = (name, f"{first['measured_on']:,} {kind} images", f"{mean:.2f}", seeds)
             cells += (f"{first['all_parameters']:,}", " ".join(map(str, first["fields"])), str(first["run"]["epochs"]))
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

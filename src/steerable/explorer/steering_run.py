@@ -88,11 +88,11 @@ def compare(picture: FloatArray, element: str, capsule: Capsule) -> Comparison:
 
     def answer(network: nn.Module) -> Answer:
         before, after = network(f), network(moved)
-        return Answer(*(_array(x) for x in (before, transform(before, element, out_type), after)), on_grid)
+        return Answer(_array(before), _array(transform(before, element, out_type)), _array(after), on_grid)
 
     steerable, plain = _networks(capsule)
-    pictures = (_array(x).transpose(1, 2, 0) for x in (f, moved))
-    return Comparison(*pictures, answer(steerable), answer(plain))
+    before, after = (_array(x).transpose(1, 2, 0) for x in (f, moved))
+    return Comparison(before, after, answer(steerable), answer(plain))
 
 
 @lru_cache(maxsize=64)

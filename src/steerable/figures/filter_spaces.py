@@ -57,7 +57,7 @@ def _card(figure: Figure, space: FilterSpace, found: HarmonicFilter, place: tupl
     """One filter or pair with its leak below it; returns where the next one begins."""
     width, height = figure.get_size_inches()
     left, bottom = place
-    span = found.taps.shape[1] * (_SIDE + _GAP) - _GAP
+    span: float = found.taps.shape[1] * (_SIDE + _GAP) - _GAP
     corner = (left - 0.1) / width, (bottom - 0.1) / height
     size = (span + 0.2) / width, (_SIDE + 0.2) / height
     figure.add_artist(Rectangle(corner, *size, color=CARD, transform=figure.transFigure, zorder=-1))
