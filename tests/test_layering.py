@@ -55,6 +55,8 @@ ACCESSORS = {
     ("algebra.planar_groups", "algebra.irreps"),
     ("algebra.planar_groups", "algebra.planar_irreps"),
     ("algebra.representations", "algebra.characters"),
+    ("nn.module", "nn.seen_by_subgroup"),
+    ("nn.norms", "nn.restricted_norm"),
 }
 
 
