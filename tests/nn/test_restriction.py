@@ -22,15 +22,12 @@ D4, D8 = GROUPS["D4"], OFF_GRID["D8"]
 
 # By name, by elements, and as groups.
 SUBGROUPS = {
-    "D4": ("C4", "D1", ["e", "mr"], st.trivial()),
-    "D1": ("C1",),
-    "C2": (["e"],),
-    "C4": ("C2", "C1"),
+    "D4": ("C4", ["e", "mr"]),
+    "C4": (st.cyclic(2),),
     "C2xD1": (["(e,e)", "(e,m)"],),
-    "C3": ("C1",),
-    "C8": ("C4", ["e", "r4"]),
-    "D6": ("D2", "C6", "C1"),
-    "D8": ("D4", "C8", "D1", ["e", "mr2"]),
+    "C8": ("C4",),
+    "D6": ("C6",),
+    "D8": ("D4",),
 }
 CHOSEN = {
     f"{name}-{number}": (case, group, subgroup)
@@ -47,10 +44,11 @@ def seen(xs: list[Tensor], module: EquivariantModule, subgroup: object) -> list[
 
 def outputs(module: EquivariantModule, smaller: EquivariantModule, size: tuple[int, ...], subgroup: object):
     xs = fields(module, size)
-    torch.manual_seed(0)
-    y = module(*xs)
-    torch.manual_seed(0)
-    return smaller(*seen(xs, module, subgroup)), snn.Restrict(module.out_type, smaller.out_type.group)(y)
+    with torch.no_grad():
+        torch.manual_seed(0)
+        y = module(*xs)
+        torch.manual_seed(0)
+        return smaller(*seen(xs, module, subgroup)), snn.Restrict(module.out_type, smaller.out_type.group)(y)
 
 
 @every_choice
@@ -58,6 +56,7 @@ def test_the_function_stays_the_same(case: Case, group: FiniteGroup, subgroup: o
     module = built(case, group)
     before = copy.deepcopy(module.state_dict())
     smaller = module.restrict(subgroup)
+    assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
     assert smaller.in_type == restriction(module.in_type, subgroup)[0]
     assert smaller.out_type == restriction(module.out_type, smaller.out_type.group)[0]
     for training in (False, True):
@@ -66,13 +65,8 @@ def test_the_function_stays_the_same(case: Case, group: FiniteGroup, subgroup: o
         for size in case.sizes:
             y, expected = outputs(module, smaller, size, subgroup)
             torch.testing.assert_close(y, expected, rtol=0, atol=1e-12 * max(1.0, float(expected.abs().max())))
-    if case.name.startswith("BatchNorm"):  # the running statistics moved alike
-        y, expected = outputs(module.eval(), smaller.eval(), case.sizes[0], subgroup)
-        torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
-    else:
-        assert all(torch.equal(before[k], v) for k, v in module.state_dict().items() if "num_batches" not in k) or (
-            "Norm" in repr(module)
-        )
+    y, expected = outputs(module.eval(), smaller.eval(), case.sizes[0], subgroup)  # running statistics moved alike
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12 * max(1.0, float(expected.abs().max())))
 
 
 @every_choice
@@ -89,7 +83,9 @@ def test_it_learns_on_in_the_larger_space_and_keeps_the_promises_that_are_left(
         xs = fields(smaller, size)
         if len(xs) == 1:
             assert_equivariant(smaller, xs[0], elements=exact_elements(smaller.out_type.group, size))
-    smaller.train()(*fields(smaller, case.sizes[0])).square().sum().backward()
+    y = smaller.train()(*fields(smaller, case.sizes[0]))
+    if y.requires_grad:
+        y.square().sum().backward()
     assert all(p.grad is not None for p in smaller.parameters())
 
 
@@ -116,11 +112,10 @@ def test_in_two_steps_it_is_the_same_function(name: str):
     once = module.restrict("D1" if group is D4 else "D4")
     twice = once.restrict("C1" if group is D4 else "C4")
     xs = fields(module, case.sizes[0])
-    torch.manual_seed(0)
     y = snn.Restrict(once.out_type, twice.out_type.group)(snn.Restrict(module.out_type, once.out_type.group)(module(*xs)))
     step = [snn.Restrict(t, once.in_type.group)(x) for x, t in zip(xs, in_types(module), strict=True)]
     step = [snn.Restrict(t, twice.in_type.group)(x) for x, t in zip(step, in_types(once), strict=True)]
-    torch.testing.assert_close(twice(*step), y, rtol=0, atol=1e-12 * max(1.0, float(y.abs().max())))
+    torch.testing.assert_close(twice(*step), y, rtol=0, atol=1e-12 * max(1.0, float(y.detach().abs().max())))
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -154,8 +154,9 @@ class ConvolutionLayer(FilterBankModule):
         columns = seen_in.order[start.channels.numpy(force=True)]
         rows = seen_out.order[np.argsort(end.channels.numpy(force=True))]
         bias, dense = exact_bias(self), self._dense_bank(exact_bank(self))
-        set_filters(new, new._bank_of_groups(dense[rows][:, columns]), None if bias is None else bias[rows])
-        parts = [start.to(self.weight.device), like(self, new), end.to(self.weight.device)]
+        bank = new._bank_of_groups(dense[rows][:, columns])
+        set_filters(like(self, new), bank, None if bias is None else bias[rows])
+        parts = [start.to(self.weight.device), new, end.to(self.weight.device)]
         kept = [p for p in parts if not isinstance(p, Select) or bool((p.channels.diff() != 1).any())]
         return kept[0] if len(kept) == 1 else Sequential(*kept).train(self.training)
 

@@ -35,8 +35,7 @@ class Linear(FilterBankModule):
             new = Linear(seen_in.field_type, seen_out.field_type, self.takes_bias)
         bias = exact_bias(self)
         bank = exact_bank(self)[seen_out.order][:, seen_in.order]
-        set_filters(new, bank, None if bias is None else bias[seen_out.order])
-        return like(self, new)
+        return set_filters(like(self, new), bank, None if bias is None else bias[seen_out.order])
 
     @torch.no_grad()
     def plain(self) -> nn.Module:

@@ -54,13 +54,14 @@ def _exact(parameter: Tensor) -> Tensor:
     return empty if parameter.is_meta else parameter.detach().to("cpu", torch.float64)
 
 
-def set_filters(layer: FilterBankModule, bank: Tensor, bias: NDArray[np.float64] | None) -> None:
-    """Set the parameters such that the layer has these filters, group by group, and this bias of channels."""
+def set_filters(layer: BankT, bank: Tensor, bias: NDArray[np.float64] | None) -> BankT:
+    """The layer, its parameters set such that it has these filters, group by group, and this bias of channels."""
     if layer.weight.is_meta:
-        return
+        return layer
     layer.weight.copy_(layer.plan.project(bank, torch.from_numpy(layer.plan.basis)))
     if layer.bias is not None and bias is not None:
         layer.bias.copy_(torch.from_numpy(layer.invariants.project(bias)))
+    return layer
 
 
 def like(old: FilterBankModule, new: BankT) -> BankT:

@@ -70,7 +70,7 @@ def seen_by_subgroup(layer: EquivariantModule, subgroup: Group) -> EquivariantMo
             "`restricted_to(subgroup)` that returns the same function between the restricted types."
         )
     seen_in, seen_out = both_ends(layer, subgroup)
-    if layer.channelwise or (seen_in.keeps_order and seen_out.keeps_order):
+    if layer.channelwise:
         return retyped(_for_group(layer, subgroup), seen_in.field_type, seen_out.field_type)
     return _like(layer, SeenBySubgroup(_for_group(layer, subgroup), seen_in, seen_out))
 

@@ -103,7 +103,8 @@ def _parts(capsule: Capsule, rho: Representation) -> Iterator[tuple[Capsule, Int
 
 def _unmixed(rho: Representation) -> list[IntArray]:
     """The smallest sets of channels that the group keeps apart from each other, by their first channels."""
-    joined = (rho.mixing() > TOLERANCE) | np.eye(rho.dim, dtype=np.bool_)
+    mixed = rho.mixing() > TOLERANCE
+    joined = mixed | mixed.T | np.eye(rho.dim, dtype=np.bool_)  # one way is enough: a triangular matrix mixes all
     while (closer := joined @ joined).sum() > joined.sum():
         joined = closer
     return [np.flatnonzero(row) for k, row in enumerate(joined) if row.argmax() == k]
