@@ -407,6 +407,10 @@ _LIST = [
         Case(f"CosetPool-{mode}", lambda G, mode=mode: snn.CosetPool(_cosets(G), _subgroup(G), mode))
         for mode in ("max", "mean")
     ),
+    *(
+        Case(f"SubgroupPool-{mode}", lambda G, kind=kind, mode=mode: snn.SubgroupPool(kind(G), _half(G), mode))
+        for mode, kind in (("max", permutations), ("mean", orthogonal))
+    ),
     # Plumbing.
     on(snn.Identity, mixed, keeps_channels_last=True),
     on(snn.Dropout, mixed, 0.4, random=True, keeps_channels_last=True),
@@ -488,7 +492,8 @@ def _subgroup(G: FiniteGroup) -> tuple[str, ...]:
 
 
 def _half(G: FiniteGroup) -> list[str]:
-    return {"D4": ["e", "r", "r2", "r3"], "C4": ["e", "r2"]}.get(G.name, ["e"])
+    rotations = [g for g in G.elements if not g.startswith("m")]
+    return {"D4": rotations, "D6": rotations, "D8": rotations, "C4": ["e", "r2"]}.get(G.name, [G.identity])
 
 
 # ---------------------------------------------------------------- how the laws use a case

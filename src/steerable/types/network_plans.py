@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,6 +26,7 @@ __all__ = [
 
 DEEPEST, MOST_COPIES = 2_000, 5_000  # larger networks fit no machine
 HALVINGS = 4  # the product of the strides behind the stem, which divides the side that the stem leaves
+STAGES = (1, 2, 4)  # copies of each capsule
 STEMS = (1, 2, 4, 8)
 """By how much the first convolution of a residual network may reduce an image."""
 PAPER_MIXES = ("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E")
@@ -78,14 +78,15 @@ class ResidualBlockPlan:
     inner: FieldType
     out_type: FieldType
     stride: int = 1
+    kernel_size: int = 3
 
     @property
     def convolutions(self) -> tuple[ConvolutionPlan, ...]:
         """conv1, conv2 and, where the type changes, the shortcut."""
         start = activated(self.in_type)
         both = (
-            ConvolutionPlan(f"{self.name}.conv1", start, self.inner, 3, self.stride),
-            ConvolutionPlan(f"{self.name}.conv2", activated(self.inner), self.out_type, 3),
+            ConvolutionPlan(f"{self.name}.conv1", start, self.inner, self.kernel_size, self.stride),
+            ConvolutionPlan(f"{self.name}.conv2", activated(self.inner), self.out_type, self.kernel_size),
         )
         if self.in_type == self.out_type:
             return both
@@ -134,7 +135,7 @@ def resnet_plan(
     image_type: str = "3*A1",
     stream: str | None = None,
     inner: str | None = None,
-    stages: Sequence[int] = (1, 2, 4),
+    kernel_size: int = 3,
     stem: int = 1,
 ) -> ResNetPlan:
     """The paper's network: depth = 6·blocks + 2, three stages of 1, 2 and 4 times ``copies`` of the mixes.
@@ -143,16 +144,19 @@ def resnet_plan(
     irreps), and a 3×3 convolution back; where the stream's type changes, a 1×1 convolution maps the old type to the
     new one. The default mixes are the paper's for D4, and regular capsules for other groups. The first convolution has
     3×3 taps; with a ``stem`` s above 1 it has (s + 2)×(s + 2) and steps of s pixels, which is exact on multiples of s.
+    In place of 3, the blocks may have another odd ``kernel_size``.
 
     >>> resnet_plan(depth=14, copies=14).parameters
     4448374
     """
-    blocks, rest = divmod(depth - 2, 2 * len(stages))
+    blocks, rest = divmod(depth - 2, 2 * len(STAGES))
     if rest or blocks < 1:
         raise ValueError(
-            f"a residual network of {len(stages)} stages has a depth of {2 * len(stages)}·blocks + 2, that is "
-            f"{2 * len(stages) + 2}, {4 * len(stages) + 2}, …; got {depth}."
+            f"a residual network of {len(STAGES)} stages has a depth of {2 * len(STAGES)}·blocks + 2, that is "
+            f"{2 * len(STAGES) + 2}, {4 * len(STAGES) + 2}, …; got {depth}."
         )
+    if kernel_size < 1 or kernel_size % 2 == 0:
+        raise ValueError(f"`kernel_size` is odd, so that the image keeps its size: 3, 5, 7, …; got {kernel_size}.")
     if copies < 1:
         raise ValueError(f"the number of copies of each capsule is at least 1, got {copies}.")
     if copies > MOST_COPIES or depth > DEEPEST:
@@ -165,12 +169,13 @@ def resnet_plan(
     default_stream, default_inner = PAPER_MIXES if group == dihedral(4) else ("regular", "regular")
     unit_stream = FieldType(group, default_stream if stream is None else stream)
     unit_inner = FieldType(group, default_inner if inner is None else inner)
-    now = copies * stages[0] * unit_stream
+    now = copies * STAGES[0] * unit_stream
     first = ConvolutionPlan("stem", FieldType(group, image_type), now, 3 if stem == 1 else stem + 2, stem)
     planned = []
-    for s, factor in enumerate(stages, start=1):
+    for s, factor in enumerate(STAGES, start=1):
         for b in range(1, blocks + 1):
             before, now = now, copies * factor * unit_stream
             stride = 2 if s > 1 and b == 1 else 1
-            planned.append(ResidualBlockPlan(f"stage{s}.block{b}", before, copies * factor * unit_inner, now, stride))
+            types = before, copies * factor * unit_inner, now
+            planned.append(ResidualBlockPlan(f"stage{s}.block{b}", *types, stride, kernel_size))
     return ResNetPlan(first, tuple(planned))
