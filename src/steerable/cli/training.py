@@ -57,6 +57,14 @@ class ModelAndRecipe:
     model: Annotated[
         str, typer.Option(help=f"The network: {' or '.join(CLASSIFIERS)}.", rich_help_panel="Network and recipe")
     ] = next(iter(CLASSIFIERS))
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="The moves that change nothing of importance: C4, D4, C8, D8, …; D4 by default. For wide_resnet one "
+            "per stage, such as D8,D4,D1.",
+            rich_help_panel="Network and recipe",
+        ),
+    ] = None
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -139,11 +147,25 @@ def _request(
     changes = {name: said[name] for name in settings_of(Recipe) if name in said}
     settings = {name: value for name, value in said.items() if name not in changes}
     model = _model_options(network.option or [])
+    if network.group is not None:
+        model = _with_group(network.model, network.group, model)
     if followed is None or names_model:
         model = {"name": network.model, **model}
     if followed is None:
         return configured(dataset, model, recipe=network.recipe, changes=changes, **settings)
     return repeated(followed, dataset, model=model, recipe=network.recipe, changes=changes, **settings)
+
+
+def _with_group(name: str, group: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a model with those of ``--group``; a wide network has a group per stage."""
+    entry = CLASSIFIERS.get(name)  # an unknown name is refused later
+    key = "groups" if entry is not None and "groups" in entry.options else "group"
+    if entry is not None and key not in entry.options:
+        steerable = " or ".join(n for n, e in CLASSIFIERS.items() if {"group", "groups"} & e.options.keys())
+        raise ValueError(f"--group {group} is for steerable networks, and {name} has no group. Use --model {steerable}.")
+    if options.get(key, group) != group:
+        raise ValueError(f"--group {group} and -m {key}={options[key]} say different groups. Give one of them.")
+    return {**options, key: group}
 
 
 def _is_first_process() -> bool:

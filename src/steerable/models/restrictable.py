@@ -36,9 +36,9 @@ class Restrictable(nn.Module):
             subgroup: its name, such as ``"C4"``, or its elements, or the subgroup itself.
 
         >>> from steerable.models import resnet
-        >>> net = resnet(8, 1)
-        >>> sum(p.numel() for p in net.features.parameters()), sum(p.numel() for p in net.restrict("C4").parameters())
-        (11470, 23994)
+        >>> net = resnet(8, 1, head="max")
+        >>> [sum(p.numel() for p in network.parameters()) for network in (net, net.restrict("C4"))]
+        [11084, 20521]
         """
         step = step_text(self.group, subgroup)
         twin = without_acceleration(copy.deepcopy(self))

@@ -11,7 +11,7 @@ from steerable.types.network_plans import ConvolutionPlan, resnet_plan
 
 __all__ = ["CostTable", "cost_table"]
 
-OPTIONS = ("depth", "copies", "stream", "inner")
+OPTIONS = ("depth", "copies", "stream", "inner", "kernel_size")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class CostTable:
 def cost_table(run: RunRecord) -> CostTable:
     """The costs of the paper's network, with the options of this run; no layers for any other network."""
     model = run.model
-    if model.get("name") != "resnet":
+    if model.get("name") != "resnet" or model.get("restricted_to"):
         return CostTable()
     try:
         plan = resnet_plan(

@@ -109,7 +109,7 @@ def _check_network(config: RunConfig) -> None:
     if parameters is None:
         count_parameters(config.model)
         return
-    smallest = count_parameters({**with_depth(config.model, 8), CLASSIFIERS[name].width: 1})
+    smallest = count_parameters({**with_depth(config.model, shallow=True), CLASSIFIERS[name].width: 1})
     if smallest > FAR_TOO_LARGE * parameters:
         raise ValueError(
             f"parameters={parameters:,} is too few: the smallest {name} of this kind has {smallest:,}. Ask for that "

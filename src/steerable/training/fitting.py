@@ -32,7 +32,7 @@ def with_sized_model(config: RunConfig, data: TrainingData) -> RunConfig:
         return config
     kind = {"in_channels": data.train.channels, "num_classes": len(data.train.classes)}
     # Small images need few convolutions to be seen as a whole.
-    model = with_stem(with_depth(config.model, 8 if data.side < 32 else 14), data.side)
+    model = with_stem(with_depth(config.model, shallow=data.side < 32), data.side)
     return replace(config, model=sized_model(model, config.parameters, **kind), parameters=None)
 
 

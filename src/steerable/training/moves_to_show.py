@@ -33,7 +33,7 @@ def moves_to_show(model: dict[str, Any]) -> Moves:
     Args:
         model: its name and options.
     """
-    if "group" not in MODELS[model["name"]].options:
+    if not {"group", "groups"} & MODELS[model["name"]].options.keys():
         return {"angle": 180.0, "flip": True}
     group = invariance(model)
     if group is None or group.action is None:
