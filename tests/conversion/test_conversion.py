@@ -722,6 +722,30 @@ def test_an_inadmissible_activation_names_the_module_and_the_capsule() -> None:
         st.convert(plain, D4, mix="E")
 
 
+@pytest.mark.filterwarnings("ignore:.*pixel grid does not carry")
+@pytest.mark.parametrize("group", ["C8", "D8", "D6", "C3"])
+@pytest.mark.parametrize("match", ["channels", "parameters"])
+def test_groups_off_the_grid_are_exact_for_their_part_and_close_for_the_rest(group: str, match: str) -> None:
+    plain = nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 5, padding=2),
+        nn.ReLU(),
+        nn.AvgPool2d(2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(32, 5),
+    )
+    net = st.convert(plain, group, match=match).eval()  # type: ignore[arg-type]
+    everything = st.group_named(group)
+    assert net.in_type == st.FieldType(everything, [(3, everything.trivial)])
+    st.testing.assert_equivariant(net, size=32, off_grid=0.2)
+    carried = f"Exactly equivariant to {', '.join(f'`{g}`' for g in net.report.carried)}, and approximately to the rest"
+    assert carried in str(net.report)
+    assert f"of {group}, on 32×32 inputs" in str(net.report)
+
+
 def test_other_arguments_are_checked() -> None:
     plain = nn.Sequential(nn.Conv2d(3, 8, 3))
     with pytest.raises(TypeError, match=r"expected a torch\.nn\.Module to convert"):
@@ -730,8 +754,8 @@ def test_other_arguments_are_checked() -> None:
         st.convert(plain, 4)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="match is one of channels, parameters; got 'width'"):
         st.convert(plain, D4, match="width")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="C8 does not map the pixel grid onto itself"):
-        st.convert(plain, "C8")
+    with pytest.raises(ValueError, match="O does not map the pixel grid onto itself"):
+        st.convert(plain, "O")
     with pytest.raises(ValueError, match="nothing in the network says how many channels"):
         st.convert(nn.ReLU(), D4)
     assert st.convert(nn.ReLU(), D4, in_channels=2).in_type == st.FieldType(D4, "2*A1")

@@ -162,7 +162,9 @@ def _with_group(name: str, group: str, options: dict[str, Any]) -> dict[str, Any
     key = "groups" if entry is not None and "groups" in entry.options else "group"
     if entry is not None and key not in entry.options:
         steerable = " or ".join(n for n, e in CLASSIFIERS.items() if {"group", "groups"} & e.options.keys())
-        raise ValueError(f"--group {group} is for steerable networks, and {name} has no group. Use --model {steerable}.")
+        raise ValueError(
+            f"--group {group} is for steerable networks, and {name} has no group. Use --model {steerable}."
+        )
     if options.get(key, group) != group:
         raise ValueError(f"--group {group} and -m {key}={options[key]} say different groups. Give one of them.")
     return {**options, key: group}

@@ -111,7 +111,9 @@ def with_depth(model: dict[str, Any], *, shallow: bool) -> dict[str, Any]:
     ({'depth': 8, 'name': 'resnet'}, {'depth': 16, 'name': 'wide_resnet'})
     """
     entry = CLASSIFIERS.get(model["name"])
-    depths = [size["depth"] for size in entry.sizes if "depth" in size] if entry is not None else []
+    if entry is None or "depth" not in entry.options:
+        return model
+    depths = [size["depth"] for size in entry.sizes if "depth" in size]
     return {"depth": min(depths) if shallow else max(depths), **model} if depths else model
 
 
