@@ -40,15 +40,15 @@ class PreActivationBlock(snn.EquivariantModule):
             entry.append(snn.AvgPool2d(entry[-1].out_type, plan.stride))
         conv1, conv2, *shortcut = plan.convolutions
         taps, padding = plan.kernel_size, plan.kernel_size // 2
-        self.entry = snn.Sequential(*entry)
-        self.body = snn.Sequential(
+        self.entry: snn.EquivariantModule = snn.Sequential(*entry)
+        self.body: snn.EquivariantModule = snn.Sequential(
             snn.Conv2d(conv1.in_type, conv1.out_type, taps, stride=stride, padding=padding, bias=False),
             snn.BatchNorm2d(plan.inner),
             nonlinearity(plan.inner),
             *([snn.Dropout(conv2.in_type, dropout)] if dropout else []),
             snn.Conv2d(conv2.in_type, conv2.out_type, taps, padding=padding, bias=False),
         )
-        self.shortcut = (
+        self.shortcut: snn.EquivariantModule | None = (
             snn.Conv2d(shortcut[0].in_type, shortcut[0].out_type, 1, stride=stride, bias=False) if shortcut else None
         )
 
@@ -59,8 +59,9 @@ class PreActivationBlock(snn.EquivariantModule):
 
     def restricted_to(self, subgroup: Group) -> PreActivationBlock:
         twin = copy.copy(self)
-        parts = {name: None if part is None else part.restrict(subgroup) for name, part in self._modules.items()}
-        twin._modules = parts
+        twin._modules = dict(self._modules)
+        twin.entry, twin.body = self.entry.restrict(subgroup), self.body.restrict(subgroup)
+        twin.shortcut = None if self.shortcut is None else self.shortcut.restrict(subgroup)
         twin.in_type, twin.out_type = twin.entry.in_type, twin.body.out_type
         return twin
 
@@ -98,8 +99,10 @@ def restricted_head(head: nn.Module, field_type: FieldType, subgroup: Group) -> 
         return head.restrict(subgroup)
     if isinstance(head, nn.Sequential):  # one number per capsule first, whose order stays
         pool, linear = head
-        return nn.Sequential(pool.restrict(subgroup), copy.deepcopy(linear))
-    new: nn.Module = copy.deepcopy(head)
+        return nn.Sequential(restricted_head(pool, field_type, subgroup), copy.deepcopy(linear))
+    new = copy.deepcopy(head)
+    if not isinstance(new, nn.Linear):
+        raise TypeError(f"a head is linear, or made of equivariant layers; got {type(head).__name__}.")
     order = torch.from_numpy(seen_by(field_type, subgroup).order)
     if not new.weight.is_meta:
         new.weight.copy_(new.weight[:, order.to(new.weight.device)])

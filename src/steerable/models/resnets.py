@@ -93,14 +93,14 @@ class ResNet(SavedModel, Restrictable):
             if text is not None:
                 check_text("ResNet", name, text)
         self.group = group_named(group)
-        steps = layout.pop("restricted_to", None)
-        plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", **layout)
+        mixes = {key: value for key, value in layout.items() if key != "restricted_to"}
+        plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", **mixes)  # type: ignore[arg-type]
         self.in_type = plan.stem.in_type
         first = plan.stem
         stem = snn.Conv2d(first.in_type, first.out_type, first.kernel_size, first.stride, padding=1, bias=False)
         last = plan.blocks[-1].out_type
         act = nonlinearity(last)
-        self.features = snn.Sequential(
+        self.features: snn.EquivariantModule = snn.Sequential(
             OrderedDict(
                 [
                     ("stem", stem),
@@ -115,7 +115,7 @@ class ResNet(SavedModel, Restrictable):
         self.head = head_for(head, self.features.out_type, num_classes)
         self.kind_of_head = head
         self._say_invariance()
-        self.restrict_in_steps(steps)
+        self.restrict_in_steps(layout.get("restricted_to"))
 
     def _say_invariance(self) -> None:
         """Set ``invariant_under`` to the name of a group, and ``out_type`` where it is the network's own."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict, Unpack
+from collections.abc import Iterable
+from typing import Any, TypedDict, Unpack, cast
 
 from torch import Tensor, nn
 
@@ -90,16 +91,16 @@ class UNet(SavedModel, Restrictable):
             self.joins.append(snn.Concat([levels[k][1], handed_on[k]]))
             self.decoders.append(_level(levels[k][1] + handed_on[k], *levels[k]))
         _check_reachable(handed_on[0], self.out_type)
-        self.head = snn.Conv2d(handed_on[0], self.out_type, 3, padding=1)
+        self.head: snn.EquivariantModule = snn.Conv2d(handed_on[0], self.out_type, 3, padding=1)
         self.restrict_in_steps(layout.get("restricted_to"))
 
     def restrict_parts(self, subgroup: Group) -> None:
         for parts in (self.encoders, self.upsamplers, self.joins, self.decoders):
-            for k, part in enumerate(parts):
+            for k, part in enumerate(cast(Iterable[snn.EquivariantModule], parts)):
                 parts[k] = part.restrict(subgroup)
         self.head = self.head.restrict(subgroup)
         self.group, self.out_type = subgroup, self.head.out_type
-        self.in_type = self.encoders[0].in_type
+        self.in_type = cast(snn.EquivariantModule, self.encoders[0]).in_type
 
     def forward(self, x: Tensor) -> Tensor:
         check_size("UNet", x, self.depth, self.in_type.channels)

@@ -94,9 +94,9 @@ class WideResNet(SavedModel, Restrictable):
             depth, width, _stage_groups(groups), in_channels=in_channels, match=options.get("match", "parameters")
         )
         self.num_classes = num_classes
-        self.features = snn.Sequential(_layers(plan, downsampling, options.get("dropout", 0.0)))
+        self.features: snn.EquivariantModule = snn.Sequential(_layers(plan, downsampling, options.get("dropout", 0.0)))
         last = self.features.out_type
-        self.head = snn.Linear(last, FieldType(last.group, [(num_classes, last.group.trivial)]))
+        self.head: snn.EquivariantModule = snn.Linear(last, FieldType(last.group, [(num_classes, last.group.trivial)]))
         self._say_types()
         self.restrict_in_steps(options.get("restricted_to"))
 

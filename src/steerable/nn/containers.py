@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from typing import TypeVar, overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar, cast, overload
 
 import numpy as np
 import torch
@@ -159,9 +159,9 @@ class Parallel(EquivariantModule):
         return self.join(*[branch(x) for branch in self.branches])  # type: ignore[no-any-return]
 
     def restricted_to(self, subgroup: Group) -> Parallel:
-        branches = [branch.restrict(subgroup) for branch in self.branches]
+        branches = [branch.restrict(subgroup) for branch in cast(Iterable[EquivariantModule], self.branches)]
         new = Parallel(*branches)
-        new.join = self.join.restrict(branches[0].out_type.group)  # which keeps the order of equal capsules
+        new.join = self.join.restricted_to(branches[0].out_type.group)  # which keeps the order of equal capsules
         new.out_type = new.join.out_type
         return _in_mode(new, self)
 
@@ -200,7 +200,7 @@ class Concat(EquivariantModule):
         stacked = torch.cat(fields, dim=1)
         return take_channels(stacked, self.order) if self.reorder else stacked
 
-    def restricted_to(self, subgroup: Group) -> EquivariantModule:
+    def restricted_to(self, subgroup: Group) -> Concat:
         parts, total = [seen_by(t, subgroup) for t in self.in_types], seen_by(self.out_type, subgroup)
         starts = np.cumsum([0, *(t.channels for t in self.in_types)])[:-1]
         stacked = np.concatenate([start + part.order for start, part in zip(starts, parts, strict=True)])

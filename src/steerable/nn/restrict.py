@@ -41,7 +41,7 @@ class Restrict(EquivariantModule):
         self.check_input(x, ranks=(2, 4))
         return take_channels(x, self.order) if self.reorder else x
 
-    def restricted_to(self, subgroup: Group) -> EquivariantModule:
+    def restricted_to(self, subgroup: Group) -> Restrict:
         """The same reordering, seen by a subgroup; what comes out belongs to the part of it in the smaller group."""
         seen_in, seen_out = both_ends(self, subgroup)
         order = seen_in.back[self._constants["order"][seen_out.order]]

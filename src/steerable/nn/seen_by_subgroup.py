@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from steerable.types.restriction import Seen, seen_by
 from steerable.types.shared_subgroups import shared_subgroup
 
 __all__ = ["SeenBySubgroup", "both_ends", "retyped", "seen_by_subgroup"]
+
+LayerT = TypeVar("LayerT", bound=EquivariantModule)
 
 
 class SeenBySubgroup(EquivariantModule):
@@ -75,9 +78,7 @@ def seen_by_subgroup(layer: EquivariantModule, subgroup: Group) -> EquivariantMo
     return _like(layer, SeenBySubgroup(_for_group(layer, subgroup), seen_in, seen_out))
 
 
-def retyped(
-    layer: EquivariantModule, in_type: FieldType, out_type: FieldType, **tables: NDArray[np.intp]
-) -> EquivariantModule:
+def retyped(layer: LayerT, in_type: FieldType, out_type: FieldType, **tables: NDArray[np.intp]) -> LayerT:
     """A copy of a layer between other types of as many channels, with some of its constant indices replaced."""
     twin = copy.deepcopy(layer)
     twin.in_type, twin.out_type = in_type, out_type
@@ -93,7 +94,7 @@ def _for_group(layer: EquivariantModule, group: Group) -> EquivariantModule:
     twin = copy.deepcopy(layer)
     guard = getattr(twin, "guard", None)
     if isinstance(guard, SamplingGuard):
-        twin.guard = guard.of_group(group)
+        twin.__dict__["guard"] = guard.of_group(group)
     return twin
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -105,4 +106,4 @@ def _fields(group: FiniteGroup, before: int, channels: int, blocks: int, now: Fi
     # a f² + b f parameters, of the convolutions between equal fields, and of those from the stage before it
     a, b = (2 * blocks - 1) * coefficients, incoming * (coefficients + group.order)
     plain = (2 * blocks - 1) * 9 * channels**2 + (0 if now is None else before * channels * 10)
-    return max(1, round((-b + (b * b + 4 * a * plain) ** 0.5) / (2 * a)))
+    return max(1, round((math.sqrt(b * b + 4 * a * plain) - b) / (2 * a)))
