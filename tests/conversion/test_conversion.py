@@ -746,6 +746,44 @@ def test_groups_off_the_grid_are_exact_for_their_part_and_close_for_the_rest(gro
     assert f"of {group}, on 32×32 inputs" in str(net.report)
 
 
+class Pieces(nn.Module):
+    """Sums, products, concatenation, padding to a size, a scale and stochastic layers between convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 16, 3, padding=1)
+        self.norm = nn.BatchNorm2d(16)
+        self.grouped = nn.Conv2d(16, 16, 3, padding=1, groups=2)
+        self.drop = nn.Dropout(0.2)
+        self.gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(16, 16, 1), nn.Sigmoid())
+        self.down = nn.Conv2d(32, 32, 3, stride=2, padding=1)
+        self.slope = nn.PReLU()
+        self.head = nn.Linear(32, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.norm(self.stem(x)))
+        x = x + self.drop(self.grouped(x) * self.gate(x))
+        x = self.slope(self.down(torch.cat([x, self.grouped(x)], 1)))
+        return self.head(x.mean((2, 3)))
+
+
+@pytest.mark.parametrize(("group", "subgroup"), [("D4", "C4"), ("D4", ["e", "mr"]), ("C4", "C1")])
+def test_a_converted_network_is_restricted_like_any_other(group: str, subgroup: object) -> None:
+    torch.manual_seed(0)
+    net = st.convert(Pieces(), group).double()
+    smaller = net.restrict(subgroup)  # type: ignore[arg-type]
+    x = torch.randn(2, 3, 16, 16, dtype=torch.float64)
+    for training in (False, True):
+        with torch.no_grad():
+            torch.manual_seed(1)
+            expected = net.train(training)(x)
+            torch.manual_seed(1)
+            torch.testing.assert_close(smaller.train(training)(x), expected, rtol=0, atol=1e-12)
+    assert st.typecheck(smaller.eval(), size=16) == smaller.out_type
+    assert sum(p.numel() for p in smaller.parameters()) > sum(p.numel() for p in net.parameters())
+    st.testing.assert_equivariant(smaller.eval(), size=16)
+
+
 def test_other_arguments_are_checked() -> None:
     plain = nn.Sequential(nn.Conv2d(3, 8, 3))
     with pytest.raises(TypeError, match=r"expected a torch\.nn\.Module to convert"):

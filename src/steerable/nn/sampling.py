@@ -136,9 +136,11 @@ class SamplingGuard:
         self.fitting: set[tuple[int, ...]] = set()  # sizes that need no second look
 
     def of_group(self, group: Group) -> SamplingGuard:
-        """The same window for another group, which may reverse fewer axes."""
+        """The same window for a subgroup, which may reverse fewer axes, and never more."""
         guard = copy.copy(self)
-        guard.group_name, guard.reversed = group.name, axes_reversed(group, len(self.extent))
+        backwards = axes_reversed(group, len(self.extent))
+        guard.group_name = group.name
+        guard.reversed = tuple(a and b for a, b in zip(self.reversed, backwards, strict=True))
         guard.warned, guard.fitting = set(), set()
         return guard
 
