@@ -160,6 +160,29 @@ def test_an_altered_file(kind: str, tmp_path: Path) -> None:
         load_cifar(small, tmp_path, download=False)
 
 
+@pytest.mark.parametrize("kind", ["python", "binary"])
+def test_files_in_another_order_are_accepted_by_name_and_noted(kind: str, tmp_path: Path) -> None:
+    small = made_up(CIFAR100, kind, tmp_path)[0]
+    layout = next(layout for layout in small.layouts if layout.kind == kind)
+    other = replace(layout, archive_md5="0" * 32, test=replace(layout.test, md5="0" * 32))
+    unchecked = replace(small, layouts=(other,), checked=False)
+    splits, found = (
+        load_cifar(unchecked, tmp_path),
+        hashlib.md5((tmp_path / layout.folder / layout.test.name).read_bytes()),
+    )
+    assert splits.notes == (
+        f"`{layout.test.name}` is not the official file, but one of its size: its MD5 is {found.hexdigest()}.",
+    )
+    assert not load_cifar(small, tmp_path, download=False).notes
+    with pytest.raises(ValueError, match=r"choose `cifar100-unchecked`"):
+        load_cifar(replace(unchecked, checked=True), tmp_path, download=False)
+
+
+def test_nothing_is_downloaded_for_files_that_are_not_checked(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"cifar10-unchecked is not in .*downloads are not allowed"):
+        load_dataset("cifar10-unchecked", tmp_path)
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
     small = made_up(CIFAR10, "python", tmp_path)[0]
     (tmp_path / "cifar-10-batches-py" / "data_batch_2").unlink()

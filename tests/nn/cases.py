@@ -277,8 +277,8 @@ _LIST = [
         target=lambda G: 2 * fibres(G),
     ),
     conv("stencils", 3, padding="same", dilation=2, filters=stencils, init="orthogonal"),
-    conv("steerable", 5, ((5, 5), (6, 6)), padding=2, filters=lambda G: st.filter_space(G, 5), source=orthogonal),
-    conv("rings", 4, ((5, 5), (6, 6)), filters=lambda G: st.ring_space(G, 4), target=orthogonal),
+    conv("steerable", 5, ((5, 5), (6, 4)), padding=2, filters=lambda G: st.filter_space(G, 5), source=orthogonal),
+    conv("rings", 4, ((5, 5), (6, 5)), filters=lambda G: st.ring_space(G, 4), target=orthogonal),
     conv("slanted-stencils", 3, padding=1, filters=slanted_stencils, source=slanted, target=orthogonal),
     Case(
         "ConvTranspose2d-slanted-stencils",

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 from the official archives, in the python and the binary layout, checked by MD5."""
+"""CIFAR-10 and CIFAR-100 from the official archives, in the python and the binary layout, checked by MD5 or not."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from steerable.data.cifar_archives import CIFAR10, CIFAR100, CifarFile, CifarLayout, CifarSet
-from steerable.data.cifar_reading import PIXELS, URL, CifarReader, cache_dir, find_cifar
+from steerable.data.cifar_archives import (
+    CIFAR10,
+    CIFAR10_UNCHECKED,
+    CIFAR100,
+    CIFAR100_UNCHECKED,
+    CifarFile,
+    CifarLayout,
+    CifarSet,
+)
+from steerable.data.cifar_reading import PIXELS, URL, CifarReader, cache_dir, find_cifar, other_md5
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.plain_pickles import read_pickle
 from steerable.data.splits import Splits
@@ -21,13 +29,16 @@ def load_cifar(cifar: CifarSet, data_dir: str | Path | None = None, *, download:
     """Read the official files, (n, 3, 32, 32); a number of images, a size or an MD5 that is not theirs is an error.
 
     Args:
-        cifar: ``CIFAR10`` or ``CIFAR100`` (with its 100 fine labels).
+        cifar: ``CIFAR10`` or ``CIFAR100`` (with its 100 fine labels). ``CIFAR10_UNCHECKED`` and ``CIFAR100_UNCHECKED``
+            accept other MD5s, as of images in another order, and say so in the notes.
         data_dir: the folder with the archive, or with the unpacked one; by default :func:`cache_dir`.
         download: whether to fetch the archive into that folder where there is none.
     """
     folder = cache_dir() if data_dir is None else Path(data_dir).expanduser()
     layout, read = find_cifar(cifar, folder, download=download)
-    return Splits(_read(cifar, layout, layout.train, read), _read(cifar, layout, (layout.test,), read), cifar.name)
+    notes: list[str] = []
+    train, test = (_read(cifar, layout, files, read, notes) for files in (layout.train, (layout.test,)))
+    return Splits(train, test, cifar.name, notes=tuple(notes))
 
 
 def load_cifar10(*, data_dir: str | Path | None, download: bool, seed: object) -> Splits:
@@ -40,12 +51,26 @@ def load_cifar100(*, data_dir: str | Path | None, download: bool, seed: object) 
     return load_cifar(CIFAR100, data_dir, download=download)
 
 
-def _read(cifar: CifarSet, layout: CifarLayout, files: tuple[CifarFile, ...], read: CifarReader) -> LabelledImages:
+def load_unchecked_cifar10(*, data_dir: str | Path | None, download: bool, seed: object) -> Splits:
+    """CIFAR-10 for ``DATASETS``, from files of the official sizes, whatever their MD5s; nothing is downloaded."""
+    return load_cifar(CIFAR10_UNCHECKED, data_dir, download=download)
+
+
+def load_unchecked_cifar100(*, data_dir: str | Path | None, download: bool, seed: object) -> Splits:
+    """CIFAR-100 for ``DATASETS``, from files of the official sizes, whatever their MD5s; nothing is downloaded."""
+    return load_cifar(CIFAR100_UNCHECKED, data_dir, download=download)
+
+
+def _read(
+    cifar: CifarSet, layout: CifarLayout, files: tuple[CifarFile, ...], read: CifarReader, notes: list[str]
+) -> LabelledImages:
     total = sum(file.images for file in files)
     images, labels = np.empty((total, PIXELS), np.uint8), np.empty(total, np.int64)
     start = 0
     for file in files:
         raw, path = read(file)
+        if found := other_md5(file, raw):
+            notes.append(f"`{file.name}` is not the official file, but one of its size: its MD5 is {found}.")
         pixels, numbers = _parse_binary(cifar, raw) if layout.kind == "binary" else _parse_python(cifar, raw, path)
         if len(pixels) != file.images or len(numbers) != file.images:
             raise ValueError(

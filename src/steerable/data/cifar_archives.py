@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-__all__ = ["CIFAR10", "CIFAR100", "CifarFile", "CifarLayout", "CifarSet"]
+__all__ = ["CIFAR10", "CIFAR10_UNCHECKED", "CIFAR100", "CIFAR100_UNCHECKED", "CifarFile", "CifarLayout", "CifarSet"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class CifarSet:
         label_bytes: the bytes in front of a binary record; the last is the label (CIFAR-100 has a coarse one first).
         label_key: the key of the labels in the python layout.
         layouts: where the images may be found.
+        checked: whether files with another MD5 than the official one are refused; otherwise that is noted.
     """
 
     name: str
@@ -46,6 +47,7 @@ class CifarSet:
     label_bytes: int
     label_key: str
     layouts: tuple[CifarLayout, ...]
+    checked: bool = True
 
 
 def _layouts(
@@ -122,4 +124,8 @@ CIFAR100 = CifarSet(
         train={"train": "16019d7e3df5f24257cddd939b257f8d", "train.bin": "6172c7755cfe09b2fe270c85cebc1b15"},
         test={"test": "f0ef6b0ae62326f3e7ffdfab6717acfc", "test.bin": "4499cfba6c016c1be1438163640a0898"},
     ),
+)
+
+CIFAR10_UNCHECKED, CIFAR100_UNCHECKED = (
+    replace(cifar, name=f"{cifar.name}-unchecked", checked=False) for cifar in (CIFAR10, CIFAR100)
 )

@@ -13,7 +13,7 @@ from steerable.data.cifar_archives import CifarFile, CifarLayout, CifarSet
 from steerable.errors import listing
 from steerable.extras import require
 
-__all__ = ["PIXELS", "URL", "CifarReader", "cache_dir", "find_cifar"]
+__all__ = ["PIXELS", "URL", "CifarReader", "cache_dir", "find_cifar", "other_md5"]
 
 URL = "https://www.cs.toronto.edu/~kriz/"
 PIXELS = 3 * 32 * 32
@@ -27,7 +27,7 @@ def cache_dir() -> Path:
 
 
 CifarReader = Callable[[CifarFile], tuple[bytes, str]]
-"""From a file to its contents, whose MD5 has been checked, and where they came from."""
+"""From a file to its contents and where they came from."""
 
 
 def find_cifar(cifar: CifarSet, folder: Path, *, download: bool) -> tuple[CifarLayout, CifarReader]:
@@ -38,9 +38,9 @@ def find_cifar(cifar: CifarSet, folder: Path, *, download: bool) -> tuple[CifarL
             return layout, _folder_reader(cifar, layout, unpacked)
     for layout in cifar.layouts:
         if (folder / layout.archive).is_file():
-            return layout, _archive_reader(layout, folder / layout.archive)
+            return layout, _archive_reader(layout, folder / layout.archive, checked=cifar.checked)
     layout = cifar.layouts[0]
-    if not download:
+    if not (download and cifar.checked):  # what is downloaded is official, and is read under its own name
         expected = [name for other in cifar.layouts for name in (other.folder, other.archive)]
         raise FileNotFoundError(
             f"{cifar.name} is not in `{folder}`: expected one of {listing(expected)} there, and downloads are not "
@@ -82,20 +82,26 @@ def _folder_reader(cifar: CifarSet, layout: CifarLayout, folder: Path) -> CifarR
                 f"altered. {remedy}"
             )
         raw = path.read_bytes()
-        if file.md5 is not None and (found := hashlib.md5(raw, usedforsecurity=False).hexdigest()) != file.md5:
+        if cifar.checked and (found := other_md5(file, raw)):
             raise ValueError(
                 f"`{path}`, of {size} bytes, has the MD5 {found}, expected {file.md5}: it is cut short or altered. "
-                f"{remedy}"
+                f"{remedy} To use it as it is, choose `{cifar.name}-unchecked`."
             )
         return raw, str(path)
 
     return read
 
 
-def _archive_reader(layout: CifarLayout, archive: Path) -> CifarReader:
+def other_md5(file: CifarFile, raw: bytes) -> str | None:
+    """The MD5 of the contents, where it is not the official one."""
+    found = hashlib.md5(raw, usedforsecurity=False).hexdigest()
+    return None if file.md5 in (None, found) else found
+
+
+def _archive_reader(layout: CifarLayout, archive: Path, *, checked: bool = True) -> CifarReader:
     """Read the members of the archive into memory: nothing is unpacked, so no path in it can do harm."""
     remedy = f"Delete it and download it again from {URL}{layout.archive}."
-    if layout.archive_md5 is not None:
+    if checked and layout.archive_md5 is not None:
         with archive.open("rb") as stream:
             found = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
         if found != layout.archive_md5:

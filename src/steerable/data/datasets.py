@@ -49,6 +49,9 @@ DATASETS = {
     "digits": KnownDataSet(tuple("0123456789"), 1, "steerable.data.digits:load_digits_by_name"),
     "cifar10": KnownDataSet(CIFAR10.classes, 3, "steerable.data.cifar:load_cifar10"),
     "cifar100": KnownDataSet(CIFAR100.classes, 3, "steerable.data.cifar:load_cifar100"),
+    # Files of the official sizes in another order, for example; runs record the name, and which files differ.
+    "cifar10-unchecked": KnownDataSet(CIFAR10.classes, 3, "steerable.data.cifar:load_unchecked_cifar10"),
+    "cifar100-unchecked": KnownDataSet(CIFAR100.classes, 3, "steerable.data.cifar:load_unchecked_cifar100"),
 }
 """The data sets that have a name."""
 
