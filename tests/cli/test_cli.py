@@ -144,7 +144,7 @@ def test_the_help_of_train_comes_from_the_tables() -> None:
     """Every data set, model, option of a model, recipe and setting is named, without torch."""
     code = "import sys; from steerable.cli.commands import app; sys.stderr.write(str('torch' in sys.modules)); app()"
     command = [sys.executable, "-c", code, "train", "--help"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "400"})
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "900"})
     assert shown.stderr == "False"
     text = " ".join(shown.stdout.split())
     for name, entry in models_for("classification").items():

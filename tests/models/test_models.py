@@ -20,7 +20,7 @@ from steerable.lazy import resolve
 from steerable.models.residual_blocks import Downsampling, Head
 from steerable.models.resnets import Layout
 from steerable.models.saving import read_tensors, write_tensors
-from steerable.models.unets import Layout as UNetLayout
+from steerable.models.unets import UNetLayout
 from steerable.models.wide_resnets import WideOptions
 from steerable.types.network_plans import STEMS
 

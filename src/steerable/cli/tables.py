@@ -137,7 +137,7 @@ def _network_costs(group: Group, kernel_size: int, size: int, network: ResNetOpt
         raise ValueError(f"resnet halves its images twice, so their size must be at least 4; got {size}.")
     options = asdict(network)
     image_type = f"{options.pop('in_channels')}*A1"
-    plan = resnet_plan(**options, group=group, image_type=image_type, kernel_size=kernel_size)
+    plan = resnet_plan(**options, group=group, image_type=image_type).with_kernel_size(kernel_size)
     rows = []
     for conv in plan.convolutions:
         stage = int(conv.name[5]) if conv.name.startswith("stage") else 1

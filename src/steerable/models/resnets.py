@@ -93,8 +93,15 @@ class ResNet(SavedModel, Restrictable):
             if text is not None:
                 check_text("ResNet", name, text)
         self.group = group_named(group)
-        mixes = {key: value for key, value in layout.items() if key != "restricted_to"}
-        plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", **mixes)  # type: ignore[arg-type]
+        plan = resnet_plan(
+            depth,
+            copies,
+            group=self.group,
+            image_type=f"{in_channels}*A1",
+            stream=layout.get("stream"),
+            inner=layout.get("inner"),
+            stem=layout.get("stem", 1),
+        ).with_kernel_size(layout.get("kernel_size", 3))
         self.in_type = plan.stem.in_type
         first = plan.stem
         stem = snn.Conv2d(first.in_type, first.out_type, first.kernel_size, first.stride, padding=1, bias=False)

@@ -24,7 +24,7 @@ from steerable.types.network_plans import activated
 __all__ = ["UNet", "unet"]
 
 
-class Layout(TypedDict, total=False):
+class UNetLayout(TypedDict, total=False):
     """The capsules inside a U-Net, as text, and what it is restricted to; what is not given has a default."""
 
     stream: str
@@ -63,11 +63,11 @@ class UNet(SavedModel, Restrictable):
         group: str = "D4",
         in_type: str | None = None,
         in_channels: int | None = None,
-        **layout: Unpack[Layout],
+        **layout: Unpack[UNetLayout],
     ) -> None:
         super().__init__()
         for name in layout:
-            if name not in Layout.__annotations__:
+            if name not in UNetLayout.__annotations__:
                 raise TypeError(f"UNet has no option `{name}`. {did_you_mean(name, MODELS['unet'].all_options)}")
         check_depth("UNet", depth)
         if isinstance(copies, bool) or not isinstance(copies, int) or copies < 1:

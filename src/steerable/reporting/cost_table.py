@@ -11,7 +11,7 @@ from steerable.types.network_plans import ConvolutionPlan, resnet_plan
 
 __all__ = ["CostTable", "cost_table"]
 
-OPTIONS = ("depth", "copies", "stream", "inner", "kernel_size")
+OPTIONS = ("depth", "copies", "stream", "inner")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def cost_table(run: RunRecord) -> CostTable:
             **{"depth": 14, "copies": 14, **{key: model[key] for key in OPTIONS if key in model}},
             group=group_named(model.get("group", "D4")),
             image_type=f"{run.in_channels}*A1",
-        )
+        ).with_kernel_size(model.get("kernel_size", 3))
         return CostTable(tuple((conv, _utilization(conv)) for conv in plan.convolutions), plan.parameters)
     except (ValueError, TypeError) as error:
         return CostTable(refusal=str(error))

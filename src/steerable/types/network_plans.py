@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from steerable.algebra.capsules import Capsule
@@ -26,7 +27,6 @@ __all__ = [
 
 DEEPEST, MOST_COPIES = 2_000, 5_000  # larger networks fit no machine
 HALVINGS = 4  # the product of the strides behind the stem, which divides the side that the stem leaves
-STAGES = (1, 2, 4)  # copies of each capsule
 STEMS = (1, 2, 4, 8)
 """By how much the first convolution of a residual network may reduce an image."""
 PAPER_MIXES = ("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E")
@@ -110,6 +110,12 @@ class ResNetPlan:
         """The number of parameters of all convolutions."""
         return sum(conv.parameters for conv in self.convolutions)
 
+    def with_kernel_size(self, size: int) -> ResNetPlan:
+        """The same network with filters of another odd size inside its blocks."""
+        if size < 1 or size % 2 == 0:
+            raise ValueError(f"`kernel_size` is odd, so that the image keeps its size: 3, 5, 7, …; got {size}.")
+        return replace(self, blocks=tuple(replace(block, kernel_size=size) for block in self.blocks))
+
 
 def check_stem(stem: int, side: int | None = None) -> None:
     """ValueError unless a first convolution can reduce images by this number of pixels, and those with this side."""
@@ -135,7 +141,7 @@ def resnet_plan(
     image_type: str = "3*A1",
     stream: str | None = None,
     inner: str | None = None,
-    kernel_size: int = 3,
+    stages: Sequence[int] = (1, 2, 4),
     stem: int = 1,
 ) -> ResNetPlan:
     """The paper's network: depth = 6·blocks + 2, three stages of 1, 2 and 4 times ``copies`` of the mixes.
@@ -144,19 +150,16 @@ def resnet_plan(
     irreps), and a 3×3 convolution back; where the stream's type changes, a 1×1 convolution maps the old type to the
     new one. The default mixes are the paper's for D4, and regular capsules for other groups. The first convolution has
     3×3 taps; with a ``stem`` s above 1 it has (s + 2)×(s + 2) and steps of s pixels, which is exact on multiples of s.
-    In place of 3, the blocks may have another odd ``kernel_size``.
 
     >>> resnet_plan(depth=14, copies=14).parameters
     4448374
     """
-    blocks, rest = divmod(depth - 2, 2 * len(STAGES))
+    blocks, rest = divmod(depth - 2, 2 * len(stages))
     if rest or blocks < 1:
         raise ValueError(
-            f"a residual network of {len(STAGES)} stages has a depth of {2 * len(STAGES)}·blocks + 2, that is "
-            f"{2 * len(STAGES) + 2}, {4 * len(STAGES) + 2}, …; got {depth}."
+            f"a residual network of {len(stages)} stages has a depth of {2 * len(stages)}·blocks + 2, that is "
+            f"{2 * len(stages) + 2}, {4 * len(stages) + 2}, …; got {depth}."
         )
-    if kernel_size < 1 or kernel_size % 2 == 0:
-        raise ValueError(f"`kernel_size` is odd, so that the image keeps its size: 3, 5, 7, …; got {kernel_size}.")
     if copies < 1:
         raise ValueError(f"the number of copies of each capsule is at least 1, got {copies}.")
     if copies > MOST_COPIES or depth > DEEPEST:
@@ -169,13 +172,12 @@ def resnet_plan(
     default_stream, default_inner = PAPER_MIXES if group == dihedral(4) else ("regular", "regular")
     unit_stream = FieldType(group, default_stream if stream is None else stream)
     unit_inner = FieldType(group, default_inner if inner is None else inner)
-    now = copies * STAGES[0] * unit_stream
+    now = copies * stages[0] * unit_stream
     first = ConvolutionPlan("stem", FieldType(group, image_type), now, 3 if stem == 1 else stem + 2, stem)
     planned = []
-    for s, factor in enumerate(STAGES, start=1):
+    for s, factor in enumerate(stages, start=1):
         for b in range(1, blocks + 1):
             before, now = now, copies * factor * unit_stream
             stride = 2 if s > 1 and b == 1 else 1
-            types = before, copies * factor * unit_inner, now
-            planned.append(ResidualBlockPlan(f"stage{s}.block{b}", *types, stride, kernel_size))
+            planned.append(ResidualBlockPlan(f"stage{s}.block{b}", before, copies * factor * unit_inner, now, stride))
     return ResNetPlan(first, tuple(planned))
