@@ -163,6 +163,7 @@ class Parallel(EquivariantModule):
         new = Parallel(*branches)
         new.join = self.join.restricted_to(branches[0].out_type.group)  # which keeps the order of equal capsules
         new.out_type = new.join.out_type
+        new.branches.training = self.branches.training
         return _in_mode(new, self)
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from steerable.algebra.group_interface import Group
-from steerable.nn.channels import capsule_of_channel
+from steerable.nn.channels import capsule_of_channel, scale_channels, shift_channels
 from steerable.nn.norms import CapsuleNorm
+from steerable.nn.plain import WithPlainCounterpart
 from steerable.types.restriction import Seen, seen_by
 
 __all__ = ["RestrictedNorm", "restricted_norm"]
@@ -44,12 +45,41 @@ class RestrictedNorm(CapsuleNorm):
         bias = None if self.bias is None else self.expanded(self.bias)
         return self.norm.normalise_in_order(x, (self.before, self.after), weight, bias)
 
+    @torch.no_grad()
+    def plain(self) -> nn.Module:
+        """The plain form of the larger group's norm, with channels brought into its order and back."""
+        weight = None if self.weight is None else self.on_channels(self.weight).clone()
+        bias = None if self.bias is None else self.expanded(self.bias).clone()
+        return _Reordered(self.norm.plain(), (self.before, self.after), weight, bias).plain()
+
     def without_affine(self) -> CapsuleNorm:
         return self.norm.without_affine()
 
     def restricted_to(self, subgroup: Group) -> RestrictedNorm:
         own = seen_by(self.in_type, subgroup)
         return restricted_norm(self, Seen(own.field_type, self._constants["after"][own.order]), own)
+
+
+class _Reordered(WithPlainCounterpart):
+    """γ P N(P⁻¹x) + β for a module N of torch, from which torch.fx makes a graph."""
+
+    before: Tensor
+    after: Tensor
+
+    def __init__(
+        self, norm: nn.Module, places: tuple[Tensor, Tensor], weight: Tensor | None, bias: Tensor | None
+    ) -> None:
+        super().__init__()
+        self.norm = norm
+        self.register_buffer("before", places[0].clone())
+        self.register_buffer("after", places[1].clone())
+        self.weight = None if weight is None else nn.Parameter(weight)
+        self.bias = None if bias is None else nn.Parameter(bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.index_select(self.norm(torch.index_select(x, 1, self.before)), 1, self.after)
+        y = y if self.weight is None else scale_channels(y, self.weight)
+        return y if self.bias is None else shift_channels(y, self.bias)
 
 
 def restricted_norm(norm: CapsuleNorm, seen: Seen, own: Seen) -> RestrictedNorm:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.families import group_named
+from steerable.algebra.families import group_named, trivial
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.homomorphisms import inclusion
@@ -52,6 +52,8 @@ def shared_subgroup(subgroup: Group, other: Group, group: Group) -> Group:
         shared = [g for g, move in zip(other.elements, moves, strict=True) if _moves_by(subgroup, move)]
     if isinstance(subgroup, FiniteGroup) and len(shared) == subgroup.order:
         return subgroup
+    if len(shared) == 1 and other.axes == 2:
+        return trivial()
     return other if len(shared) == other.order else other.subgroup(shared)
 
 
