@@ -59,6 +59,8 @@ ACCESSORS = {
     ("algebra.spatial_groups", "algebra.spherical_functions"),
     ("algebra.spatial_groups", "algebra.spherical_waves"),
     ("algebra.representations", "algebra.characters"),
+    ("nn.module", "nn.seen_by_subgroup"),
+    ("nn.norms", "nn.restricted_norm"),
 }
 
 

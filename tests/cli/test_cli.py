@@ -59,6 +59,15 @@ def test_cost_of_a_pair_and_of_the_papers_network() -> None:
     assert grey["parameters"] == sum(m.weight.numel() for m in net.modules() if isinstance(m, snn.Conv2d))
 
 
+@pytest.mark.parametrize("group", ["C8", "D8", "D6"])
+def test_costs_of_groups_off_the_grid(group: str) -> None:
+    options = ("--group", group, "--depth", "8", "--copies", "1", "--kernel-size", "5", "--json")
+    found = json.loads(steerable("cost", "resnet", *options).stdout)
+    net = models.resnet(8, 1, group=group, kernel_size=5)
+    assert found["parameters"] == sum(m.weight.numel() for m in net.modules() if isinstance(m, snn.Conv2d))
+    assert json.loads(steerable("types", group, "--json").stdout)["order"] == net.group.order
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -69,9 +78,25 @@ def test_cost_of_a_pair_and_of_the_papers_network() -> None:
         (("types", "Z4"), "no group is called 'Z4'"),
         (("train", "nothing", "--out", "x"), "neither a known data set nor an existing folder"),
         (("train", "digits", "--out", "x", "--recipe", "papper"), "unknown recipe 'papper'. Did you mean `paper`?"),
-        (("train", "digits", "--out", "x", "--model", "vgg"), "a run trains a classifier, resnet or plain_resnet"),
+        (
+            ("train", "digits", "--out", "x", "--model", "vgg"),
+            "a run trains a classifier, resnet or plain_resnet or wide_resnet",
+        ),
         (("train", "digits", "--out", "x", "-mcopies"), "written key=value"),
         (("train", "digits", "--out", "x", "-mcopys=2"), "resnet has no option `copys`. Did you mean `copies`?"),
+        (
+            ("train", "digits", "--out", "x", "--group", "D8", "-mgroup=D4"),
+            "--group D8 and -m group=D4 say different groups. Give one of them",
+        ),
+        (
+            ("train", "digits", "--out", "x", "--group", "C8", "--model", "plain_resnet"),
+            "--group C8 is for steerable networks, and plain_resnet has no group. Use --model resnet or wide_resnet",
+        ),
+        (
+            ("train", "digits", "--out", "x", "--group", "D4,D8", "--model", "wide_resnet"),
+            "groups are three names, one per stage",
+        ),
+        (("train", "digits", "--out", "x", "--group", "X8"), "no group is called 'X8'"),
         (("train", "digits", "--out", "x", "-mdepth=9"), "a residual network of 3 stages has a depth of"),
         (("train", "digits", "--out", "x", "--patience", "3"), "patience 3 watches the loss on validation images"),
         (("train", "digits", "--out", "x", "--precision", "8"), "precision is one of 32-true, bf16-mixed, 16-mixed"),
@@ -119,7 +144,7 @@ def test_the_help_of_train_comes_from_the_tables() -> None:
     """Every data set, model, option of a model, recipe and setting is named, without torch."""
     code = "import sys; from steerable.cli.commands import app; sys.stderr.write(str('torch' in sys.modules)); app()"
     command = [sys.executable, "-c", code, "train", "--help"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "400"})
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "900"})
     assert shown.stderr == "False"
     text = " ".join(shown.stdout.split())
     for name, entry in models_for("classification").items():

@@ -727,6 +727,68 @@ def test_an_inadmissible_activation_names_the_module_and_the_capsule() -> None:
         st.convert(plain, D4, mix="E")
 
 
+@pytest.mark.filterwarnings("ignore:.*pixel grid does not carry")
+@pytest.mark.parametrize("group", ["C8", "D8", "D6", "C3"])
+@pytest.mark.parametrize("match", ["channels", "parameters"])
+def test_groups_off_the_grid_are_exact_for_their_part_and_close_for_the_rest(group: str, match: str) -> None:
+    plain = nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 5, padding=2),
+        nn.ReLU(),
+        nn.AvgPool2d(2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(32, 5),
+    )
+    net = st.convert(plain, group, match=match).eval()  # type: ignore[arg-type]
+    everything = st.group_named(group)
+    assert net.in_type == st.FieldType(everything, [(3, everything.trivial)])
+    st.testing.assert_equivariant(net, size=32, off_grid=0.2)
+    carried = f"Exactly equivariant to {', '.join(f'`{g}`' for g in net.report.carried)}, and approximately to the rest"
+    assert carried in str(net.report)
+    assert f"of {group}, on 32×32 inputs" in str(net.report)
+
+
+class Pieces(nn.Module):
+    """Sums, products, concatenation, padding to a size, a scale and stochastic layers between convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 16, 3, padding=1)
+        self.norm = nn.BatchNorm2d(16)
+        self.grouped = nn.Conv2d(16, 16, 3, padding=1, groups=2)
+        self.drop = nn.Dropout(0.2)
+        self.gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(16, 16, 1), nn.Sigmoid())
+        self.down = nn.Conv2d(32, 32, 3, stride=2, padding=1)
+        self.slope = nn.PReLU()
+        self.head = nn.Linear(32, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.norm(self.stem(x)))
+        x = x + self.drop(self.grouped(x) * self.gate(x))
+        x = self.slope(self.down(torch.cat([x, self.grouped(x)], 1)))
+        return self.head(x.mean((2, 3)))
+
+
+@pytest.mark.parametrize(("group", "subgroup"), [("D4", "C4"), ("D4", ["e", "mr"]), ("C4", "C1")])
+def test_a_converted_network_is_restricted_like_any_other(group: str, subgroup: object) -> None:
+    torch.manual_seed(0)
+    net = st.convert(Pieces(), group).double()
+    smaller = net.restrict(subgroup)  # type: ignore[arg-type]
+    x = torch.randn(2, 3, 16, 16, dtype=torch.float64)
+    for training in (False, True):
+        with torch.no_grad():
+            torch.manual_seed(1)
+            expected = net.train(training)(x)
+            torch.manual_seed(1)
+            torch.testing.assert_close(smaller.train(training)(x), expected, rtol=0, atol=1e-12)
+    assert st.typecheck(smaller.eval(), size=16) == smaller.out_type
+    assert sum(p.numel() for p in smaller.parameters()) > sum(p.numel() for p in net.parameters())
+    st.testing.assert_equivariant(smaller.eval(), size=16)
+
+
 def test_other_arguments_are_checked() -> None:
     plain = nn.Sequential(nn.Conv2d(3, 8, 3))
     with pytest.raises(TypeError, match=r"expected a torch\.nn\.Module to convert"):
@@ -735,8 +797,8 @@ def test_other_arguments_are_checked() -> None:
         st.convert(plain, 4)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="match is one of channels, parameters; got 'width'"):
         st.convert(plain, D4, match="width")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="C8 does not map the pixel grid onto itself"):
-        st.convert(plain, "C8")
+    with pytest.raises(ValueError, match="O does not map the pixel grid onto itself"):
+        st.convert(plain, "O")
     with pytest.raises(ValueError, match="nothing in the network says how many channels"):
         st.convert(nn.ReLU(), D4)
     assert st.convert(nn.ReLU(), D4, in_channels=2).in_type == st.FieldType(D4, "2*A1")

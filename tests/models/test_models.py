@@ -17,8 +17,11 @@ import steerable as st
 from steerable import models
 from steerable import nn as snn
 from steerable.lazy import resolve
-from steerable.models.resnets import Downsampling, Head, Layout
+from steerable.models.residual_blocks import Downsampling, Head
+from steerable.models.resnets import Layout
 from steerable.models.saving import read_tensors, write_tensors
+from steerable.models.unets import UNetLayout
+from steerable.models.wide_resnets import WideOptions
 from steerable.types.network_plans import STEMS
 
 IRREPS = "A1 + A2 + B1 + B2 + 2*E"
@@ -128,7 +131,8 @@ def test_an_entry_lists_what_its_class_takes(name: str) -> None:
     entry = models.MODELS[name]
     kind = resolve(entry.home)
     taken = [key for key, p in inspect.signature(kind).parameters.items() if p.kind is not p.VAR_KEYWORD]
-    layout = list(Layout.__annotations__) if name == "resnet" else []
+    layout = {"resnet": Layout, "unet": UNetLayout, "wide_resnet": WideOptions}.get(name)
+    layout = [] if layout is None else list(layout.__annotations__)
     assert sorted(entry.all_options) == sorted([*taken, *layout])
     assert all(set(size) <= set(entry.all_options) for size in entry.sizes)
     assert entry.options.get("stem", tuple(map(str, STEMS))) == tuple(map(str, STEMS))
@@ -141,7 +145,7 @@ def test_names_and_options_are_known_without_torch() -> None:
         "import sys; from steerable.models.registry import MODELS; print(MODELS['unet'].help, 'torch' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert found == "copies, depth, group, stream, inner False\n"
+    assert found == "copies, depth, group, stream, inner, restricted_to False\n"
 
 
 def test_a_network_saved_with_every_option_written_out_comes_back(tmp_path: Path) -> None:

@@ -510,6 +510,14 @@ _LIST = [
         )
         for mode in ("max", "mean")
     ),
+    *(
+        Case(
+            f"SubgroupPool-{mode}",
+            lambda G, kind=kind, mode=mode: snn.SubgroupPool(kind(G), _half(G), mode),
+            needs_elements=True,
+        )
+        for mode, kind in (("max", permutations), ("mean", orthogonal))
+    ),
     # Plumbing.
     on(snn.Identity, typical, keeps_channels_last=True),
     on(snn.Dropout, typical, 0.4, random=True, keeps_channels_last=True),
@@ -594,7 +602,9 @@ def _subgroup(G: Group) -> tuple[str, ...]:
 
 
 def _half(G: Group) -> list[str] | Group:
-    smaller = {"D4": ["e", "r", "r2", "r3"], "C4": ["e", "r2"], "SO2": st.cyclic(8), "O2": st.so2()}
+    smaller = {"C4": ["e", "r2"], "SO2": st.cyclic(8), "O2": st.so2()}
+    if G.name in ("D4", "D6", "D8"):
+        return [g for g in G.elements if not g.startswith("m")]
     return smaller.get(G.name, ["e"])
 
 

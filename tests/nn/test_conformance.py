@@ -64,7 +64,7 @@ def _turns_smooth_images(case: Case, group: Group) -> bool:
     """Whether the law of other angles applies: to layers of one image, of any size, between fields of one group."""
     if group.name not in OFF_GRID | INFINITE or case.sizes == (VECTOR,) or COARSER.get(case.name, TURNS_WITHIN) is None:
         return False
-    return not case.random and not case.name.startswith(("Concat", "DiskMask", "Restrict", "CosetPool"))
+    return not case.random and not case.name.startswith(("Concat", "DiskMask", "Restrict", "CosetPool", "SubgroupPool"))
 
 
 def relative_error(y: Tensor, expected: Tensor) -> float:

@@ -83,6 +83,36 @@ def test_coset_pooling_of_quotients() -> None:
     torch.testing.assert_close(everything(x), torch.stack([x[:, :4].amax(1), x[:, 4:].amax(1)], dim=1))
 
 
+@pytest.mark.parametrize("mode", ["max", "mean"])
+@pytest.mark.parametrize("n", [1, 3, 4, 6, 8])
+def test_pooling_over_reflections_goes_from_dihedral_to_cyclic_groups(n: int, mode: str) -> None:
+    """y(h) is the maximum or mean of x(h) and x(hm), at the place of h in C_n's regular capsule."""
+    larger, smaller = st.dihedral(n), st.cyclic(n)
+    field_type = FieldType(larger, "2*regular + A2")
+    layer = snn.SubgroupPool(field_type, f"C{n}", mode)  # type: ignore[arg-type]
+    assert layer.out_type == FieldType(smaller, "2*regular + A")
+    x = field(field_type)[:, :, 0, 0]
+    y = layer(x)
+    for copy, h in itertools.product(range(2), smaller.elements):
+        pair = [2 * n * copy + larger.index(g) for g in (h, larger.multiply(h, "m"))]
+        expected = x[:, pair].amax(1) if mode == "max" else x[:, pair].mean(1)
+        torch.testing.assert_close(y[:, n * copy + smaller.index(h)], expected)
+    torch.testing.assert_close(y[:, -1], x[:, -1])
+
+
+@pytest.mark.parametrize("members", subgroups(), ids="-".join)
+def test_pooling_to_any_subgroup(members: tuple[str, ...]) -> None:
+    """A regular capsule becomes one regular capsule of the subgroup, which moves it as it should."""
+    field_type = FieldType(D4, "2*regular + qm + E")
+    layer = snn.SubgroupPool(field_type, members, "mean")
+    assert layer.out_type.group.order == len(members)
+    assert dict(layer.out_type.terms)[layer.out_type.group.capsule("regular")] >= 2
+    st.testing.assert_equivariant(layer)
+    whole = snn.SubgroupPool(FieldType(D4, "regular + E"), "D4")
+    x = field(whole.in_type)
+    assert torch.equal(whole(x), x)
+
+
 def test_refusals() -> None:
     assert refusal(snn.CosetPool, FieldType(D4, "qm"), ["e", "r2"]) == (
         "CosetPool: capsule `qm` is the quotient by {e, m}, which is not a part of the subgroup {e, r2}. Choose a "

@@ -171,10 +171,10 @@ def test_the_width_comes_nearest_to_a_number_of_parameters(model: dict[str, Any]
 
 
 def test_a_depth_is_chosen_only_for_models_that_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert with_depth({"name": "resnet"}, 8) == {"name": "resnet", "depth": 8}
-    assert with_depth({"name": "resnet", "depth": 14}, 8) == {"name": "resnet", "depth": 14}
+    assert with_depth({"name": "resnet"}, shallow=True) == {"name": "resnet", "depth": 8}
+    assert with_depth({"name": "resnet", "depth": 14}, shallow=True) == {"name": "resnet", "depth": 14}
     monkeypatch.setitem(MODELS, "flat", dataclasses.replace(MODELS["resnet"], options={}))
-    assert with_depth({"name": "flat"}, 8) == {"name": "flat"}
+    assert with_depth({"name": "flat"}, shallow=True) == {"name": "flat"}
 
 
 def test_time_shortens_the_schedule_of_a_network_whose_size_is_given() -> None:

@@ -85,7 +85,7 @@ def cost(
         pair = FieldType(found, in_type), FieldType(found, out_type)
         rows = [_cost_row("convolution", *pair, kernel_size, size)]
     elif in_type == "resnet":
-        rows = _network_costs(found, size, network)
+        rows = _network_costs(found, kernel_size, size, network)
     else:
         raise ValueError(
             f"a single argument is the name of a model, and the only one is 'resnet'; got {in_type!r}. For the cost of "
@@ -126,7 +126,7 @@ def _print_costs(rows: list[dict[str, Any]], title: str) -> None:
         page.print(f"Field types are shown where there are {_WIDTH_FOR_TYPES} columns, and by --json.")
 
 
-def _network_costs(group: Group, size: int, network: ResNetOptions) -> list[dict[str, Any]]:
+def _network_costs(group: Group, kernel_size: int, size: int, network: ResNetOptions) -> list[dict[str, Any]]:
     from steerable.types.network_plans import resnet_plan
 
     if axes_moved_by(group) != 2:
@@ -137,7 +137,7 @@ def _network_costs(group: Group, size: int, network: ResNetOptions) -> list[dict
         raise ValueError(f"resnet halves its images twice, so their size must be at least 4; got {size}.")
     options = asdict(network)
     image_type = f"{options.pop('in_channels')}*A1"
-    plan = resnet_plan(**options, group=group, image_type=image_type)
+    plan = resnet_plan(**options, group=group, image_type=image_type).with_kernel_size(kernel_size)
     rows = []
     for conv in plan.convolutions:
         stage = int(conv.name[5]) if conv.name.startswith("stage") else 1

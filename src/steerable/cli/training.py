@@ -22,6 +22,7 @@ from steerable.cli.option_groups import grouped_options
 from steerable.cli.setting_options import with_settings
 from steerable.cli.trained_models import print_results
 from steerable.extras import require
+from steerable.models.registry import MODELS
 from steerable.training.config import KNOWN_DATA_RECIPE, RECIPES_OF_OWN_IMAGES, TRAINED, RunConfig
 from steerable.training.phases import unseen
 from steerable.training.recipes import Recipe, recipe_names
@@ -60,6 +61,14 @@ class ModelAndRecipe:
             help="The network: "
             + "; ".join(f"to {task}, {' (the default) or '.join(models)}" for task, models in TRAINED.items())
             + ".",
+            rich_help_panel="Network and recipe",
+        ),
+    ] = None
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="The moves that change nothing of importance: C4, D4, C8, D8, …; D4 by default. For wide_resnet one "
+            "per stage, such as D8,D4,D1.",
             rich_help_panel="Network and recipe",
         ),
     ] = None
@@ -145,11 +154,27 @@ def _request(dataset: str, network: ModelAndRecipe, followed: Plan | None, said:
     changes = {name: said[name] for name in settings_of(Recipe) if name in said}
     settings = {name: value for name, value in said.items() if name not in changes}
     model = _model_options(network.option or [])
+    if network.group is not None:
+        model = _with_group(network.model, network.group, model)
     if network.model is not None:
         model = {"name": network.model, **model}
     if followed is None:
         return configured(dataset, model, recipe=network.recipe, changes=changes, **settings)
     return repeated(followed, dataset, model=model, recipe=network.recipe, changes=changes, **settings)
+
+
+def _with_group(name: str | None, group: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a model with those of ``--group``; a wide network has a group per stage."""
+    entry = MODELS.get(name or "")  # an unknown name is refused later
+    key = "groups" if entry is not None and "groups" in entry.options else "group"
+    if entry is not None and key not in entry.options:
+        steerable = " or ".join(n for n, e in MODELS.items() if {"group", "groups"} & e.options.keys())
+        raise ValueError(
+            f"--group {group} is for steerable networks, and {name} has no group. Use --model {steerable}."
+        )
+    if options.get(key, group) != group:
+        raise ValueError(f"--group {group} and -m {key}={options[key]} say different groups. Give one of them.")
+    return {**options, key: group}
 
 
 def _is_first_process() -> bool:

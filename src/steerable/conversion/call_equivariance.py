@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from steerable.nn.norms import CapsuleNorm
-from steerable.transforms import transform
+from steerable.transforms import elements_on_the_grid, transform
 from steerable.types.field_types import FieldType
 
 __all__ = ["first_breach"]
@@ -20,8 +20,8 @@ _TOLERANCE = 1e-9
 def first_breach(net: fx.GraphModule, in_type: FieldType, size: int) -> tuple[str, str] | None:
     """The first call whose result on π(g)x is not π(g) of that on x, and by how much; None where there is none.
 
-    Each call is compared, over all g, on random input in float64: with norms as they are in training, then in
-    evaluation. Dropout and the like are switched off.
+    Each call is compared, over all g that the pixel grid carries, on random input in float64: with norms as they are
+    in training, then in evaluation. Dropout and the like are switched off.
 
     Args:
         net: a network as :func:`steerable.conversion.network_assembly.assembled` makes it; its parameters and
@@ -61,7 +61,7 @@ def _compare(net: fx.GraphModule, x: Tensor) -> tuple[str, str] | None:
         if node.op == "output":
             return None
         field_type: FieldType = node.meta["field_type"]
-        elements = field_type.group.elements
+        elements = elements_on_the_grid(field_type.group)
         if node.op == "placeholder":
             values[node] = [transform(x, g, field_type) for g in elements]
             continue
@@ -83,9 +83,10 @@ def _call(net: nn.Module, node: fx.Node, values: dict[fx.Node, list[Tensor]], pl
 
 
 def _breach(results: list[Tensor], field_type: FieldType) -> str:
-    y = results[field_type.group.identity_index]
+    elements = elements_on_the_grid(field_type.group)
+    y = results[elements.index(field_type.group.identity)]
     scale = max(1.0, float(y.nan_to_num(0, 0, 0).abs().max()))
-    for g, found in zip(field_type.group.elements, results, strict=True):
+    for g, found in zip(elements, results, strict=True):
         expected = transform(y, g, field_type)
         if found.shape == expected.shape:
             same = (found == expected) | (found.isnan() & expected.isnan())  # infinities have no difference

@@ -10,10 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from steerable import nn as snn
+from steerable.algebra.group_interface import Group
 from steerable.nn.admissibility import require
 from steerable.nn.channels import capsule_of_channel, is_traced, scale_channels, take
 from steerable.nn.sampling import axes_reversed
+from steerable.nn.seen_by_subgroup import retyped
 from steerable.types.field_types import FieldType
+from steerable.types.restriction import seen_by
 
 __all__ = ["CapsuleScale", "PadTo", "TrainingFactor", "VectorToMap"]
 
@@ -23,6 +26,8 @@ class VectorToMap(snn.EquivariantModule):
 
     Shapes: (batch, channels) → (batch, channels, 1, 1).
     """
+
+    channelwise = True
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, field_type)
@@ -62,6 +67,12 @@ class PadTo(snn.EquivariantModule):
             self._check(rows, columns)
         return F.pad(x, sides, self.mode, self.value if self.mode == "constant" else None)
 
+    def restricted_to(self, subgroup: Group) -> PadTo:
+        types = [seen_by(field_type, subgroup).field_type for field_type in self.in_types]
+        new = retyped(self, types[0], types[0])
+        new.in_types, new.reversed = (types[0], types[1]), axes_reversed(subgroup)
+        return new
+
     def _check(self, *added: int) -> None:
         uneven = any(n % 2 and backwards for n, backwards in zip(added, self.reversed, strict=True))
         if not uneven or added in self.warned:
@@ -86,6 +97,8 @@ class CapsuleScale(snn.EquivariantModule):
         start: what the factors are at first.
         single: whether there is one factor for all capsules.
     """
+
+    parameters_serve_subgroups = True
 
     entry: Tensor
 
@@ -115,6 +128,8 @@ class TrainingFactor(snn.EquivariantModule):
         field_type: the type, which stays the same.
         factor: gives a number, or a tensor that has one entry per sample, when it is called with x.
     """
+
+    channelwise = True
 
     def __init__(self, field_type: FieldType, factor: nn.Module) -> None:
         super().__init__(field_type, field_type)

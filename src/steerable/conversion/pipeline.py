@@ -48,6 +48,7 @@ from steerable.conversion.widths import Mix, Widths, matching_width
 from steerable.conversion.windows import Downsampling
 from steerable.errors import expect
 from steerable.nn.sampling import EquivarianceWarning, require_grid
+from steerable.transforms import elements_on_the_grid
 from steerable.types.field_types import FieldType
 
 __all__ = ["Head", "Match", "convert"]
@@ -79,7 +80,8 @@ def convert(
     Args:
         model: convolutions, linear layers, norms, pointwise functions, pooling, dropout, upsampling, sums, products,
             concatenation, layer scale, stochastic depth; anything else is named and refused.
-        group: the group, or its name; one that maps the pixel grid onto itself.
+        group: the group, or its name. One that turns images by other angles than 90°, such as C8 or D8, gives a
+            network that is exact for the part of the group that the pixel grid carries.
         match: ``"channels"`` keeps the number of channels and so, about, the cost of a step, with fewer parameters;
             ``"parameters"`` widens all hidden layers until there are about as many parameters, and a step costs more.
         mix: the capsules of hidden layers as text, such as ``"regular + qm"``, or a function from a number of channels
@@ -108,7 +110,7 @@ def convert(
     types = widths.type_of(plan.in_variable), widths.type_of(plan.out_variable)
     counts = count_parameters(model.parameters()), count_parameters(net.parameters())
     report = ConversionReport(
-        group.name, match, widths.factor, rows, *counts, *_checked(net, model, *types), plan.remark
+        group.name, match, widths.factor, rows, *counts, *_checked(net, model, *types), plan.remark, _carried(group)
     )
     converted = _in_the_manner_of(model, Converted(net, *types, report))
     converted.plain_name = type(model).__name__
@@ -141,8 +143,15 @@ def _is_trained(model: nn.Module) -> bool:
 def _known_group(group: Group | str) -> Group:
     group = group_named(group) if isinstance(group, str) else group
     expect(group, FiniteGroup, "a group such as dihedral(4), or its name")
-    require_grid(group)
+    if group.axes != 2:  # others are told which groups there are
+        require_grid(group)
     return group
+
+
+def _carried(group: Group) -> tuple[str, ...]:
+    """The elements that the pixel grid carries, where these are not all; else none."""
+    carried = elements_on_the_grid(group)
+    return carried if len(carried) < group.order else ()
 
 
 def _check_options(chosen: dict[str, str], in_channels: int | None) -> None:

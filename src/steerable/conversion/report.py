@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from steerable.errors import listing
+
 __all__ = ["NEW_WEIGHTS", "ConversionReport", "ReportRow"]
 
 NEW_WEIGHTS = "All weights are new: pretrained ones are not carried over, and the network has to be trained."
@@ -44,6 +46,7 @@ class ConversionReport:
             the sizes that were tried fits all strides and windows.
         check_failure: then, the first of those sizes and what does not fit.
         remark: a remark on the network as a whole; it may be empty.
+        carried: the elements that the pixel grid carries, to which alone "exactly" refers; empty where these are all.
     """
 
     group: str
@@ -55,6 +58,7 @@ class ConversionReport:
     checked_size: int | None
     check_failure: str = ""
     remark: str = ""
+    carried: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         head = ("module", "before", "after", "parameters")
@@ -67,12 +71,16 @@ class ConversionReport:
         total = f"{self.parameters_before:,} → {self.parameters_after:,}"
         lines = [*_table(head, cells), f"In all {total} parameters; {self.group}, equal {self.match}{self._factor()}."]
         lines.append(
-            f"Exactly equivariant on {self.checked_size}×{self.checked_size} inputs, for instance."
+            f"Exactly equivariant{self._part()} on {self.checked_size}×{self.checked_size} inputs, for instance."
             if self.checked_size
             else f"Not exact on any size that was tried, for instance on {self.check_failure}"
         )
         lines.append(NEW_WEIGHTS)
         return "\n".join([*lines, *filter(None, [self.remark]), *self._notes()])
+
+    def _part(self) -> str:
+        """Of a group that turns images by angles which the grid does not carry, the elements that are exact."""
+        return f" to {listing(self.carried)}, and approximately to the rest of {self.group}," if self.carried else ""
 
     def _notes(self) -> list[str]:
         """One line for each note, with all the places that it is about."""

@@ -91,13 +91,16 @@ class PlainResNet(SavedModel, nn.Module):
 class PlainBlock(nn.Module):
     """a = relu(norm(x)), averaged over 2×2 pixels where it shrinks; y = shortcut + conv2(act(norm(conv1(a))))."""
 
-    def __init__(self, in_channels: int, inner: int, out_channels: int, *, shrink: bool, crelu: bool) -> None:
+    def __init__(
+        self, in_channels: int, inner: int, out_channels: int, *, shrink: bool, crelu: bool, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         entry: list[nn.Module] = [nn.BatchNorm2d(in_channels), nn.ReLU()]
         self.entry = nn.Sequential(*entry, *([nn.AvgPool2d(2)] if shrink else []))
         self.conv1 = nn.Conv2d(in_channels, inner, 3, padding=1, bias=False)
         self.norm = nn.BatchNorm2d(inner)
         self.crelu = crelu
+        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
         self.conv2 = nn.Conv2d(2 * inner if crelu else inner, out_channels, 3, padding=1, bias=False)
         changes = in_channels != out_channels
         self.shortcut = nn.Conv2d(in_channels, out_channels, 1, bias=False) if changes else None
@@ -106,7 +109,7 @@ class PlainBlock(nn.Module):
         a = self.entry(x)
         h = self.norm(self.conv1(a))
         h = nn.functional.relu(torch.cat([h, -h], dim=1) if self.crelu else h)
-        y: Tensor = (x if self.shortcut is None else self.shortcut(a)) + self.conv2(h)
+        y: Tensor = (x if self.shortcut is None else self.shortcut(a)) + self.conv2(self.dropout(h))
         return y
 
 

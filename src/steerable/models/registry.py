@@ -71,6 +71,8 @@ MODELS = {
             "head": ("linear", "mirror", "invariant", "max"),
             "downsampling": ("pool", "stride"),
             "stem": ("1", "2", "4", "8"),
+            "kernel_size": (),
+            "restricted_to": (),
         },
         from_data=("num_classes", "in_channels"),
         sizes=(
@@ -89,11 +91,40 @@ MODELS = {
             *({"depth": 14, "width": width} for width in (64, 96)),
         ),
     ),
+    "wide_resnet": ModelEntry(
+        home="steerable.models.wide_resnets:WideResNet",
+        task="classification",
+        width="width",
+        options={
+            "depth": (),
+            "groups": (),
+            "match": ("parameters", "channels"),
+            "dropout": (),
+            "downsampling": ("pool", "stride"),
+            "restricted_to": (),
+        },
+        from_data=("num_classes", "in_channels"),
+        sizes=(
+            *({"depth": 10, "width": width} for width in (1, 2, 4)),
+            *({"depth": 16, "width": width} for width in (4, 8)),
+        ),
+    ),
+    "plain_wide_resnet": ModelEntry(
+        home="steerable.models.plain_wide_resnets:PlainWideResNet",
+        task="classification",
+        width="width",
+        options={"depth": (), "dropout": ()},
+        from_data=("num_classes", "in_channels"),
+        sizes=(
+            *({"depth": 10, "width": width} for width in (1, 2, 4)),
+            *({"depth": 16, "width": width} for width in (4, 8)),
+        ),
+    ),
     "unet": ModelEntry(
         home="steerable.models.unets:UNet",
         task="dense",
         width="copies",
-        options={"depth": (), "group": (), "stream": (), "inner": ()},
+        options={"depth": (), "group": (), "stream": (), "inner": (), "restricted_to": ()},
         from_data=("out_type", "in_type", "in_channels"),
         sizes=(
             {"depth": 2, "copies": 1},

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from typing import Any, TypedDict, Unpack, get_args
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from steerable import nn as snn
-from steerable.algebra.families import group_named
+from steerable.algebra.families import group_named, trivial
+from steerable.algebra.group_interface import Group
 from steerable.errors import check_choice, did_you_mean
 from steerable.models.checks import check_text, check_whole_numbers
 from steerable.models.registry import MODELS
+from steerable.models.residual_blocks import (
+    Downsampling,
+    Head,
+    PreActivationBlock,
+    head_for,
+    nonlinearity,
+    restricted_head,
+)
+from steerable.models.restrictable import Restrictable, Steps
 from steerable.models.saving import SavedModel
 from steerable.types.field_types import FieldType
-from steerable.types.network_plans import ResidualBlockPlan, network_nonlinearity, resnet_plan
+from steerable.types.network_plans import resnet_plan
 
-__all__ = ["Downsampling", "Head", "ResNet", "resnet"]
-
-Downsampling = Literal["pool", "stride"]
-Head = Literal["linear", "mirror", "invariant", "max"]
+__all__ = ["ResNet", "resnet"]
 
 
 class Layout(TypedDict, total=False):
@@ -28,9 +35,11 @@ class Layout(TypedDict, total=False):
     stream: str | None
     inner: str | None
     stem: int
+    kernel_size: int
+    restricted_to: Steps
 
 
-class ResNet(SavedModel, nn.Module):
+class ResNet(SavedModel, Restrictable):
     """A pre-activation residual network between field types: conv, blocks, norm, activation, global pooling, head.
 
     Shapes: (batch, in_channels, height, width) → (batch, num_classes).
@@ -45,6 +54,9 @@ class ResNet(SavedModel, nn.Module):
         stem: by how many pixels per axis the first convolution reduces an image: 1 is the paper's network, for images
             of some 32 pixels; with 2, 4 or 8 the first stage sees one of 64, 128 or 256 pixels at that size. It is
             exact on multiples of 4 · ``stem``.
+        kernel_size: the odd size of the blocks' filters, 3 by default; 5 carries more frequencies for groups such as
+            D8, which turn images by other angles than 90°.
+        restricted_to: subgroups to which the network is restricted when it has been built; :meth:`restrict` sets it.
         in_channels: scalar channels of the image.
         downsampling: ``"pool"`` averages 2×2 pixels before a stage, exact on sizes that are multiples of 4;
             ``"stride"`` is the paper's strided convolution, exact on 1, 5, 9, 13, ….
@@ -76,18 +88,26 @@ class ResNet(SavedModel, nn.Module):
         for name in layout:
             if name not in Layout.__annotations__:
                 raise TypeError(f"ResNet has no option `{name}`. {did_you_mean(name, MODELS['resnet'].all_options)}")
-        check_whole_numbers("ResNet", stem=layout.get("stem", 1))
-        for name, text in {"group": group, **layout}.items():
-            if text is not None and name != "stem":
+        check_whole_numbers("ResNet", stem=layout.get("stem", 1), kernel_size=layout.get("kernel_size", 3))
+        for name, text in (("group", group), ("stream", layout.get("stream")), ("inner", layout.get("inner"))):
+            if text is not None:
                 check_text("ResNet", name, text)
         self.group = group_named(group)
-        plan = resnet_plan(depth, copies, group=self.group, image_type=f"{in_channels}*A1", **layout)
+        plan = resnet_plan(
+            depth,
+            copies,
+            group=self.group,
+            image_type=f"{in_channels}*A1",
+            stream=layout.get("stream"),
+            inner=layout.get("inner"),
+            stem=layout.get("stem", 1),
+        ).with_kernel_size(layout.get("kernel_size", 3))
         self.in_type = plan.stem.in_type
         first = plan.stem
         stem = snn.Conv2d(first.in_type, first.out_type, first.kernel_size, first.stride, padding=1, bias=False)
         last = plan.blocks[-1].out_type
         act = nonlinearity(last)
-        self.features = snn.Sequential(
+        self.features: snn.EquivariantModule = snn.Sequential(
             OrderedDict(
                 [
                     ("stem", stem),
@@ -99,11 +119,29 @@ class ResNet(SavedModel, nn.Module):
             )
         )
         self.num_classes = num_classes
-        self.head = _head(head, self.features.out_type, num_classes)
-        part = "m alone" if self.group.order > 2 else self.group.name  # D1 is e and m
-        self.invariant_under = {"linear": "nothing", "mirror": part}.get(head, self.group.name)
-        if self.invariant_under == self.group.name:
-            self.out_type = FieldType(self.group, [(num_classes, self.group.trivial)])
+        self.head = head_for(head, self.features.out_type, num_classes)
+        self.kind_of_head = head
+        self._say_invariance()
+        self.restrict_in_steps(layout.get("restricted_to"))
+
+    def _say_invariance(self) -> None:
+        """Set ``invariant_under`` to the name of a group, and ``out_type`` where it is the network's own."""
+        under: Group | None = self.group
+        if self.kind_of_head == "linear":
+            under = None
+        elif isinstance(self.head, snn.EquivariantModule):
+            under = self.head.out_type.group
+        whole = under is not None and under.order == self.group.order
+        self.invariant_under = self.group.name if whole else "nothing" if under in (None, trivial()) else "m alone"
+        if whole:
+            self.out_type = FieldType(self.group, [(self.num_classes, self.group.trivial)])
+
+    def restrict_parts(self, subgroup: Group) -> None:
+        before = self.features.out_type
+        self.features = self.features.restrict(subgroup)
+        self.head = restricted_head(self.head, before, subgroup)
+        self.group, self.in_type = self.features.in_type.group, self.features.in_type
+        self._say_invariance()
 
     def __getattr__(self, name: str) -> Any:
         if name == "out_type":
@@ -126,62 +164,3 @@ def resnet(depth: int = 14, copies: int = 14, num_classes: int = 10, **options: 
     FieldType(D4, '10*A1')
     """
     return ResNet(depth, copies, num_classes, **options)
-
-
-class PreActivationBlock(snn.EquivariantModule):
-    """a = act(norm(x)); y = shortcut(a) + conv2(act(norm(conv1(a)))), with x in place of shortcut(a) where types agree.
-
-    Shapes: (batch, in_type.channels, h, w) → (batch, out_type.channels, h / stride, w / stride).
-
-    Args:
-        plan: the types and the stride.
-        downsampling: how the stride is carried out; see :class:`ResNet`.
-    """
-
-    def __init__(self, plan: ResidualBlockPlan, downsampling: Downsampling) -> None:
-        super().__init__(plan.in_type, plan.out_type)
-        stride = plan.stride if downsampling == "stride" else 1
-        entry = [snn.BatchNorm2d(plan.in_type), nonlinearity(plan.in_type)]
-        if plan.stride > 1 and downsampling == "pool":
-            entry.append(snn.AvgPool2d(entry[-1].out_type, plan.stride))
-        conv1, conv2, *shortcut = plan.convolutions
-        self.entry = snn.Sequential(*entry)
-        self.body = snn.Sequential(
-            snn.Conv2d(conv1.in_type, conv1.out_type, 3, stride=stride, padding=1, bias=False),
-            snn.BatchNorm2d(plan.inner),
-            nonlinearity(plan.inner),
-            snn.Conv2d(conv2.in_type, conv2.out_type, 3, padding=1, bias=False),
-        )
-        self.shortcut = (
-            snn.Conv2d(shortcut[0].in_type, shortcut[0].out_type, 1, stride=stride, bias=False) if shortcut else None
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        a = self.entry(x)
-        y: Tensor = (x if self.shortcut is None else self.shortcut(a)) + self.body(a)
-        return y
-
-
-def nonlinearity(field_type: FieldType) -> snn.EquivariantModule:
-    """The layer for the nonlinearity that :func:`~steerable.types.network_plans.network_nonlinearity` names."""
-    layers = {"ReLU": snn.ReLU, "CReLU": snn.CReLU, "mixed": snn.Activation}
-    return layers[network_nonlinearity(field_type)](field_type)
-
-
-def _head(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:
-    check_choice("head", kind, get_args(Head))
-    if kind == "linear":
-        return nn.Linear(field_type.channels, num_classes)
-    if kind == "invariant":
-        return snn.Linear(field_type, FieldType(field_type.group, [(num_classes, field_type.group.trivial)]))
-    if kind == "mirror":
-        if "m" not in field_type.group.elements:
-            raise ValueError(
-                f"head='mirror' is for groups with the mirror image m; {field_type.group.name} has none. "
-                "Use a dihedral group, or head='linear'."
-            )
-        upright = snn.Restrict(field_type, ["e", "m"])
-        scores = FieldType(upright.out_type.group, [(num_classes, upright.out_type.group.trivial)])
-        return snn.Sequential(upright, snn.Linear(upright.out_type, scores))
-    pool = snn.GroupPool(field_type, "max")
-    return nn.Sequential(pool, nn.Linear(pool.out_type.channels, num_classes))

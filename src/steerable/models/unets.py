@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypedDict, Unpack, cast
 
 from torch import Tensor, nn
 
@@ -10,9 +11,11 @@ from steerable import nn as snn
 from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
-from steerable.errors import expect
+from steerable.errors import did_you_mean, expect
 from steerable.models.checks import check_depth, check_size, unet_reach
-from steerable.models.resnets import nonlinearity
+from steerable.models.registry import MODELS
+from steerable.models.residual_blocks import nonlinearity
+from steerable.models.restrictable import Restrictable, Steps
 from steerable.models.saving import SavedModel
 from steerable.types.costs import parameter_cost
 from steerable.types.field_types import FieldType
@@ -21,7 +24,15 @@ from steerable.types.network_plans import activated
 __all__ = ["UNet", "unet"]
 
 
-class UNet(SavedModel, nn.Module):
+class UNetLayout(TypedDict, total=False):
+    """The capsules inside a U-Net, as text, and what it is restricted to; what is not given has a default."""
+
+    stream: str
+    inner: str | None
+    restricted_to: Steps
+
+
+class UNet(SavedModel, Restrictable):
     """f(π_in(g) x) = π_out(g) f(x) for every g: scalars (``A1``) stay as they are, vectors (``E``) turn with the image.
 
     Down: two 3×3 convolutions, each with norm and nonlinearity, then the mean over 2×2 pixels, ``depth`` times, with
@@ -40,6 +51,7 @@ class UNet(SavedModel, nn.Module):
         inner: the capsule mix between the two convolutions of a level, by default ``stream``.
         in_type: the type of the input, as text.
         in_channels: in place of ``in_type``, the number of scalar channels; 3 where neither is given.
+        restricted_to: subgroups to which the network is restricted when it has been built; :meth:`restrict` sets it.
     """
 
     def __init__(
@@ -49,19 +61,22 @@ class UNet(SavedModel, nn.Module):
         out_type: str = "2*A1",
         *,
         group: str = "D4",
-        stream: str = "regular",
-        inner: str | None = None,
         in_type: str | None = None,
         in_channels: int | None = None,
+        **layout: Unpack[UNetLayout],
     ) -> None:
         super().__init__()
+        for name in layout:
+            if name not in UNetLayout.__annotations__:
+                raise TypeError(f"UNet has no option `{name}`. {did_you_mean(name, MODELS['unet'].all_options)}")
         check_depth("UNet", depth)
         if isinstance(copies, bool) or not isinstance(copies, int) or copies < 1:
             raise ValueError(f"UNet: the number of copies of each capsule is a whole number ≥ 1, got {copies!r}.")
         self.group = group_named(group)
         self.in_type = _type(self.group, _input_text(in_type, in_channels), "in_type")
         self.out_type = _type(self.group, out_type, "out_type")
-        unit_stream = _type(self.group, stream, "stream")
+        unit_stream = _type(self.group, layout.get("stream", "regular"), "stream")
+        inner = layout.get("inner")
         unit_inner = unit_stream if inner is None else _type(self.group, inner, "inner")
         self.depth = depth
         levels = [(copies * 2**k * unit_inner, copies * 2**k * unit_stream) for k in range(depth + 1)]
@@ -76,7 +91,16 @@ class UNet(SavedModel, nn.Module):
             self.joins.append(snn.Concat([levels[k][1], handed_on[k]]))
             self.decoders.append(_level(levels[k][1] + handed_on[k], *levels[k]))
         _check_reachable(handed_on[0], self.out_type)
-        self.head = snn.Conv2d(handed_on[0], self.out_type, 3, padding=1)
+        self.head: snn.EquivariantModule = snn.Conv2d(handed_on[0], self.out_type, 3, padding=1)
+        self.restrict_in_steps(layout.get("restricted_to"))
+
+    def restrict_parts(self, subgroup: Group) -> None:
+        for parts in (self.encoders, self.upsamplers, self.joins, self.decoders):
+            for k, part in enumerate(cast(Iterable[snn.EquivariantModule], parts)):
+                parts[k] = part.restrict(subgroup)
+        self.head = self.head.restrict(subgroup)
+        self.group, self.out_type = subgroup, self.head.out_type
+        self.in_type = cast(snn.EquivariantModule, self.encoders[0]).in_type
 
     @property
     def stride(self) -> int:

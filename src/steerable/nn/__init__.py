@@ -43,6 +43,7 @@ from steerable.nn.resampling import Upsample
 from steerable.nn.restrict import Restrict
 from steerable.nn.sampling import EquivarianceWarning
 from steerable.nn.selection import Select
+from steerable.nn.subgroup_pool import SubgroupPool
 from steerable.nn.tensor_product import TensorProduct
 from steerable.nn.torch_tools import convert_sync_batchnorm
 
@@ -97,6 +98,7 @@ __all__ = [
     "Sigmoid",
     "Softplus",
     "Softsign",
+    "SubgroupPool",
     "Tanh",
     "TensorProduct",
     "ToIrreps",

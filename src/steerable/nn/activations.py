@@ -37,6 +37,10 @@ class Pointwise(EquivariantModule):
         function: ν, a module or a function that acts on each value alone.
     """
 
+    parameters_serve_subgroups = True  # those of the function, which is the same for all channels
+
+    channelwise = True
+
     kind: Nonlinearity = "pointwise"
 
     def __init__(self, field_type: FieldType, function: ScalarFunction) -> None:

@@ -22,6 +22,8 @@ class AdaptiveAvgPool2d(EquivariantModule):
     Shapes: (batch, channels, height, width) → (batch, channels, *output_size).
     """
 
+    channelwise = True
+
     def __init__(self, field_type: FieldType, output_size: int | Sequence[int]) -> None:
         super().__init__(field_type, field_type)
         self.output_size = _adaptive_size(field_type, output_size)
@@ -39,6 +41,8 @@ class AdaptiveMaxPool2d(EquivariantModule):
 
     Shapes: (batch, channels, height, width) → (batch, channels, *output_size).
     """
+
+    channelwise = True
 
     def __init__(self, field_type: FieldType, output_size: int | Sequence[int]) -> None:
         require_permutations("AdaptiveMaxPool2d", field_type, "NormMaxPool2d")
@@ -59,6 +63,8 @@ class GlobalAvgPool(EquivariantModule):
     Shapes: (batch, channels, height, width) → (batch, channels).
     """
 
+    channelwise = True
+
     def __init__(self, field_type: FieldType) -> None:
         super().__init__(field_type, field_type)
 
@@ -75,6 +81,8 @@ class GlobalMaxPool(EquivariantModule):
 
     Shapes: (batch, channels, height, width) → (batch, channels).
     """
+
+    channelwise = True
 
     def __init__(self, field_type: FieldType) -> None:
         require_permutations("GlobalMaxPool", field_type, "GlobalAvgPool")

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from steerable.nn.capsule_numbers import CapsuleNumbers
-from steerable.nn.channels import is_exported, widened
+from steerable.nn.channels import is_exported, is_vector, widened
 from steerable.nn.fused_norm import can_fuse, dense, fused_norm, moments_norm, scaled_and_shifted
 from steerable.nn.norm_on_cpu import EvaluationOnCpu, PassesOnCpu
+from steerable.nn.norms import CapsuleNorm
 from steerable.nn.processes import moments_over_processes, several_processes
 from steerable.nn.statistics_norms import StatisticsNorm
 from steerable.nn.torch_tools import KnownToTorch
@@ -166,7 +167,15 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         return {**self.__dict__, "_kernels": None}
 
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | int]:
-        return moments_over_processes(x)
+        if self.synchronises:
+            return moments_over_processes(x)
+        variance, mean = torch.var_mean(x, [0] if is_vector(x) else [0, 2, 3], correction=0)
+        return mean.unsqueeze(0), variance.unsqueeze(0), self.values_per_channel(x, over_batch=True)
+
+    def without_affine(self) -> CapsuleNorm:
+        twin = super().without_affine()
+        twin.register_index("bias_index", np.full(len(self.in_type), -1))
+        return twin
 
 
 def _compiled() -> bool:

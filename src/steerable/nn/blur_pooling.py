@@ -29,6 +29,8 @@ class BlurPool2d(EquivariantModule):
         strict: make an input size on which this is not exactly equivariant an error instead of a warning.
     """
 
+    channelwise = True
+
     weights: Tensor
 
     def __init__(self, field_type: FieldType, filter_size: int = 4, stride: int = 2, *, strict: bool = False) -> None:

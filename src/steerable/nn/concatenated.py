@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from steerable.algebra.group_interface import Group
 from steerable.nn.admissibility import require
 from steerable.nn.channels import is_exported, merge_order, take_with_negatives
 from steerable.nn.module import EquivariantModule
 from steerable.nn.scalar_functions import ScalarFunction, check_scale_free, check_valuewise, function_name, is_bare_relu
+from steerable.nn.seen_by_subgroup import both_ends, retyped
 from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
 
@@ -80,6 +82,21 @@ class Concatenated(EquivariantModule):
         if self._kernels is None or self._kernels.sign is not self.sign:
             self._kernels = SignedSelection(self.source, self.sign, self.plus, self.minus)
         return self._kernels
+
+    def restricted_to(self, subgroup: Group) -> EquivariantModule:
+        seen_in, seen_out = both_ends(self, subgroup)
+        tables = self._constants
+        new = retyped(
+            self,
+            seen_in.field_type,
+            seen_out.field_type,
+            source=seen_in.back[tables["source"][seen_out.order]],
+            plus=seen_out.back[tables["plus"][seen_in.order]],
+            minus=seen_out.back[tables["minus"][seen_in.order]],
+        )
+        dtype, device = self.sign.dtype, self.sign.device
+        new.register_constant("sign", tables["sign"][seen_out.order])
+        return new.to(device, dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kernels": None}

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from typing import overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar, cast, overload
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from steerable.algebra.group_interface import Group
 from steerable.nn.channels import hides_shapes, merge_order, take_channels
 from steerable.nn.identity import Identity
 from steerable.nn.module import EquivariantModule
+from steerable.nn.seen_by_subgroup import retyped
 from steerable.nn.type_errors import bridge, mismatch
 from steerable.types.field_types import FieldType
+from steerable.types.restriction import seen_by
 
 __all__ = ["Concat", "Parallel", "Residual", "Sequential"]
+
+ModuleT = TypeVar("ModuleT", bound=EquivariantModule)
 
 
 class Sequential(EquivariantModule):
@@ -66,6 +71,17 @@ class Sequential(EquivariantModule):
             OrderedDict((name, layer.plain()) for name, layer in zip(self._modules, self, strict=True))
         )
 
+    def restricted_to(self, subgroup: Group) -> Sequential:
+        """Layer by layer; behind a layer that goes on with a smaller group, what that one shares with the subgroup."""
+        restricted: dict[tuple[EquivariantModule, Group], EquivariantModule] = {}  # a layer may be used twice
+        layers: OrderedDict[str, EquivariantModule] = OrderedDict()
+        for name, layer in zip(self._modules, self, strict=True):
+            if (layer, subgroup) not in restricted:
+                restricted[layer, subgroup] = layer.restrict(subgroup)
+            layers[name] = restricted[layer, subgroup]
+            subgroup = layers[name].out_type.group
+        return _in_mode(Sequential(layers), self)
+
     def __len__(self) -> int:
         return len(self._modules)
 
@@ -112,6 +128,9 @@ class Residual(EquivariantModule):
     def forward(self, x: Tensor) -> Tensor:
         return self.shortcut(x) + self.body(x)  # type: ignore[no-any-return]
 
+    def restricted_to(self, subgroup: Group) -> Residual:
+        return _in_mode(Residual(self.body.restrict(subgroup), self.shortcut.restrict(subgroup)), self)
+
 
 class Parallel(EquivariantModule):
     """y = f_1(x) ⊕ f_2(x) ⊕ …: the direct sum of several branches' outputs, equal capsules brought together.
@@ -138,6 +157,14 @@ class Parallel(EquivariantModule):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.join(*[branch(x) for branch in self.branches])  # type: ignore[no-any-return]
+
+    def restricted_to(self, subgroup: Group) -> Parallel:
+        branches = [branch.restrict(subgroup) for branch in cast(Iterable[EquivariantModule], self.branches)]
+        new = Parallel(*branches)
+        new.join = self.join.restricted_to(branches[0].out_type.group)  # which keeps the order of equal capsules
+        new.out_type = new.join.out_type
+        new.branches.training = self.branches.training
+        return _in_mode(new, self)
 
 
 class Concat(EquivariantModule):
@@ -174,6 +201,16 @@ class Concat(EquivariantModule):
         stacked = torch.cat(fields, dim=1)
         return take_channels(stacked, self.order) if self.reorder else stacked
 
+    def restricted_to(self, subgroup: Group) -> Concat:
+        parts, total = [seen_by(t, subgroup) for t in self.in_types], seen_by(self.out_type, subgroup)
+        starts = np.cumsum([0, *(t.channels for t in self.in_types)])[:-1]
+        stacked = np.concatenate([start + part.order for start, part in zip(starts, parts, strict=True)])
+        order = np.argsort(stacked)[self._constants["order"][total.order]]
+        new = retyped(self, total.field_type, total.field_type, order=order)
+        new.in_types = tuple(part.field_type for part in parts)
+        new.reorder = not np.array_equal(order, np.arange(len(order)))
+        return new
+
     def plain(self) -> nn.Module:
         graph = torch.fx.Graph()
         fields = [graph.placeholder(f"x{k}") for k in range(len(self.in_types))]
@@ -185,6 +222,11 @@ class Concat(EquivariantModule):
 
     def extra_repr(self) -> str:
         return f"{' ⊕ '.join(f'({t})' for t in self.in_types)} → {self.out_type}"
+
+
+def _in_mode(new: ModuleT, old: EquivariantModule) -> ModuleT:
+    new.training = old.training
+    return new
 
 
 def _named(layers: Sequence[EquivariantModule | OrderedDict[str, EquivariantModule]]) -> dict[str, EquivariantModule]:

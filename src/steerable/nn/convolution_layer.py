@@ -11,13 +11,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from steerable.algebra.group_interface import Group
 from steerable.errors import did_you_mean
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.backends import AUTO, ConvolutionProblem, ConvolutionRunner, Window
 from steerable.nn.channels import take_channels
+from steerable.nn.containers import Sequential
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.geometry import numbers_per_axis, resolved_padding, spanned
+from steerable.nn.module import EquivariantModule
+from steerable.nn.restricted_banks import exact_bank, exact_bias, in_shares, like, restricted_space, set_filters
 from steerable.nn.sampling import SamplingGuard
+from steerable.nn.seen_by_subgroup import both_ends
+from steerable.nn.selection import Select
 from steerable.types.field_types import FieldType
 
 __all__ = ["BankOptions", "ConvOptions", "ConvolutionLayer", "Numbers", "PaddingMode", "refuse_unknown_options"]
@@ -125,6 +131,35 @@ class ConvolutionLayer(FilterBankModule):
         expanded = super().expand_bias(bias)
         return expanded if expanded is None or self.out_order is None else expanded[self.out_index]
 
+    def restricted_to(self, subgroup: Group) -> EquivariantModule:
+        seen_in, seen_out = both_ends(self, subgroup)
+        with torch.random.fork_rng(devices=[]):
+            new = type(self)(
+                seen_in.field_type,
+                seen_out.field_type,
+                self.kernel_size,
+                self.stride,
+                self.padding,
+                self.dilation,
+                self.groups,
+                bias=self.takes_bias,
+                strict=self.guard.strict,
+                padding_mode=self.padding_mode,
+                backend=self.backend,
+                filters=restricted_space(self.plan.space, subgroup),
+            )
+        # Selections bring the capsules of each of the convolution's groups together, where there are several.
+        start = Select(new.in_type, in_shares(seen_in, self.in_type, self.groups))
+        end = Select(new.out_type, np.argsort(in_shares(seen_out, self.out_type, self.groups)))
+        columns = seen_in.order[start.channels.numpy(force=True)]
+        rows = seen_out.order[np.argsort(end.channels.numpy(force=True))]
+        bias, dense = exact_bias(self), self._dense_bank(exact_bank(self))
+        bank = new._bank_of_groups(dense[rows][:, columns])
+        set_filters(like(self, new), bank, None if bias is None else bias[rows])
+        parts = [start.to(self.weight.device), new, end.to(self.weight.device)]
+        kept = [p for p in parts if not isinstance(p, Select) or bool((p.channels.diff() != 1).any())]
+        return kept[0] if len(kept) == 1 else Sequential(*kept).train(self.training)
+
     @torch.no_grad()
     def plain(self) -> nn.Module:
         """The layer of ``torch.nn`` with the expanded filters; groups of scattered channels become one dense bank."""
@@ -139,13 +174,19 @@ class ConvolutionLayer(FilterBankModule):
 
     def _dense_bank(self, bank: Tensor) -> Tensor:
         dense = bank.new_zeros(self.out_type.channels, self.in_type.channels, *self.kernel_size)
-        rows = self.out_order if self.out_order is not None else np.arange(self.out_type.channels)
-        columns = self.in_order if self.in_order is not None else np.arange(self.in_type.channels)
-        for r, c, part in zip(
-            np.split(rows, self.groups), np.split(columns, self.groups), bank.chunk(self.groups), strict=True
-        ):
+        for (r, c), part in zip(self._channels_of_groups(), bank.chunk(self.groups), strict=True):
             dense[torch.tensor(r)[:, None], torch.tensor(c)] = part
         return dense
+
+    def _bank_of_groups(self, dense: Tensor) -> Tensor:
+        """The inverse of :meth:`_dense_bank`: the filters inside the convolution's groups, one after the other."""
+        return torch.cat([dense[torch.tensor(r)[:, None], torch.tensor(c)] for r, c in self._channels_of_groups()])
+
+    def _channels_of_groups(self) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """The channels that come out of each of the convolution's groups, and those that go into it."""
+        rows = self.out_order if self.out_order is not None else np.arange(self.out_type.channels)
+        columns = self.in_order if self.in_order is not None else np.arange(self.in_type.channels)
+        return list(zip(np.split(rows, self.groups), np.split(columns, self.groups), strict=True))
 
     def extra_repr(self) -> str:
         ones, zeros = (1,) * self.axes, (0,) * self.axes

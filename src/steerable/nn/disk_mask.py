@@ -24,6 +24,8 @@ class DiskMask(EquivariantModule):
         softness: width of the edge; 0 for a hard one.
     """
 
+    channelwise = True
+
     mask: Tensor
 
     def __init__(self, field_type: FieldType, size: int, margin: float = 0.0, softness: float = 1.0) -> None:

@@ -231,6 +231,17 @@ class InvariantPlan:
             return take(coefficients, 0, index.flatten()) * factor.flatten()
         return (take(coefficients, 0, index.flatten()).view_as(factor) * factor).sum(1)
 
+    def project(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The coefficients of the invariant vector nearest to one of the fibre: the inverse of ``expand``."""
+        found, start = [np.zeros(0)], 0
+        for copies, directions in self.kinds:
+            count, dim = directions.shape
+            if count:
+                capsules = vector[start : start + copies * dim].reshape(copies, dim)
+                found.append((capsules @ np.linalg.pinv(directions)).ravel())
+            start += copies * dim
+        return np.concatenate(found)
+
 
 def _share(field_type: FieldType, groups: int, role: str) -> Sequence[tuple[Capsule, int]]:
     """Each kind with its number of copies in one of ``groups`` equal shares."""

@@ -78,6 +78,7 @@ class FilterBankModule(EquivariantModule):
         self.weight = nn.Parameter(torch.empty(self.plan.parameters))
         self.invariants = InvariantPlan(out_type)
         self.bias: nn.Parameter | None = None
+        self.takes_bias = bias  # also where out_type has no direction for one; a subgroup may see some
         if bias and self.invariants.parameters:
             entry, factor = self.invariants.lookup()
             self.register_index("bias_entry", entry)

@@ -16,6 +16,8 @@ class Identity(EquivariantModule):
     Shapes: any → the same.
     """
 
+    channelwise = True
+
     computes = False
 
     def __init__(self, field_type: FieldType) -> None:

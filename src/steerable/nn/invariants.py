@@ -11,7 +11,9 @@ from torch import Tensor
 
 from steerable.algebra.capsules import Capsule, quotient_name
 from steerable.algebra.characters import intertwining_number
+from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.homomorphisms import inclusion
 from steerable.algebra.induction import quotient
 from steerable.algebra.intertwiners import hom_basis
 from steerable.nn.admissibility import require
@@ -20,6 +22,7 @@ from steerable.nn.expansion import InvariantPlan
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
 from steerable.types.field_types import FieldType
+from steerable.types.shared_subgroups import subgroup_of
 
 __all__ = ["CosetPool", "GroupPool"]
 
@@ -74,19 +77,22 @@ class GroupPool(EquivariantModule):
 class CosetPool(EquivariantModule):
     """The maximum or mean over each coset of a subgroup K: ``regular``, or a quotient by a part of K, becomes G/K.
 
-    y(gK) = max or mean of x(h) over the channels h in gK.
+    y(gK) = max or mean of x(h) over the channels h in gK. What comes out is a field of the whole group;
+    :class:`SubgroupPool` goes on with a subgroup, D_n to C_n for instance.
 
     Shapes: (batch, in_type.channels, …) → (batch, out_type.channels, …).
 
     Args:
         field_type: capsules that are quotients by subgroups of K.
-        subgroup: the elements of K; the whole group gives invariants.
+        subgroup: K, by its elements or its name; the whole group gives invariants.
         mode: ``"max"`` or ``"mean"``.
     """
 
     members: Tensor
 
-    def __init__(self, field_type: FieldType, subgroup: Iterable[str], mode: Literal["max", "mean"] = "max") -> None:
+    def __init__(
+        self, field_type: FieldType, subgroup: Iterable[str] | Group, mode: Literal["max", "mean"] = "max"
+    ) -> None:
         if mode not in ("max", "mean"):
             raise ValueError(f"mode is 'max' or 'mean', got {mode!r}.")
         group = field_type.group
@@ -96,7 +102,9 @@ class CosetPool(EquivariantModule):
                 "coefficients of functions, not values at elements, so that there are no channels of a coset. Use "
                 f"`GroupPool(mode='norm')`, or restrict to a finite group first, as with `snn.Restrict(..., 'C8')`."
             )
-        members = tuple(group.subgroup(subgroup).elements)
+        smaller = subgroup_of(group, subgroup)
+        images = inclusion(smaller, group).images  # C2's r is D4's r2
+        members = tuple(g for g in group.elements if g in images)
         # A subgroup of which only a conjugate is in the catalogue is called by its place among all subgroups.
         name = quotient_name(group, members) or f"q{len(members)}_{group.subgroups().index(members)}"
         target = Capsule(quotient(group, members), name)

@@ -6,7 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from steerable.algebra.group_interface import Group
 from steerable.nn.filter_bank import FilterBankModule
+from steerable.nn.restricted_banks import exact_bank, exact_bias, like, set_filters
+from steerable.nn.seen_by_subgroup import both_ends
 from steerable.types.field_types import FieldType
 
 __all__ = ["Linear"]
@@ -25,6 +28,14 @@ class Linear(FilterBankModule):
         self.check_input(x, ranks=(2,))
         bank, bias = self.filters()
         return F.linear(x, bank, bias)
+
+    def restricted_to(self, subgroup: Group) -> Linear:
+        seen_in, seen_out = both_ends(self, subgroup)
+        with torch.random.fork_rng(devices=[]):
+            new = Linear(seen_in.field_type, seen_out.field_type, self.takes_bias)
+        bias = exact_bias(self)
+        bank = exact_bank(self)[seen_out.order][:, seen_in.order]
+        return set_filters(like(self, new), bank, None if bias is None else bias[seen_out.order])
 
     @torch.no_grad()
     def plain(self) -> nn.Module:

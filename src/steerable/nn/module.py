@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -10,11 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from steerable.algebra.group_interface import Group
 from steerable.nn.channels import hides_shapes
 from steerable.nn.input_errors import into_floats, no_tensor, wrong_channels, wrong_rank
 from steerable.nn.plain import WithPlainCounterpart
 from steerable.nn.written_types import reads_types
 from steerable.types.field_types import FieldType
+from steerable.types.shared_subgroups import subgroup_of
 
 __all__ = ["EquivariantModule"]
 
@@ -35,6 +38,8 @@ class EquivariantModule(WithPlainCounterpart):
     out_type: FieldType
 
     computes = True  # False for layers that only move values, and so take numbers of any dtype
+    channelwise = False  # True for layers that do the same to every channel, and keep the type
+    parameters_serve_subgroups = False  # True for layers whose parameters mean the same for a subgroup
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -66,6 +71,38 @@ class EquivariantModule(WithPlainCounterpart):
                 f"{type(self).__name__} expected a field of floating-point numbers, since it computes with them, got "
                 f"one of {x.dtype}. {into_floats(x.dtype)}"
             )
+
+    # ---------------------------------------------------------------- subgroups
+
+    def restrict(self, subgroup: Iterable[str] | Group) -> EquivariantModule:
+        """The same function over a subgroup H: fewer promises, and more freedom to learn on. The layer itself stays.
+
+        Types are restricted as :class:`Restrict` does it, filters become those of the larger space Hom_H, and the new
+        parameters are set such that nothing changes: ``layer.restrict(H)(Restrict(in_type, H)(x))`` is
+        ``Restrict(out_type, H)(layer(x))`` up to rounding, in training and in evaluation.
+
+        Args:
+            subgroup: its name, such as ``"C4"``, or its elements, or the subgroup itself.
+
+        >>> from steerable import FieldType, dihedral
+        >>> from steerable import nn as snn
+        >>> G = dihedral(4)
+        >>> conv = snn.Conv2d(FieldType(G, "3*A1"), FieldType(G, "regular"), 3)
+        >>> smaller = conv.restrict("C4")
+        >>> str(smaller.out_type), conv.weight.numel(), smaller.weight.numel()
+        ('2*regular', 27, 54)
+        """
+        smaller = subgroup_of(self.in_type.group, subgroup)
+        if smaller == self.in_type.group:
+            return copy.deepcopy(self)
+        with torch.no_grad():
+            return self.restricted_to(smaller)
+
+    def restricted_to(self, subgroup: Group) -> EquivariantModule:
+        """What :meth:`restrict` returns for a proper subgroup; a layer with parameters of its own says it here."""
+        from steerable.nn.seen_by_subgroup import seen_by_subgroup
+
+        return seen_by_subgroup(self, subgroup)
 
     # ---------------------------------------------------------------- constants
 

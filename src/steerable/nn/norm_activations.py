@@ -30,6 +30,8 @@ class NormActivation(EquivariantModule):
         function: ν, a module or a function that acts on each pixel alone; it gets one channel per capsule.
     """
 
+    parameters_serve_subgroups = True
+
     def __init__(self, field_type: FieldType, function: ScalarFunction) -> None:
         require(type(self).__name__, field_type, "norm")
         super().__init__(field_type, field_type)
@@ -100,6 +102,8 @@ class Activation(EquivariantModule):
 
     Shapes: (batch, in_type.channels, …) → (batch, out_type.channels, …); CReLU doubles its channels.
     """
+
+    parameters_serve_subgroups = True
 
     order: Tensor
 

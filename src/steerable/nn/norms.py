@@ -7,18 +7,21 @@ trivial capsules each of these layers is torch's own.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from steerable.algebra.group_interface import Group
 from steerable.nn.channels import (
     HALF_PRECISION,
     hides_shapes,
     is_traced,
     scale_channels,
     shift_channels,
+    take_channels,
     widened,
     without_autocast,
 )
@@ -26,6 +29,7 @@ from steerable.nn.expansion import InvariantPlan
 from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
 from steerable.types.field_types import FieldType
+from steerable.types.restriction import seen_by
 
 __all__ = ["CapsuleNorm", "has_no_values", "invariant_reference"]
 
@@ -45,7 +49,7 @@ class CapsuleNorm(EquivariantModule):
     def __init__(self, field_type: FieldType, eps: float, affine: bool, *, bias: bool) -> None:
         _require_orthogonal(type(self).__name__, field_type)
         super().__init__(field_type, field_type)
-        self.eps, self.affine = eps, affine
+        self.eps, self.affine, self.takes_bias = eps, affine, bias
         self.segments = Segments(field_type)
         self.invariants = InvariantPlan(field_type)
         entry, factor = self.invariants.lookup()
@@ -71,6 +75,33 @@ class CapsuleNorm(EquivariantModule):
         raise TypeError(
             f"{type(self).__name__} is a base class; use BatchNorm2d, InstanceNorm2d, GroupNorm or LayerNorm."
         )
+
+    def normalise_in_order(
+        self, x: Tensor, places: tuple[Tensor, Tensor], weight: Tensor | None, bias: Tensor | None
+    ) -> Tensor:
+        """γ P N(P⁻¹x) + β for a norm N without affine part and channels in another order.
+
+        Args:
+            x: (batch, channels, …) in that order.
+            places: ``x[:, places[0]]`` is in the norm's own order, and ``places[1]`` leads back.
+            weight, bias: γ and β of each channel, in the order of x.
+        """
+        before, after = places
+        y = take_channels(self.normalise(take_channels(x, before)), after)
+        y = y if weight is None else scale_channels(y, weight)
+        return (y if bias is None else shift_channels(y, bias)).to(x.dtype)
+
+    def without_affine(self) -> CapsuleNorm:
+        """A copy that only normalises."""
+        twin = copy.deepcopy(self)
+        twin.affine, twin.weight, twin.bias = False, None, None
+        return twin
+
+    def restricted_to(self, subgroup: Group) -> CapsuleNorm:
+        from steerable.nn.restricted_norm import restricted_norm
+
+        seen = seen_by(self.in_type, subgroup)
+        return restricted_norm(self, seen, seen)
 
     def check_dtype(self, x: Tensor) -> None:
         """Refuse the mixtures of dtypes that torch's norms refuse; what goes in has the dtype of what comes out.

@@ -10,7 +10,7 @@ from torch import Tensor, fx, nn
 
 from steerable.nn.accelerated_call import AcceleratedCall
 
-__all__ = ["WithPlainCounterpart", "plain_batch_norm", "to_plain"]
+__all__ = ["WithPlainCounterpart", "plain_batch_norm", "to_plain", "without_acceleration"]
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
@@ -36,11 +36,15 @@ def to_plain(module: nn.Module) -> nn.Module:
     >>> to_plain(snn.Conv2d(FieldType(G, "3*A1"), FieldType(G, "regular"), 3))
     Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1))
     """
-    module = copy.deepcopy(module).eval()
+    return _replaced(without_acceleration(copy.deepcopy(module).eval())).eval()
+
+
+def without_acceleration(module: ModuleT) -> ModuleT:
+    """The module itself, its parts called as they are; an accelerated call would run layers that are replaced."""
     for part in module.modules():
         if isinstance(part.__dict__.get("forward"), AcceleratedCall):
-            del part.__dict__["forward"]  # it would run the layers that are replaced
-    return _replaced(module).eval()
+            del part.__dict__["forward"]
+    return module
 
 
 def _replaced(module: nn.Module) -> nn.Module:

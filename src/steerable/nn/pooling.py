@@ -62,6 +62,8 @@ class AvgPool2d(WindowPool):
     Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …).
     """
 
+    channelwise = True
+
     def pool(self, x: Tensor) -> Tensor:
         return F.avg_pool2d(x, self.kernel_size, self.stride, self.padding)
 
@@ -74,6 +76,8 @@ class MaxPool2d(WindowPool):
 
     Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …).
     """
+
+    channelwise = True
 
     def prepare(self) -> None:
         require_permutations("MaxPool2d", self.in_type, "NormMaxPool2d")

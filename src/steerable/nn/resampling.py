@@ -17,6 +17,8 @@ class Upsample(EquivariantModule):
     Shapes: (batch, channels, n, n') → (batch, channels, scale_factor·n, scale_factor·n').
     """
 
+    channelwise = True
+
     def __init__(
         self, field_type: FieldType, scale_factor: int = 2, mode: str = "nearest", align_corners: bool | None = None
     ) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from steerable.algebra.group_interface import Group
 from steerable.nn.channels import take_channels
 from steerable.nn.module import EquivariantModule
+from steerable.nn.seen_by_subgroup import both_ends, retyped
 from steerable.types.field_types import FieldType
 from steerable.types.restriction import restriction
 
@@ -39,6 +40,14 @@ class Restrict(EquivariantModule):
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x, ranks=(2, 4))
         return take_channels(x, self.order) if self.reorder else x
+
+    def restricted_to(self, subgroup: Group) -> Restrict:
+        """The same reordering, seen by a subgroup; what comes out belongs to the part of it in the smaller group."""
+        seen_in, seen_out = both_ends(self, subgroup)
+        order = seen_in.back[self._constants["order"][seen_out.order]]
+        new = retyped(self, seen_in.field_type, seen_out.field_type, order=order)
+        new.reorder = not np.array_equal(order, np.arange(len(order)))
+        return new
 
     def plain(self) -> nn.Module:
         return super().plain() if self.reorder else nn.Identity()

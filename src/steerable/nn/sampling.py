@@ -7,6 +7,7 @@ need this. Of a group that turns images by other angles as well, the elements co
 
 from __future__ import annotations
 
+import copy
 import itertools
 import warnings
 from collections.abc import Sequence
@@ -132,6 +133,15 @@ class SamplingGuard:
         self.remedy = remedy
         self.warned: set[tuple[int, ...]] = set()
         self.fitting: set[tuple[int, ...]] = set()  # sizes that need no second look
+
+    def of_group(self, group: Group) -> SamplingGuard:
+        """The same window for a subgroup, which may reverse fewer axes, and never more."""
+        guard = copy.copy(self)
+        backwards = axes_reversed(group, len(self.extent))
+        guard.group_name = group.name
+        guard.reversed = tuple(a and b for a, b in zip(self.reversed, backwards, strict=True))
+        guard.warned, guard.fitting = set(), set()
+        return guard
 
     def check(self, x: Tensor) -> None:
         """Raise where the window does not fit at all, warn once per size (or raise) where the grid is not symmetric."""

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from steerable.algebra.group_interface import Group
 from steerable.nn.channels import merge_order, take_channels
 from steerable.nn.module import EquivariantModule
+from steerable.nn.seen_by_subgroup import both_ends, retyped
 from steerable.types.field_types import FieldType
 
 __all__ = ["Select", "Selection"]
@@ -55,6 +57,11 @@ class Select(EquivariantModule):
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x, ranks=(2, 4))
         return take_channels(x, self.channels)
+
+    def restricted_to(self, subgroup: Group) -> EquivariantModule:
+        seen_in, seen_out = both_ends(self, subgroup)
+        channels = seen_in.back[self._constants["channels"][seen_out.order]]
+        return retyped(self, seen_in.field_type, seen_out.field_type, channels=channels)
 
 
 def _chosen(field_type: FieldType, which: Selection) -> list[int]:

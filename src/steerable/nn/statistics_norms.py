@@ -93,6 +93,29 @@ class StatisticsNorm(CapsuleNorm):
         variance = self.on_channels(self.running_var)
         return F.batch_norm(x, self.running_mean, variance, weight, bias, False, 0.0, self.eps)
 
+    def normalise_in_order(
+        self, x: Tensor, places: tuple[Tensor, Tensor], weight: Tensor | None, bias: Tensor | None
+    ) -> Tensor:
+        """The same with single numbers of channels in another order, not the images."""
+        before, after = places
+        if not self.training and self.running_mean is not None and self.running_var is not None:
+            mean, variance = self.running_mean[after], self.on_channels(self.running_var)[after]
+            return F.batch_norm(x, mean, variance, weight, bias, False, 0.0, self.eps)
+        if has_no_values(x) and not self.synchronises:
+            return super().normalise_in_order(x, places, weight, bias)
+        wide = widened(x)
+        mean, variance, count = self.moments(wide)
+        centre, spread = self.capsule_statistics(mean[:, before], variance[:, before])
+        if self.training and self.running_mean is not None:
+            self._track_batch(centre.detach(), spread.detach(), count)
+        scale, shift = (numbers[:, after] for numbers in self.scale_and_shift(centre, spread, None, None))
+        if weight is not None:
+            scale, shift = scale * weight, shift * weight
+        shift = shift if bias is None else shift + bias
+        if not is_vector(x):
+            scale, shift = scale[..., None, None], shift[..., None, None]
+        return (wide * scale + shift).to(x.dtype)
+
     @property
     def synchronises(self) -> bool:
         """Whether statistics are taken over several processes now."""

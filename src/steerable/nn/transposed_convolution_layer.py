@@ -11,11 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from steerable.algebra.group_interface import Group
 from steerable.errors import frames_to_caller
 from steerable.nn.convolution_layer import BankOptions, Numbers, refuse_unknown_options
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.geometry import numbers_per_axis, spanned
+from steerable.nn.restricted_banks import exact_bank, exact_bias, like, restricted_space, set_filters
 from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_exchanged, axes_reversed
+from steerable.nn.seen_by_subgroup import both_ends
 from steerable.types.field_types import FieldType
 
 __all__ = ["TransposeOptions", "TransposedConvolutionLayer"]
@@ -92,6 +95,24 @@ class TransposedConvolutionLayer(FilterBankModule):
         return _CONVOLVE[self.axes](
             x, bank.transpose(0, 1), bias, self.stride, self.padding, self.output_padding, 1, self.dilation
         )
+
+    def restricted_to(self, subgroup: Group) -> TransposedConvolutionLayer:
+        seen_in, seen_out = both_ends(self, subgroup)
+        with torch.random.fork_rng(devices=[]):
+            new = type(self)(
+                seen_in.field_type,
+                seen_out.field_type,
+                self.kernel_size,
+                self.stride,
+                self.padding,
+                output_padding=self.output_padding,
+                dilation=self.dilation,
+                bias=self.takes_bias,
+                filters=restricted_space(self.plan.space, subgroup),
+            )
+        bias = exact_bias(self)
+        bank = exact_bank(self)[seen_out.order][:, seen_in.order]
+        return set_filters(like(self, new), bank, None if bias is None else bias[seen_out.order])
 
     @torch.no_grad()
     def plain(self) -> nn.Module:

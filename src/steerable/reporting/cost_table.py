@@ -31,14 +31,14 @@ def cost_table(run: RunRecord) -> CostTable:
     model = run.model
     if model.get("name") == "unet":
         return CostTable(refusal="the table is for residual networks.")
-    if model.get("name") != "resnet":
+    if model.get("name") != "resnet" or model.get("restricted_to"):
         return CostTable()
     try:
         plan = resnet_plan(
             **{"depth": 14, "copies": 14, **{key: model[key] for key in OPTIONS if key in model}},
             group=group_named(model.get("group", "D4")),
             image_type=f"{run.in_channels}*A1",
-        )
+        ).with_kernel_size(model.get("kernel_size", 3))
         return CostTable(tuple((conv, _utilization(conv)) for conv in plan.convolutions), plan.parameters)
     except (ValueError, TypeError) as error:
         return CostTable(refusal=str(error))

@@ -137,8 +137,7 @@ def _check_network(config: RunConfig) -> None:
     if parameters is None:
         count_parameters(config.model)
         return
-    shallow = with_depth(config.model, 8 if config.task == "classify" else 3)
-    smallest = count_parameters({**shallow, known[name].width: 1})
+    smallest = count_parameters({**with_depth(config.model, shallow=True), known[name].width: 1})
     if smallest > FAR_TOO_LARGE * parameters:
         raise ValueError(
             f"parameters={parameters:,} is too few: the smallest {name} of this kind has {smallest:,}. Ask for that "

@@ -30,8 +30,7 @@ def with_sized_model(config: RunConfig, data: TrainingData) -> RunConfig:
     if config.parameters is None:
         return config
     # Small images need few convolutions to be seen as a whole.
-    depth = 3 if config.task == "segment" else 8 if data.side < 32 else 14
-    model = with_stem(with_depth(config.model, depth), data.side)
+    model = with_stem(with_depth(config.model, shallow=data.side < 32), data.side)
     return replace(config, model=sized_model(model, config.parameters, **from_data(model, data)), parameters=None)
 
 

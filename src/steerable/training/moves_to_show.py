@@ -34,7 +34,7 @@ def moves_to_show(model: dict[str, Any]) -> Moves:
     Args:
         model: its name and options.
     """
-    if "group" not in MODELS[model["name"]].options:
+    if not {"group", "groups"} & MODELS[model["name"]].options.keys():
         return {"angle": 180.0, "flip": True}
     # What is said of each pixel turns with the image, whatever its type.
     group = group_named(model.get("group", "D4")) if MODELS[model["name"]].task == "dense" else invariance(model)

@@ -106,10 +106,19 @@ def with_stem(model: dict[str, Any], side: int, stem: int | None = None) -> dict
     return {"stem": chosen, **model} if chosen > 1 and _is_exact(chosen, side) else model
 
 
-def with_depth(model: dict[str, Any], depth: int) -> dict[str, Any]:
-    """The model with this depth, unless it has another one or is of a kind that has none."""
+def with_depth(model: dict[str, Any], *, shallow: bool) -> dict[str, Any]:
+    """The model with the least or the greatest depth of its sizes, unless it has another one or there are none.
+
+    >>> with_depth({"name": "resnet"}, shallow=True), with_depth({"name": "wide_resnet"}, shallow=False)
+    ({'depth': 8, 'name': 'resnet'}, {'depth': 16, 'name': 'wide_resnet'})
+    """
     entry = MODELS.get(model["name"])
-    return model if entry is not None and "depth" not in entry.options else {"depth": depth, **model}
+    if entry is None or "depth" not in entry.options:
+        return model
+    if entry.task == "dense":
+        return {"depth": 3, **model}  # which sees a neighbourhood of 50 pixels
+    depths = [size["depth"] for size in entry.sizes if "depth" in size]
+    return {"depth": min(depths) if shallow else max(depths), **model} if depths else model
 
 
 def count_parameters(model: dict[str, Any]) -> int:

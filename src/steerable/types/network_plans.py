@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from steerable.algebra.capsules import Capsule
@@ -78,14 +78,15 @@ class ResidualBlockPlan:
     inner: FieldType
     out_type: FieldType
     stride: int = 1
+    kernel_size: int = 3
 
     @property
     def convolutions(self) -> tuple[ConvolutionPlan, ...]:
         """conv1, conv2 and, where the type changes, the shortcut."""
         start = activated(self.in_type)
         both = (
-            ConvolutionPlan(f"{self.name}.conv1", start, self.inner, 3, self.stride),
-            ConvolutionPlan(f"{self.name}.conv2", activated(self.inner), self.out_type, 3),
+            ConvolutionPlan(f"{self.name}.conv1", start, self.inner, self.kernel_size, self.stride),
+            ConvolutionPlan(f"{self.name}.conv2", activated(self.inner), self.out_type, self.kernel_size),
         )
         if self.in_type == self.out_type:
             return both
@@ -108,6 +109,12 @@ class ResNetPlan:
     def parameters(self) -> int:
         """The number of parameters of all convolutions."""
         return sum(conv.parameters for conv in self.convolutions)
+
+    def with_kernel_size(self, size: int) -> ResNetPlan:
+        """The same network with filters of another odd size inside its blocks."""
+        if size < 1 or size % 2 == 0:
+            raise ValueError(f"`kernel_size` is odd, so that the image keeps its size: 3, 5, 7, …; got {size}.")
+        return replace(self, blocks=tuple(replace(block, kernel_size=size) for block in self.blocks))
 
 
 def check_stem(stem: int, side: int | None = None) -> None:

@@ -9,20 +9,49 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steerable.algebra.arrays import IntArray
 from steerable.algebra.capsules import Capsule, capsule_by_name, quotient_name
-from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.metrics import TOLERANCE
 from steerable.algebra.representations import Representation
 from steerable.types.field_types import FieldType
+from steerable.types.shared_subgroups import subgroup_of
 
-__all__ = ["restriction"]
+__all__ = ["Seen", "restriction", "seen_by"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A field type as a subgroup sees it.
+
+    Attributes:
+        field_type: the restricted type.
+        order: ``x[:, order]`` is a field of the restricted type when x is one of the type that was restricted.
+    """
+
+    field_type: FieldType
+    order: NDArray[np.intp]
+
+    @property
+    def back(self) -> NDArray[np.intp]:
+        """The inverse of ``order``: the place of each channel in the restricted type."""
+        return np.argsort(self.order)
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether every channel stays where it is."""
+        return bool(np.array_equal(self.order, np.arange(len(self.order))))
+
+
+def seen_by(field_type: FieldType, subgroup: Iterable[str] | Group) -> Seen:
+    """The restricted type and the order of its channels, as one value."""
+    return Seen(*restriction(field_type, subgroup))
 
 
 def restriction(field_type: FieldType, subgroup: Iterable[str] | Group) -> tuple[FieldType, NDArray[np.intp]]:
@@ -37,9 +66,7 @@ def restriction(field_type: FieldType, subgroup: Iterable[str] | Group) -> tuple
     >>> str(restriction(FieldType(so2(), "2*regular(2) + E7"), cyclic(8))[0])
     '2*A + 3*E1 + 2*E2'
     """
-    if isinstance(subgroup, str):
-        subgroup = group_named(subgroup)
-    smaller = subgroup if isinstance(subgroup, Group) else field_type.group.subgroup(subgroup)
+    smaller = subgroup_of(field_type.group, subgroup)
     stack: list[tuple[Capsule, NDArray[np.intp]]] = []
     named: dict[str, Capsule] = {}
     for (capsule, copies), channels in zip(field_type.terms, field_type.term_slices, strict=True):
@@ -77,7 +104,8 @@ def _parts(capsule: Capsule, rho: Representation) -> Iterator[tuple[Capsule, Int
 
 def _unmixed(rho: Representation) -> list[IntArray]:
     """The smallest sets of channels that the group keeps apart from each other, by their first channels."""
-    joined = (rho.mixing() > TOLERANCE) | np.eye(rho.dim, dtype=np.bool_)
+    mixed = rho.mixing() > TOLERANCE
+    joined = mixed | mixed.T | np.eye(rho.dim, dtype=np.bool_)  # one way is enough: a triangular matrix mixes all
     while (closer := joined @ joined).sum() > joined.sum():
         joined = closer
     return [np.flatnonzero(row) for k, row in enumerate(joined) if row.argmax() == k]

@@ -1,0 +1,175 @@
+"""Wide residual networks (Zagoruyko and Komodakis, 2016) on regular fields, with a group per stage."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, TypedDict, Unpack, get_args
+
+from torch import Tensor
+
+from steerable import nn as snn
+from steerable.algebra.families import group_named
+from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup
+from steerable.errors import check_choice, did_you_mean
+from steerable.models.checks import check_text, check_whole_numbers
+from steerable.models.registry import MODELS
+from steerable.models.residual_blocks import Downsampling, PreActivationBlock, nonlinearity
+from steerable.models.restrictable import Restrictable, Steps
+from steerable.models.saving import SavedModel
+from steerable.types.field_types import FieldType
+from steerable.types.network_plans import DEEPEST
+from steerable.types.wide_plans import Match, WidePlan, wide_plan
+
+__all__ = ["WideResNet", "wide_resnet"]
+
+WIDEST = 1_000
+
+
+class WideOptions(TypedDict, total=False):
+    """What is seldom changed; what is not given has a default."""
+
+    match: Match
+    dropout: float
+    downsampling: Downsampling
+    restricted_to: Steps
+
+
+class WideResNet(SavedModel, Restrictable):
+    """A wide residual network whose stages are equivariant to smaller and smaller groups, on regular fields.
+
+    Large features of a scene often have fewer symmetries than its details: with ``groups=("D8", "D4", "D1")`` the
+    first stage turns with rotations by 45° and mirror images, the second one by 90°, and the last one only mirrors.
+    The scores are invariant under the last group.
+
+    Shapes: (batch, in_channels, height, width) → (batch, num_classes), exact on multiples of 4.
+
+    Args:
+        depth: 6·blocks + 4, for three stages with ``blocks`` residual blocks of two convolutions each.
+        width: the stages of the plain network have 16, 32 and 64 times as many channels; 10 in the network "28-10".
+        groups: the group of each stage, by name, each a subgroup of the one before it; or one for all stages. As text
+            they are separated by commas.
+        num_classes: the number of scores.
+        in_channels: scalar channels of the image.
+        match: ``"parameters"`` gives each stage about as many parameters as the plain network has, ``"channels"`` as
+            many channels, and so fewer parameters.
+        dropout: the probability with which a capsule is dropped between the two convolutions of a block.
+        downsampling: ``"pool"`` averages 2×2 pixels before a stage; ``"stride"`` is the strided convolution of the
+            original, exact on 1, 5, 9, 13, ….
+        restricted_to: subgroups to which the network is restricted when it has been built; :meth:`restrict` sets it.
+
+    Filters have 3×3 taps, and 5×5 in stages whose group turns images by other angles than 90°.
+    """
+
+    def __init__(
+        self,
+        depth: int = 28,
+        width: int = 10,
+        groups: str | Sequence[str] = ("D8", "D4", "D1"),
+        num_classes: int = 10,
+        *,
+        in_channels: int = 3,
+        **options: Unpack[WideOptions],
+    ) -> None:
+        super().__init__()
+        for name in options:
+            if name not in WideOptions.__annotations__:
+                known = MODELS["wide_resnet"].all_options
+                raise TypeError(f"WideResNet has no option `{name}`. {did_you_mean(name, known)}")
+        check_whole_numbers("WideResNet", depth=depth, width=width, num_classes=num_classes, in_channels=in_channels)
+        if min(width, num_classes, in_channels) < 1:
+            found = f"{width}, {num_classes}, {in_channels}"
+            raise ValueError(f"`width`, `num_classes` and `in_channels` must be at least 1; got {found}.")
+        if depth > DEEPEST or width > WIDEST:
+            raise ValueError(
+                f"no machine holds a wide residual network with a depth of {depth:,} and a width of {width:,}; up to "
+                f"{DEEPEST:,} and {WIDEST:,} are built."
+            )
+        downsampling = options.get("downsampling", "pool")
+        check_choice("downsampling", downsampling, get_args(Downsampling))
+        plan = wide_plan(
+            depth, width, _stage_groups(groups), in_channels=in_channels, match=options.get("match", "parameters")
+        )
+        self.num_classes = num_classes
+        self.features: snn.EquivariantModule = snn.Sequential(_layers(plan, downsampling, options.get("dropout", 0.0)))
+        last = self.features.out_type
+        self.head: snn.EquivariantModule = snn.Linear(last, FieldType(last.group, [(num_classes, last.group.trivial)]))
+        self._say_types()
+        self.restrict_in_steps(options.get("restricted_to"))
+
+    def _say_types(self) -> None:
+        self.in_type, self.out_type = self.features.in_type, self.head.out_type
+        self.group = self.in_type.group
+
+    def restrict_parts(self, subgroup: Group) -> None:
+        self.features = self.features.restrict(subgroup)
+        self.head = self.head.restrict(self.features.out_type.group)
+        self._say_types()
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.features(x))
+        return scores
+
+
+def wide_resnet(
+    depth: int = 28,
+    width: int = 10,
+    groups: str | Sequence[str] = ("D8", "D4", "D1"),
+    num_classes: int = 10,
+    **options: Any,
+) -> WideResNet:
+    """A wide residual network with a group per stage; see :class:`WideResNet` for the options.
+
+    >>> net = wide_resnet(10, 1, groups=("D4", "C4", "C1"), match="channels")
+    >>> net.in_type, net.out_type
+    (FieldType(D4, '3*A1'), FieldType(C1, '10*A'))
+    """
+    return WideResNet(depth, width, groups, num_classes, **options)
+
+
+def _stage_groups(groups: str | Sequence[str]) -> list[FiniteGroup]:
+    names = re.split(r"[\s,]+", groups.strip()) if isinstance(groups, str) else list(groups)
+    names = 3 * names if len(names) == 1 else names
+    if len(names) != 3:
+        raise ValueError(
+            f"WideResNet: groups are three names, one per stage, such as ('D8', 'D4', 'D1'), or one for all stages; "
+            f"got {len(names)}: {', '.join(map(str, names))}."
+        )
+    for name in names:
+        check_text("WideResNet", "groups", name)
+    found = [group_named(name) for name in names]
+    for larger, smaller in itertools.pairwise(found):
+        if not isinstance(larger, FiniteGroup) or not isinstance(smaller, FiniteGroup) or larger.axes != 2:
+            raise ValueError(
+                f"WideResNet has regular fields of finite groups of the plane, C1, C2 … and D1, D2 …; got "
+                f"{', '.join(names)}."
+            )
+        try:
+            larger.trivial.restrict(smaller)
+        except ValueError as error:
+            raise ValueError(
+                f"WideResNet: the group of a stage is a subgroup of the one before it; got {', '.join(names)}, and "
+                f"{smaller.name} is not a subgroup of {larger.name}. Choose ('D8', 'D4', 'D1') for instance."
+            ) from error
+    return [group for group in found if isinstance(group, FiniteGroup)]
+
+
+def _layers(plan: WidePlan, downsampling: Downsampling, dropout: float) -> OrderedDict[str, snn.EquivariantModule]:
+    first = plan.stem
+    layers: OrderedDict[str, snn.EquivariantModule] = OrderedDict()
+    padding = first.kernel_size // 2
+    layers["stem"] = snn.Conv2d(first.in_type, first.out_type, first.kernel_size, padding=padding, bias=False)
+    now = first.out_type
+    for number, blocks in enumerate(plan.stages, start=1):
+        group = blocks[0].in_type.group
+        if group != now.group:
+            layers[f"restrict{number}"] = snn.Restrict(now, group)
+        for block in blocks:
+            layers[block.name.replace(".", "_")] = PreActivationBlock(block, downsampling, dropout)
+            now = block.out_type
+    layers["norm"], layers["act"] = snn.BatchNorm2d(now), nonlinearity(now)
+    layers["pool"] = snn.GlobalAvgPool(now)
+    return layers

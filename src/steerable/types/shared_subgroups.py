@@ -1,0 +1,64 @@
+"""Subgroups by name or by elements, and what two subgroups of one group share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from steerable.algebra.arrays import FloatArray
+from steerable.algebra.families import group_named, trivial
+from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.homomorphisms import inclusion
+from steerable.algebra.metrics import TOLERANCE
+
+__all__ = ["shared_subgroup", "subgroup_of"]
+
+
+def subgroup_of(group: Group, subgroup: Iterable[str] | Group) -> Group:
+    """A subgroup that is given as a group, by its name such as ``"C4"``, or by its elements.
+
+    >>> from steerable import dihedral
+    >>> subgroup_of(dihedral(8), "C4").name, subgroup_of(dihedral(8), ["e", "m"]).order
+    ('C4', 2)
+    """
+    if isinstance(subgroup, str):
+        subgroup = group_named(subgroup)
+    if not isinstance(subgroup, Group):
+        return group.subgroup(subgroup)
+    group.trivial.restrict(subgroup)  # raises ValueError with the reason where it is not a subgroup
+    return subgroup
+
+
+def shared_subgroup(subgroup: Group, other: Group, group: Group) -> Group:
+    """H ∩ K for two subgroups H and K of one group; it is H or K itself where one lies in the other.
+
+    >>> from steerable import cyclic, dihedral, o2, so2
+    >>> shared_subgroup(cyclic(4), dihedral(2), dihedral(8)).elements
+    ('e', 'r')
+    >>> shared_subgroup(so2(), dihedral(8), o2()).order
+    8
+    """
+    if group in (subgroup, other):
+        return other if group == subgroup else subgroup
+    if not isinstance(other, FiniteGroup):
+        return subgroup if not isinstance(subgroup, FiniteGroup) else shared_subgroup(other, subgroup, group)
+    if isinstance(group, FiniteGroup):
+        inside = set(inclusion(subgroup, group).images)
+        shared = [g for g, image in zip(other.elements, inclusion(other, group).images, strict=True) if image in inside]
+    else:
+        moves = () if other.action is None else other.action
+        shared = [g for g, move in zip(other.elements, moves, strict=True) if _moves_by(subgroup, move)]
+    if isinstance(subgroup, FiniteGroup) and len(shared) == subgroup.order:
+        return subgroup
+    if len(shared) == 1 and other.axes == 2:
+        return trivial()
+    return other if len(shared) == other.order else other.subgroup(shared)
+
+
+def _moves_by(group: Group, move: FloatArray) -> bool:
+    """Whether some element of a group of the plane moves it by this matrix."""
+    if not isinstance(group, FiniteGroup):  # SO(2); O(2) is a subgroup of nothing larger
+        return bool(np.linalg.det(move) > 0)
+    return group.action is not None and bool((np.abs(group.action - move).max(axis=(1, 2)) <= TOLERANCE).any())
