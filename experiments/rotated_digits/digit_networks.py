@@ -63,7 +63,7 @@ class DigitNetwork(nn.Module):
         filters = Filters() if filters is None else filters
         found = group_named(group)
         layers: list[snn.EquivariantModule] = []
-        source = st.FieldType(found, "A1")
+        source = st.FieldType(found, [(1, found.trivial)])
         for k, (size, count) in enumerate(zip(KERNELS, fields, strict=True)):
             target = field_type(found, count, frequency)
             space = filters.space(found, size)
@@ -90,17 +90,13 @@ def field_type(group: st.Group, count: int, frequency: int) -> st.FieldType:
 
 def activation(fields: st.FieldType) -> snn.EquivariantModule:
     """ReLU, on samples of the group where the fields are functions up to a frequency."""
-    if isinstance(fields.group, FiniteGroup):
-        return snn.ReLU(fields)
-    if not hasattr(snn, "Fourier"):
-        raise SystemExit(f"Networks over {fields.group.name} need snn.Fourier, which this revision does not have.")
-    found: snn.EquivariantModule = snn.Fourier(fields, torch.relu)
-    return found
+    return snn.ReLU(fields) if isinstance(fields.group, FiniteGroup) else snn.Fourier(fields, torch.relu)
 
 
 def parameters_of(group: str, fields: Sequence[int], filters: Filters, *, frequency: int = 3) -> int:
     """The parameters of the convolutions; no layer is built."""
-    found, total, source = group_named(group), 0, st.FieldType(group_named(group), "A1")
+    found, total = group_named(group), 0
+    source = st.FieldType(found, [(1, found.trivial)])
     for size, count in zip(KERNELS, fields, strict=True):
         target = field_type(found, count, frequency)
         total += st.parameter_cost(source, target, size, filters=filters.space(found, size))
