@@ -314,8 +314,10 @@ def test_one_coefficient_is_not_called_several() -> None:
 def test_groups_that_do_not_act_on_the_plane(make) -> None:
     assert refusal(make, st.octahedral(), 3) == (
         "O acts on 3 dimensions, but filters with angular frequencies need a group that acts on the plane. Use "
-        "cyclic(n), dihedral(n), so2() or o2()."
+        "cyclic(n), dihedral(n), so2() or o2(). Volumes have filters for octahedral() and its subgroups only: "
+        "`pixel_patch`."
     )
+    assert "filter_space" not in refusal(st.pixel_patch, st.so3(), 3)
     assert "Q8 is abstract: nothing says how it moves pixels" in refusal(make, group("Q8"), 3)
     with pytest.raises(TypeError, match="expected a group that moves pixels"):
         make("C8", 3)

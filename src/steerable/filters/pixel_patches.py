@@ -36,11 +36,11 @@ def pixel_patch(group: Group, size: int | Sequence[int]) -> Representation:
     shape = grid_size(group, size)
     image = tap_images(group, shape)
     if not is_carried(group, shape):
+        other = ", or use `filter_space`, whose filters turn by any angle up to a leak" if group.axes == 2 else ""
         raise ValueError(
             f"`{_lost(group, image)}` of {group.name} does not map the {size_text(shape)} pixel grid onto itself. "
             "Pixel filters are exact for C1, C2, C4, D1, D2, D4 (square patches for C4 and D4) and for the "
-            "octahedral groups (cubes); restrict to such a subgroup, or use `filter_space`, whose filters turn by any "
-            "angle up to a leak."
+            f"octahedral groups (cubes); restrict to such a subgroup{other}."
         )
     name = f"{size_text(shape)} patch" if shape else "single tap"
     if not isinstance(group, FiniteGroup):

@@ -14,9 +14,10 @@ def planar_size(group: Group, size: int | Sequence[int]) -> tuple[int, int]:
     """(height, width), after a check that the grid carries whatever part of the group pixels can carry."""
     shape = grid_size(group, size)
     if group.axes != 2 or len(shape) != 2:
+        volumes = " Volumes have filters for octahedral() and its subgroups only: `pixel_patch`." if shape[2:] else ""
         raise ValueError(
             f"{group.name} acts on {group.axes or 'no'} dimensions, but filters with angular frequencies need a group "
-            "that acts on the plane. Use cyclic(n), dihedral(n), so2() or o2()."
+            f"that acts on the plane. Use cyclic(n), dihedral(n), so2() or o2().{volumes}"
         )
     image = dict(zip(movers(group), tap_images(group, shape), strict=True))
     lost = [g for g in group.grid_elements if image[g][0] < 0]
