@@ -36,6 +36,14 @@ def test_types_of_a_group() -> None:
     assert "regular" in steerable("types", "C4").stdout
 
 
+def test_types_of_an_infinite_group_begin_with_the_first() -> None:
+    found = json.loads(steerable("types", "O2", "--json").stdout)
+    capsules = {row["capsule"]: row for row in found["capsules"]}
+    assert (found["order"], list(capsules)[:4]) == (None, ["A1", "A2", "E1", "E2"])
+    assert (capsules["regular(2)"]["type"], capsules["qm(2)"]["admits"]) == ([1, 1, 2, 2], ["norm", "Fourier"])
+    assert "sphere(2)" in steerable("types", "SO3").stdout
+
+
 def test_a_table_of_costs_is_not_cut_when_it_is_piped() -> None:
     lines = steerable("cost", "resnet", "--depth", "14", "--copies", "20").stdout
     assert "stage3.block2.conv2" in lines

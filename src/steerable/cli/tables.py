@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -10,8 +11,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from steerable.algebra.capsules import Capsule, capsule_by_name
+from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.sampled_functions import why_not_functions
+from steerable.algebra.spatial_groups import SpatialGroup
 from steerable.cli.application import Json, app, console
 from steerable.cli.option_groups import grouped_options
 from steerable.types.convolution_costs import axes_moved_by, convolution_cost
@@ -25,10 +31,13 @@ _WIDTH_FOR_TYPES = 110
 
 @app.command()
 def types(
-    group: Annotated[str, typer.Argument(help="A group: C1, C2, C4, D1, D2, D4, …, O, O_h.")] = "D4",
+    group: Annotated[str, typer.Argument(help="A group: C1, C2, D4, D8, …, SO2, O2, T, O, O_h, I, SO3, O3.")] = "D4",
     as_json: Json = False,
 ) -> None:
-    """Show what a group offers: its irreps and capsules, and which nonlinearities each admits."""
+    """Show what a group offers: its irreps and capsules, and which nonlinearities each admits.
+
+    An infinite group has infinitely many, of which the first are shown.
+    """
     found = group_named(group)
     rows: list[dict[str, Any]] = [
         {
@@ -36,20 +45,42 @@ def types(
             "dim": capsule.dim,
             "kind": capsule.kind,
             "type": list(capsule.type),
-            "admits": list(capsule.nonlinearities),
+            "admits": [*capsule.nonlinearities, *(["Fourier"] if _can_be_sampled(capsule) else [])],
         }
-        for name, capsule in found.capsules.items()
+        for name, capsule in _capsules(found).items()
     ]
+    order = found.order if isinstance(found, FiniteGroup) else None  # null for an infinite group
     if as_json:
-        typer.echo(json.dumps({"group": found.name, "order": found.order, "capsules": rows}, indent=2))
+        typer.echo(json.dumps({"group": found.name, "order": order, "capsules": rows}, indent=2))
         return
-    table = Table(title=f"{found.name}: {found.order} elements, irreps {', '.join(str(i) for i in found.irreps)}")
+    offered = f"{found.name}: infinitely many elements, and the first of its capsules"
+    if order is not None:
+        offered = f"{found.name}: {order} elements, irreps {', '.join(str(irrep) for irrep in found.irreps)}"
+    table = Table(title=offered)
     for head in ("capsule", "dim", "matrices", "type", "admits"):
         table.add_column(head)
     for row in rows:
         admits = "anything" if "pointwise" in row["admits"] else ", ".join(row["admits"]) or "nothing"
         table.add_row(row["capsule"], str(row["dim"]), row["kind"], str(tuple(row["type"])), admits)
     console.print(table)
+
+
+def _capsules(group: Group) -> Mapping[str, Capsule]:
+    """The capsules of a finite group, and the first ones of an infinite group."""
+    if not isinstance(group, CompactGroup):
+        return group.capsules
+    irreps = [group.wave_numbered(number).name(group) for number in range(4)]
+    functions = ["regular(1)", "regular(2)"]
+    if isinstance(group, SpatialGroup):
+        functions += ["sphere(1)", "sphere(2)"]
+    elif group.reflections:
+        functions += ["qm(1)", "qm(2)"]
+    return {name: capsule_by_name(group, name) for name in [*irreps, *functions]}
+
+
+def _can_be_sampled(capsule: Capsule) -> bool:
+    """Whether it is a space of functions whose values are to be had by sampling only."""
+    return not capsule.admits("pointwise") and why_not_functions(capsule.representation) is None
 
 
 @dataclass(frozen=True)
