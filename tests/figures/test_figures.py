@@ -195,6 +195,15 @@ def test_every_group_has_its_tables_and_those_of_the_plane_their_filters(
     assert names == ["multiplication_table", "character_table", "irreps", *(turned if filters else [])]
 
 
+@pytest.mark.parametrize("group", [st.so2(), st.o2()], ids=lambda group: group.name)
+def test_groups_of_all_rotations_have_their_filters(group: st.Group, tmp_path: Path) -> None:
+    written = figures.write_figures(tmp_path, group, formats=("svg",))
+    assert [path.stem for path in written] == ["steerable_filters", "capsule_filters"]
+    with pytest.raises(ValueError, match="no figure is drawn of SO3: it has infinitely many elements"):
+        figures.write_figures(tmp_path / "none", st.so3())
+    assert not (tmp_path / "none").exists()
+
+
 @pytest.mark.parametrize(
     "space", [st.filter_space(st.cyclic(8), 5), st.filter_space(st.dihedral(6), 4, 0.1), st.ring_space(st.cyclic(3), 7)]
 )

@@ -7,6 +7,7 @@ from itertools import groupby
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
 from steerable.figures.style import CARD, QUIET, axes_at, caption, house_style, share, show
 from steerable.filters import FilterSpace
@@ -35,7 +36,7 @@ def filter_space_figure(space: FilterSpace) -> Figure:
     columns = max(sum(f.taps.shape[1] for f in filters) for filters in rows.values())
     figure = Figure(figsize=(max(_LEFT + columns * (_SIDE + _GAP) + 0.25, 7.4), _TOP + len(rows) * _ROW + 0.55))
     width, height = figure.get_size_inches()
-    kind = f"{space}: {space.dim} of them; exact for {', '.join(space.carried)}"
+    kind = f"{space}: {space.dim} of them; exact for {_carried(space)}"
     caption(figure, f"{size_text(space.size)} filters of {space.group.name}, by angular frequency", kind)
     for row, (m, filters) in enumerate(rows.items()):
         bottom = height - _TOP - (row + 1) * _ROW + 0.55
@@ -51,6 +52,13 @@ def filter_space_figure(space: FilterSpace) -> Figure:
     )
     figure.text(0.25 / width, 0.3 / height, note, size=9, color=QUIET, va="center")
     return figure
+
+
+def _carried(space: FilterSpace) -> str:
+    """The elements that turn the filters exactly, in words for an infinite group."""
+    if isinstance(space.group, FiniteGroup):
+        return ", ".join(map(str, space.carried))
+    return "turns by 90° and their mirror images" if len(space.carried) > 4 else "turns by 90°"
 
 
 def _card(figure: Figure, space: FilterSpace, found: HarmonicFilter, place: tuple[float, float], label: str) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup
 from steerable.figures.diagrams import filter_bank_figure, steering_figure
 from steerable.figures.fibres import feature_maps_figure, induced_figure
 from steerable.figures.filter_spaces import filter_space_figure
@@ -17,7 +18,7 @@ from steerable.figures.style import save
 from steerable.figures.tables import character_table_figure, irreps_figure, multiplication_table_figure
 from steerable.filters import filter_space
 
-__all__ = ["OF_A_GROUP", "OF_PIXELS", "OF_TURNED_FILTERS", "write_figures"]
+__all__ = ["OF_ALL_ROTATIONS", "OF_A_GROUP", "OF_PIXELS", "OF_TURNED_FILTERS", "write_figures"]
 
 OF_A_GROUP: Mapping[str, Callable[[Group], Figure]] = {
     "multiplication_table": multiplication_table_figure,
@@ -47,11 +48,18 @@ OF_TURNED_FILTERS: Mapping[str, Callable[[Group], Figure]] = {
 """Figures of groups that turn the plane by angles that the pixel grid does not carry."""
 
 
+OF_ALL_ROTATIONS: Mapping[str, Callable[[Group], Figure]] = {
+    "steerable_filters": OF_TURNED_FILTERS["steerable_filters"],
+    "capsule_filters": lambda group: kernel_basis_figure(group.capsule("regular(1)"), group.capsule("E1"), 5),
+}
+"""Figures of SO(2) and O(2), whose elements and irreps no table can list."""
+
+
 def write_figures(out: str | Path, group: Group, *, formats: tuple[str, ...] = ("png", "svg")) -> list[Path]:
     """Draw all figures of a group and write each in the given formats; returns the files.
 
-    Every group has its tables and irreps. Groups that turn the plane by other angles than 90°, such as C8, also have
-    their filters, with the leak of each.
+    Every finite group has its tables and irreps. Groups that turn the plane by other angles than 90°, such as C8, also
+    have their filters, with the leak of each; SO(2) and O(2) have these alone.
     """
     out = Path(out)
     if out.exists() and not out.is_dir():
@@ -64,6 +72,13 @@ def write_figures(out: str | Path, group: Group, *, formats: tuple[str, ...] = (
 
 
 def _figures_of(group: Group) -> Mapping[str, Callable[[Group], Figure]]:
+    if not isinstance(group, FiniteGroup):
+        if group.axes != 2:
+            raise ValueError(
+                f"no figure is drawn of {group.name}: it has infinitely many elements, and no filters for volumes yet. "
+                "Draw a finite group of space, such as O or I."
+            )
+        return OF_ALL_ROTATIONS
     if group.axes == 3:
         return OF_A_GROUP
     try:
