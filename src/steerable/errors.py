@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 
-__all__ = ["check_choice", "did_you_mean", "expect", "frames_to_caller", "listing", "shown"]
+__all__ = ["check_choice", "did_you_mean", "expect", "frames_to_caller", "listing", "one_of", "shown"]
 
 
 def expect(value: object, kind: type, what: str) -> None:
@@ -51,6 +51,16 @@ def listing(names: Iterable[object], limit: int = 12) -> str:
     names = [str(name) for name in names]
     text = ", ".join(f"`{name}`" for name in names[:limit])
     return text if len(names) <= limit else f"{text} and {len(names) - limit} more"
+
+
+def one_of(names: Iterable[object]) -> str:
+    """Names of which one is to be chosen, in words.
+
+    >>> one_of(["png", "svg", "pdf"])
+    'png, svg or pdf'
+    """
+    *first, last = map(str, names)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def shown(value: object) -> str:

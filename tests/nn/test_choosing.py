@@ -374,8 +374,8 @@ def test_deterministic_algorithms_go_by_a_rule(measurements: list[str], monkeypa
     assert not measurements
 
 
-def test_dtypes_that_do_not_agree_are_left_to_torchs_own_message(measurements: list[str]) -> None:
-    with pytest.raises(RuntimeError, match="type"):
+def test_dtypes_that_do_not_agree_are_refused_before_anything_is_measured(measurements: list[str]) -> None:
+    with pytest.raises(TypeError, match=r"expected a field of torch.float32.*got one of torch.float64"):
         layer()(field(dtype=torch.float64))
     assert not measurements
 

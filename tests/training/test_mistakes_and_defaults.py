@@ -72,7 +72,8 @@ def test_named_data_sets_are_trained_as_before() -> None:
 
 @pytest.mark.parametrize("name", ["unet", "vgg"])
 def test_only_classifiers_are_trained(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"a run trains a classifier, resnet or plain_resnet; got '{name}'"):
+    known = "resnet, plain_resnet, wide_resnet or plain_wide_resnet"
+    with pytest.raises(ValueError, match=f"a run trains a classifier, {known}; got '{name}'"):
         configured(str(tmp_path), {"name": name})
 
 

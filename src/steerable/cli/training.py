@@ -21,6 +21,7 @@ from steerable.cli.application import Json, app, shown
 from steerable.cli.option_groups import grouped_options
 from steerable.cli.setting_options import with_settings
 from steerable.cli.trained_models import print_results
+from steerable.errors import one_of
 from steerable.extras import require
 from steerable.models.registry import MODELS
 from steerable.training.config import KNOWN_DATA_RECIPE, RECIPES_OF_OWN_IMAGES, TRAINED, RunConfig
@@ -59,8 +60,8 @@ class ModelAndRecipe:
         str | None,
         typer.Option(
             help="The network: "
-            + "; ".join(f"to {task}, {' (the default) or '.join(models)}" for task, models in TRAINED.items())
-            + ".",
+            + "; ".join(f"to {task}, {one_of(models)}" for task, models in TRAINED.items())
+            + ". The first one is the default.",
             rich_help_panel="Network and recipe",
         ),
     ] = None
@@ -168,7 +169,7 @@ def _with_group(name: str | None, group: str, options: dict[str, Any]) -> dict[s
     entry = MODELS.get(name or "")  # an unknown name is refused later
     key = "groups" if entry is not None and "groups" in entry.options else "group"
     if entry is not None and key not in entry.options:
-        steerable = " or ".join(n for n, e in MODELS.items() if {"group", "groups"} & e.options.keys())
+        steerable = one_of(n for n, e in MODELS.items() if {"group", "groups"} & e.options.keys())
         raise ValueError(
             f"--group {group} is for steerable networks, and {name} has no group. Use --model {steerable}."
         )

@@ -35,6 +35,9 @@ class TensorProduct(EquivariantModule):
     torch.Size([8, 11])
     """
 
+    # Over a subgroup more maps commute, but copies are paired as the larger group pairs them: the weights stay its own.
+    parameters_serve_subgroups = True
+
     left: Tensor
     right: Tensor
     number: Tensor

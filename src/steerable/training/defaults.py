@@ -9,7 +9,7 @@ from typing import Any
 
 from steerable.data.datasets import DATASETS, check_source
 from steerable.data.mask_pairs import LAYOUT, has_masks
-from steerable.errors import did_you_mean
+from steerable.errors import did_you_mean, one_of
 from steerable.models.registry import MODELS
 from steerable.training.config import (
     KNOWN_DATA_RECIPE,
@@ -102,7 +102,7 @@ def _task(dataset: str) -> str:
 def _check_task(task: str, dataset: str) -> None:
     """Refuse an unknown task, and segmentation of what has no masks, before anything is read."""
     if task not in TRAINED:
-        raise ValueError(f"task is {task!r}, expected {' or '.join(TRAINED)}. {did_you_mean(str(task), TRAINED)}")
+        raise ValueError(f"task is {task!r}, expected {one_of(TRAINED)}. {did_you_mean(str(task), TRAINED)}")
     if task == "segment" and _task(dataset) != task:
         raise ValueError(f"`{dataset}` has no masks to learn segmentation from, expected a folder with {LAYOUT}.")
 
@@ -130,7 +130,7 @@ def _check_network(config: RunConfig) -> None:
     if name not in known:
         kind = "classifier" if config.task == "classify" else "network for segmentation"
         raise ValueError(
-            f"a run trains a {kind}, {' or '.join(known)}; got {name!r}, an unknown model or one with "
+            f"a run trains a {kind}, {one_of(known)}; got {name!r}, an unknown model or one with "
             f"another task. {did_you_mean(name, known)}"
         )
     check_stem(config.model.get("stem", 1), config.image_size)
