@@ -88,7 +88,7 @@ def test_costs_of_groups_off_the_grid(group: str) -> None:
         (("train", "digits", "--out", "x", "--recipe", "papper"), "unknown recipe 'papper'. Did you mean `paper`?"),
         (
             ("train", "digits", "--out", "x", "--model", "vgg"),
-            "a run trains a classifier, resnet or plain_resnet or wide_resnet",
+            "a run trains a classifier, resnet, plain_resnet, wide_resnet or plain_wide_resnet",
         ),
         (("train", "digits", "--out", "x", "-mcopies"), "written key=value"),
         (("train", "digits", "--out", "x", "-mcopys=2"), "resnet has no option `copys`. Did you mean `copies`?"),

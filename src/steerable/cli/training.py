@@ -23,7 +23,7 @@ from steerable.cli.setting_options import with_settings
 from steerable.cli.trained_models import print_results
 from steerable.errors import one_of
 from steerable.extras import require
-from steerable.models.registry import MODELS
+from steerable.models.registry import MODELS, models_for
 from steerable.training.config import KNOWN_DATA_RECIPE, RECIPES_OF_OWN_IMAGES, TRAINED, RunConfig
 from steerable.training.phases import unseen
 from steerable.training.recipes import Recipe, recipe_names
@@ -51,6 +51,8 @@ PlanFile = Annotated[
     ),
 ]
 
+NETWORKS = "; ".join(f"to {task}, {one_of(models)}" for task, models in TRAINED.items())
+
 
 @dataclass(frozen=True)
 class ModelAndRecipe:
@@ -59,9 +61,7 @@ class ModelAndRecipe:
     model: Annotated[
         str | None,
         typer.Option(
-            help="The network: "
-            + "; ".join(f"to {task}, {one_of(models)}" for task, models in TRAINED.items())
-            + ". The first one is the default.",
+            help=f"The network: {NETWORKS}. The first one is the default.",
             rich_help_panel="Network and recipe",
         ),
     ] = None
@@ -169,7 +169,8 @@ def _with_group(name: str | None, group: str, options: dict[str, Any]) -> dict[s
     entry = MODELS.get(name or "")  # an unknown name is refused later
     key = "groups" if entry is not None and "groups" in entry.options else "group"
     if entry is not None and key not in entry.options:
-        steerable = one_of(n for n, e in MODELS.items() if {"group", "groups"} & e.options.keys())
+        others = models_for(entry.task)
+        steerable = one_of(other for other in others if {"group", "groups"} & others[other].options.keys())
         raise ValueError(
             f"--group {group} is for steerable networks, and {name} has no group. Use --model {steerable}."
         )
