@@ -11,6 +11,12 @@ import torch
 torch.set_num_threads(1)  # tensors are tiny, and pytest-xdist runs a process per core
 
 
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Give every test the same weights and inputs in every run: errors off the pixel grid depend on them."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> Iterator[None]:
     """Let Ctrl-C reach the processes that tests start.

@@ -63,7 +63,7 @@ def test_scores_are_invariant_under_the_last_group_and_each_stage_moves_with_its
     for stage, name in enumerate(groups, start=1):
         assert named[f"stage{stage}_block1"].out_type.group.name == name
     first = snn.Sequential(named["stem"], named["stage1_block1"])
-    st.testing.assert_equivariant(first, size=16, off_grid=0.3)
+    st.testing.assert_equivariant(first, size=16, off_grid=0.5)  # 0.12 to 0.32, by the weights; 1 is another image
 
 
 @pytest.mark.parametrize("name", ["wide_resnet", "plain_wide_resnet"])
