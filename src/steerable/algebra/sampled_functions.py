@@ -18,6 +18,7 @@ from typing import final
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray
+from steerable.algebra.capsules import Capsule
 from steerable.algebra.compact_representations import CompactRepresentation
 from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.induction import quotient
@@ -26,7 +27,7 @@ from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.representations import Representation
 from steerable.algebra.waves import Wave
 
-__all__ = ["Domain", "common_domain", "planar_waves", "why_not_functions"]
+__all__ = ["Domain", "common_domain", "is_sampled", "planar_waves", "why_not_functions"]
 
 _QUARTERS = 4
 """Samples are taken on a multiple of four angles, so that turns of the pixel grid only exchange them."""
@@ -129,6 +130,11 @@ def why_not_functions(rho: Representation) -> str | None:
                 f"functions on {name} contain it {'once' if most == 1 else f'{most} times'}"
             )
     return None
+
+
+def is_sampled(capsule: Capsule) -> bool:
+    """Whether a capsule is a space of functions that are not given by their values, so that `Fourier` samples them."""
+    return not capsule.admits("pointwise") and why_not_functions(capsule.representation) is None
 
 
 def common_domain(spaces: Sequence[Representation]) -> Domain:

@@ -16,7 +16,7 @@ from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.sampled_functions import why_not_functions
+from steerable.algebra.sampled_functions import is_sampled
 from steerable.algebra.spatial_groups import SpatialGroup
 from steerable.cli.application import Json, app, console
 from steerable.cli.option_groups import grouped_options
@@ -45,7 +45,7 @@ def types(
             "dim": capsule.dim,
             "kind": capsule.kind,
             "type": list(capsule.type),
-            "admits": [*capsule.nonlinearities, *(["Fourier"] if _can_be_sampled(capsule) else [])],
+            "admits": [*capsule.nonlinearities, *(["Fourier"] if is_sampled(capsule) else [])],
         }
         for name, capsule in _capsules(found).items()
     ]
@@ -76,11 +76,6 @@ def _capsules(group: Group) -> Mapping[str, Capsule]:
     elif group.reflections:
         functions += ["qm(1)", "qm(2)"]
     return {name: capsule_by_name(group, name) for name in [*irreps, *functions]}
-
-
-def _can_be_sampled(capsule: Capsule) -> bool:
-    """Whether it is a space of functions whose values are to be had by sampling only."""
-    return not capsule.admits("pointwise") and why_not_functions(capsule.representation) is None
 
 
 @dataclass(frozen=True)

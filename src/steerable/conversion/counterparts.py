@@ -10,11 +10,12 @@ from typing import Any
 from torch import nn
 
 from steerable import nn as snn
+from steerable.algebra.sampled_functions import is_sampled
 from steerable.conversion.functions_as_layers import FunctionLayer
 from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.windows import Downsampling, window_pool
-from steerable.nn.admissibility import is_sampled, require
+from steerable.nn.admissibility import require
 from steerable.nn.sampling import pads_alike
 from steerable.types.field_types import FieldType
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from steerable.algebra.capsules import Capsule, Nonlinearity
-from steerable.algebra.sampled_functions import why_not_functions
+from steerable.algebra.sampled_functions import is_sampled
 from steerable.types.field_types import FieldType
 
-__all__ = ["alternatives", "is_sampled", "require", "require_permutations"]
+__all__ = ["alternatives", "require", "require_permutations"]
 
 _REMEDIES: dict[Nonlinearity, str] = {
     "pointwise": "a pointwise nonlinearity such as `ReLU`",
@@ -55,11 +55,6 @@ def _remedy(capsule: Capsule, kind: Nonlinearity) -> str:
 def alternatives(capsule: Capsule, *others: str) -> str:
     """A sentence that names nonlinearities which a capsule admits, `Gated` among them, and other ways out."""
     return f"Use {_choice([*_fitting(capsule), '`Gated`', *others])}."
-
-
-def is_sampled(capsule: Capsule) -> bool:
-    """Whether a capsule is a space of functions that are not given by their values, so that `Fourier` samples them."""
-    return not capsule.admits("pointwise") and why_not_functions(capsule.representation) is None
 
 
 def _fitting(capsule: Capsule) -> list[str]:

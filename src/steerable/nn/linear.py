@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from steerable.algebra.group_interface import Group
 from steerable.nn.filter_bank import FilterBankModule
-from steerable.nn.restricted_banks import exact_bank, exact_bias, like, set_filters
+from steerable.nn.restricted_banks import carried_over
 from steerable.nn.seen_by_subgroup import both_ends
 from steerable.types.field_types import FieldType
 
@@ -33,9 +33,7 @@ class Linear(FilterBankModule):
         seen_in, seen_out = both_ends(self, subgroup)
         with torch.random.fork_rng(devices=[]):
             new = Linear(seen_in.field_type, seen_out.field_type, self.takes_bias)
-        bias = exact_bias(self)
-        bank = exact_bank(self)[seen_out.order][:, seen_in.order]
-        return set_filters(like(self, new), bank, None if bias is None else bias[seen_out.order])
+        return carried_over(self, new, seen_in, seen_out)
 
     @torch.no_grad()
     def plain(self) -> nn.Module:

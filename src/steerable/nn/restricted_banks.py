@@ -15,7 +15,7 @@ from steerable.nn.filter_bank import FilterBankModule
 from steerable.types.field_types import FieldType
 from steerable.types.restriction import Seen
 
-__all__ = ["exact_bank", "exact_bias", "in_shares", "like", "restricted_space", "set_filters"]
+__all__ = ["carried_over", "exact_bank", "exact_bias", "in_shares", "like", "restricted_space", "set_filters"]
 
 BankT = TypeVar("BankT", bound=FilterBankModule)
 
@@ -62,6 +62,12 @@ def set_filters(layer: BankT, bank: Tensor, bias: NDArray[np.float64] | None) ->
     if layer.bias is not None and bias is not None:
         layer.bias.copy_(torch.from_numpy(layer.invariants.project(bias)))
     return layer
+
+
+def carried_over(old: FilterBankModule, new: BankT, seen_in: Seen, seen_out: Seen) -> BankT:
+    """The new layer, between the restricted types, with the old one's filters and bias in their order of channels."""
+    bias, bank = exact_bias(old), exact_bank(old)[seen_out.order][:, seen_in.order]
+    return set_filters(like(old, new), bank, None if bias is None else bias[seen_out.order])
 
 
 def like(old: FilterBankModule, new: BankT) -> BankT:

@@ -16,7 +16,7 @@ from steerable.errors import frames_to_caller
 from steerable.nn.convolution_layer import BankOptions, Numbers, refuse_unknown_options
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.geometry import numbers_per_axis, spanned
-from steerable.nn.restricted_banks import exact_bank, exact_bias, like, restricted_space, set_filters
+from steerable.nn.restricted_banks import carried_over, restricted_space
 from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_exchanged, axes_reversed
 from steerable.nn.seen_by_subgroup import both_ends
 from steerable.types.field_types import FieldType
@@ -110,9 +110,7 @@ class TransposedConvolutionLayer(FilterBankModule):
                 bias=self.takes_bias,
                 filters=restricted_space(self.plan.space, subgroup),
             )
-        bias = exact_bias(self)
-        bank = exact_bank(self)[seen_out.order][:, seen_in.order]
-        return set_filters(like(self, new), bank, None if bias is None else bias[seen_out.order])
+        return carried_over(self, new, seen_in, seen_out)
 
     @torch.no_grad()
     def plain(self) -> nn.Module:
