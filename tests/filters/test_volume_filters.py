@@ -15,6 +15,7 @@ from steerable.algebra.lines_in_space import line_along
 from steerable.algebra.spherical_harmonics import quadrature_on_sphere
 from steerable.filters.harmonics import AxialHarmonic, SphericalHarmonic
 from steerable.filters.pixel_grids import tap_positions
+from steerable.filters.spectra import NOISE
 
 SO3, O3 = st.so3(), st.o3()
 SOLIDS = {name: group(name) for name in ("T", "T_d", "O", "O_h", "I", "I_h")}
@@ -100,7 +101,7 @@ def test_the_inversion_is_the_parity_of_the_degree() -> None:
 # ---------------------------------------------------------------- leaks
 
 
-def measured_leak(taps: np.ndarray, points: np.ndarray, degree: int, limit: float) -> float:
+def measured_leak(taps: np.ndarray, points: np.ndarray, degree: int, limit: float, noise: float) -> float:
     """The leak by brute force: spectra on a grid of the ball, and their part R(|ω|) Y(ω̂) by a quadrature."""
     directions, weights = quadrature_on_sphere(24)
     basis = SphericalHarmonic(degree).at(directions)
@@ -110,6 +111,7 @@ def measured_leak(taps: np.ndarray, points: np.ndarray, degree: int, limit: floa
         spectrum = np.exp(-1j * radius * directions @ points.T) @ taps
         total += radius**2 * float(weights @ (np.abs(spectrum) ** 2).sum(axis=1))
         part += radius**2 * abs(weights @ (spectrum * basis).sum(axis=1)) ** 2
+        total += radius**2 * noise * float((taps**2).sum())
     return 1 - part / total
 
 
@@ -118,8 +120,11 @@ def measured_leak(taps: np.ndarray, points: np.ndarray, degree: int, limit: floa
 def test_the_leak_is_that_of_the_spectra(size: int | tuple[int, ...], spacing, make) -> None:
     space = make(SO3, size, spacing=spacing, **({"leak": 0.2} if make is st.filter_space else {}))
     points, limit = tap_positions(space.size, space.spacing), math.pi / max(space.spacing)
+    noise = 0 if spacing == 1 else NOISE
     for f in space.harmonics:
-        assert measured_leak(f.taps, points, f.frequency, limit) == pytest.approx(f.leak, abs=2e-3 * f.leak + 1e-4)
+        assert measured_leak(f.taps, points, f.frequency, limit, noise) == pytest.approx(
+            f.leak, abs=2e-3 * f.leak + 1e-4
+        )
 
 
 def test_the_leak_is_the_mean_squared_error_of_turning_the_answer() -> None:
@@ -303,6 +308,18 @@ def test_extents_are_free_where_voxels_are_not_cubes() -> None:
     assert repr(space) == (
         "<FilterSpace most steerable filters (leak 0.03, 2:1:1 apart) of SO3: 10 coefficients, 3×5×5 taps>"
     )
+
+
+@pytest.mark.parametrize(("size", "spacing"), [((3, 5, 5), (2, 1, 1)), ((3, 7, 7), (3, 1, 1)), ((3, 9, 9), (5, 1, 1))])
+def test_filters_do_not_live_on_frequencies_that_are_not_counted(size: tuple[int, ...], spacing) -> None:
+    """White noise goes through them no more than twice as strongly as band-limited images of the same power do."""
+    space = st.filter_space(SO3, size, spacing=spacing)
+    assert counts(space) == {0: 2, 1: 1, 2: 1}
+    points, limit = tap_positions(space.size, space.spacing), math.pi / max(space.spacing)
+    omega = np.random.default_rng(0).uniform(-limit, limit, size=(1000, 3))
+    waves = np.exp(-1j * omega[np.linalg.norm(omega, axis=1) < limit] @ points.T)
+    for f in space.harmonics:
+        assert (np.abs(waves @ f.taps) ** 2).sum(axis=1).mean() > (f.taps**2).sum() / 2
 
 
 @pytest.mark.parametrize("spacing", [0, -1, math.inf, math.nan, (1, 2), (1, 1, 0), "wide", (1, 1, "1"), True])

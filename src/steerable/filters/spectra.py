@@ -12,6 +12,10 @@ image, divided by twice the answer's own mean square. A single tap at x has, of 
 h(x̂), where B is the Bessel function of the frequency or degree, so that
 
     P(F) = ∫ w (Σ_x B(ω|x|) Σ_d F_d(x) h_d(x̂))² dω,     T(F) = Σ_d F_dᵀ K F_d,     K(x, y) = ∫ w B_0(ω|x - y|) dω.
+
+Where neighbours are not equally far from each other along all axes, the grid carries far more than the ball: along the
+axes with close neighbours there are frequencies which no filter can turn into the others. Images are then taken to have
+some of them too, as a little white noise, so that filters do not live on what is not counted.
 """
 
 from __future__ import annotations
@@ -26,9 +30,12 @@ from steerable.algebra.arrays import FloatArray
 from steerable.algebra.bessel_functions import bessel_functions
 from steerable.filters.grid_symmetries import TapGrid, TurningTaps, tap_grid
 from steerable.filters.harmonics import Harmonic
-from steerable.filters.pixel_grids import Spacing
+from steerable.filters.pixel_grids import Spacing, is_even
 
-__all__ = ["TapSpectra", "tap_spectra"]
+__all__ = ["NOISE", "TapSpectra", "tap_spectra"]
+
+NOISE = 0.01
+"""The power of the noise beside that of the images at each tap, where taps are not equally far apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,4 +104,5 @@ def tap_spectra(shape: tuple[int, ...], spacing: Spacing, band: float, falloff: 
     apart = np.linalg.norm(points[grid.first][:, None] - points, axis=2)
     distinct, place = np.unique(np.round(apart, 9), return_inverse=True)
     kernel = power @ bessel_functions(len(shape), 0, np.outer(r, distinct))[0]
+    kernel[0] *= 1 if is_even(spacing) else 1 + NOISE  # a tap and itself
     return TapSpectra(grid, np.sqrt(power)[:, None] * parts, kernel[place.reshape(apart.shape)])
