@@ -27,7 +27,6 @@ from rich.console import Console
 from rich.table import Table
 
 from steerable.atomic import write_json
-from steerable.data.folders import labelled_folder
 
 CONTESTANTS: dict[str, tuple[str, ...]] = {
     "steerable": (),
@@ -37,14 +36,13 @@ CONTESTANTS: dict[str, tuple[str, ...]] = {
 
 def main() -> None:
     arguments = parsed()
-    classes = len({file.label for file in labelled_folder(arguments.folder).files})
     found: list[dict[str, Any]] = []
     for minutes in arguments.minutes:
         for per_class in arguments.per_class:
             for seed in arguments.seeds:
                 for name in CONTESTANTS:
                     cell = {"minutes": minutes, "per_class": per_class, "seed": seed, "contestant": name}
-                    found.append({**cell, **one_run(arguments, cell, classes)})
+                    found.append({**cell, **one_run(arguments, cell)})
                     if arguments.json is not None:
                         write_json(arguments.json, {"folder": arguments.folder.name, "runs": found})
     show(found, arguments.folder.name)
@@ -61,7 +59,7 @@ def parsed() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def one_run(arguments: argparse.Namespace, cell: dict[str, Any], classes: int) -> dict[str, Any]:
+def one_run(arguments: argparse.Namespace, cell: dict[str, Any]) -> dict[str, Any]:
     """Accuracy upright and over all poses, epochs, and seconds of the whole command."""
     name = "-".join(str(value) for value in cell.values())
     out = arguments.runs / f"{arguments.folder.name}-{name}"
@@ -69,7 +67,7 @@ def one_run(arguments: argparse.Namespace, cell: dict[str, Any], classes: int) -
     command += ["--minutes", str(cell["minutes"]), "--seed", str(cell["seed"]), "--no-progress", "--json"]
     command += CONTESTANTS[cell["contestant"]]
     if cell["per_class"] != "all":
-        command += ["--labels", str(int(cell["per_class"]) * classes)]
+        command += ["--labels-per-class", cell["per_class"]]
     started = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     seconds = time.perf_counter() - started
