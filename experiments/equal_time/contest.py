@@ -28,10 +28,14 @@ from rich.table import Table
 
 from steerable.atomic import write_json
 from steerable.data.folders import labelled_folder
+from steerable.training.plain_contest import PLAIN_RATES
 
 CONTESTANTS: dict[str, tuple[str, ...]] = {
     "steerable": (),
-    "plain": ("--model", "plain_resnet", "--learning-rate", "0.1", "--weight-decay", "0.002"),
+    "plain": (
+        *("--model", "plain_resnet"),
+        *(text for name, value in PLAIN_RATES.items() for text in (f"--{name.replace('_', '-')}", str(value))),
+    ),
 }
 
 
