@@ -27,10 +27,14 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from steerable.atomic import write_json
+from steerable.training.plain_contest import PLAIN_RATES
 
 CONTESTANTS: dict[str, tuple[str, ...]] = {
     "steerable": (),
-    "plain": ("--model", "plain_resnet", "--learning-rate", "0.1", "--weight-decay", "0.002"),
+    "plain": (
+        *("--model", "plain_resnet"),
+        *(text for name, value in PLAIN_RATES.items() for text in (f"--{name.replace('_', '-')}", str(value))),
+    ),
 }
 CELL = ("folder", "minutes", "per_class", "seed", "contestant")
 
