@@ -92,7 +92,7 @@ def require_grid(group: Group, axes: int = 2) -> None:
 
 def _array_matrices(group: Group, axes: int = 2) -> np.ndarray:
     """(n, axes, axes): how the elements that the grid carries act on an array's axes, rows downwards."""
-    if group.axes != 2 or axes != 2:  # volumes have no filters for other angles
+    if group.axes != axes:
         require_grid(group, axes)
     return on_array_axes(np.stack([group.motion(g) for g in group.grid_elements]))  # type: ignore[misc]
 
