@@ -40,7 +40,16 @@ else:
             push_to_hub = generate_model_card = save_pretrained
 
 
-__all__ = ["SavedModel", "place_of_weights", "read_tensors", "write_tensors"]
+__all__ = [
+    "WEIGHTS",
+    "SavedModel",
+    "is_hub_name",
+    "local_folder",
+    "place_of_weights",
+    "read_tensors",
+    "tensor_digest",
+    "write_tensors",
+]
 
 WEIGHTS = "model.safetensors"
 NORMALISATION = "normalisation.safetensors"
@@ -172,13 +181,45 @@ def place_of_weights(name: str | Path) -> Path | str:
             f"the folder `{folder}` has no `{WEIGHTS}`, and no folder `model` with one: nothing was saved there, or "
             "its run has not finished. Finish a run with the command that started it."
         )
-    of_hub = isinstance(name, str) and _HUB_NAME.fullmatch(name) is not None
-    if not of_hub or folder.parent.is_dir():
+    if not is_hub_name(name):
         raise FileNotFoundError(
             f"there is no folder `{folder}`. Give a folder that `save_pretrained` or `steerable train` wrote, or a "
             "model of the hub by its name, `owner/name`."
         )
     return str(name)
+
+
+def is_hub_name(name: str | Path) -> bool:
+    """Whether a name is one of the hub, ``owner/name``, and not that of a folder, or of one beside other folders."""
+    folder = Path(name).expanduser()
+    of_hub = isinstance(name, str) and _HUB_NAME.fullmatch(name) is not None
+    return of_hub and not folder.exists() and not folder.parent.is_dir()
+
+
+def local_folder(name: str | Path, **options: Any) -> Path:
+    """The folder with the weights, downloaded first where the name is one of the hub.
+
+    Args:
+        name: see :func:`place_of_weights`.
+        **options: what ``huggingface_hub.snapshot_download`` takes, such as ``revision``.
+    """
+    place = place_of_weights(name)
+    if isinstance(place, Path):
+        return place
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    except ImportError as error:
+        raise missing("huggingface_hub", "models of the hub") from error
+    try:
+        found = Path(snapshot_download(place, **options))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise FileNotFoundError(
+            f"there is no folder `{place}` here, and the hub has not given a model of that name: {reason} Check the "
+            "name, and your connection."
+        ) from error
+    return place_of_weights(found)  # type: ignore[return-value]
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -190,7 +231,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         name: value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
         for name, value in tensors.items()
     }
-    write_bytes(path, _in_order(save(copies, metadata={"format": "pt", "sha256": _digest(copies)})))
+    write_bytes(path, _in_order(save(copies, metadata={"format": "pt", "sha256": tensor_digest(copies)})))
 
 
 def _in_order(file: bytes) -> bytes:
@@ -219,12 +260,12 @@ def read_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
         raise ValueError(
             f"`{path}` cannot be read as safetensors: {error}. It is damaged, or not such a file."
         ) from error
-    if known is not None and known != _digest(tensors):
+    if known is not None and known != tensor_digest(tensors):
         raise ValueError(f"`{path}` is damaged: its tensors do not have the checksum that they were saved with.")
     return tensors
 
 
-def _digest(tensors: Mapping[str, Tensor]) -> str:
+def tensor_digest(tensors: Mapping[str, Tensor]) -> str:
     """A digest of names, shapes, dtypes and bytes, whatever their order."""
     found = hashlib.sha256()
     for name in sorted(tensors):

@@ -25,7 +25,7 @@ from steerable.data.normalisation import Normalisation
 from steerable.data.pixel_formats import EARLIER, PixelFormat
 from steerable.errors import did_you_mean, listing
 from steerable.models import MODELS
-from steerable.models.saving import place_of_weights
+from steerable.models.saving import local_folder
 from steerable.training.class_figures import class_figures
 from steerable.training.config import RunConfig
 from steerable.training.poses import pose_report
@@ -110,13 +110,8 @@ class TrainedModel(nn.Module):
             name: the folder, or the name; no server is asked for names of another form.
             **options: what ``huggingface_hub.snapshot_download`` takes, such as ``revision``.
         """
-        place = place_of_weights(name)
-        if isinstance(place, str):
-            from huggingface_hub import snapshot_download
-
-            return TrainedModel.load(snapshot_download(place, **options))
         run = Path(name).expanduser()
-        return TrainedModel.load(run if (run / "results.json").is_file() else place)
+        return TrainedModel.load(run if (run / "results.json").is_file() else local_folder(name, **options))
 
     @property
     def channels(self) -> int:
