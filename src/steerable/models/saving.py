@@ -12,13 +12,15 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 
 import torch
 from torch import Tensor
 
 from steerable.atomic import make_folder, naming_full_disk, write_bytes
+from steerable.errors import frames_to_caller
 from steerable.extras import missing
+from steerable.models.levels import FeatureMaps
 
 if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin
@@ -46,8 +48,10 @@ __all__ = [
     "is_hub_name",
     "local_folder",
     "place_of_weights",
+    "read_config",
     "read_tensors",
     "tensor_digest",
+    "warn_of_normalisation",
     "write_tensors",
 ]
 
@@ -88,8 +92,37 @@ class SavedModel(
     network of the config are an error.
     """
 
+    @overload
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, *, strict: bool = True, **options: Any) -> Self:
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: str | Path,
+        *,
+        strict: bool = ...,
+        features_only: Literal[False] = ...,
+        **options: Any,
+    ) -> Self: ...
+
+    @overload
+    @classmethod
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: str | Path,
+        *,
+        strict: bool = ...,
+        features_only: Literal[True],
+        **options: Any,
+    ) -> FeatureMaps: ...
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: str | Path,
+        *,
+        strict: bool = True,
+        features_only: bool = False,
+        **options: Any,
+    ) -> Self | FeatureMaps:
         """The network that ``save_pretrained`` wrote to a folder, or ``push_to_hub`` to the hub.
 
         The network alone: one that was trained by ``steerable train`` takes normalised images, which
@@ -99,17 +132,14 @@ class SavedModel(
             pretrained_model_name_or_path: the folder, or a run folder with the folder ``model`` in it, or a name of the
                 hub's form, ``owner/name``. No server is asked for other names.
             strict: whether weights that are missing, or belong to another network, are an error.
+            features_only: whether to leave out the head, and return a :class:`~steerable.models.FeatureMaps`.
             **options: what huggingface_hub's mixin takes.
         """
         place = place_of_weights(pretrained_model_name_or_path)
-        if isinstance(place, Path) and (place / NORMALISATION).is_file():
-            warnings.warn(
-                f"{cls.__name__}.from_pretrained gives the network of `{place}` alone, without the normalisation that "
-                f"it was trained with. `steerable.training.TrainedModel.load({str(place)!r})` takes images of bytes "
-                "and applies it.",
-                stacklevel=2,
-            )
-        return cls.network_in(place, strict=strict, **options)
+        if isinstance(place, Path):
+            warn_of_normalisation(f"{cls.__name__}.from_pretrained", place)
+        network = cls.network_in(place, strict=strict, **options)
+        return network.feature_maps() if features_only else network
 
     @classmethod
     def network_in(cls, place: Path | str, *, strict: bool = True, **options: Any) -> Self:
@@ -124,6 +154,13 @@ class SavedModel(
                 f"saved them, and with its own config.json. {error}"
             ) from error
         return found
+
+    def feature_maps(self) -> FeatureMaps:
+        """The network without its head: a module that gives the feature maps of every level, with their types."""
+        raise TypeError(
+            f"{type(self).__name__} is a plain network, whose channels have no types, so that its feature maps have "
+            "none either. Take those of resnet, wide_resnet or unet."
+        )
 
     def save_pretrained(self, save_directory: str | Path, *, licence: str | None = None, **options: Any) -> str | None:
         """Write weights, config and a model card into a folder.
@@ -187,6 +224,30 @@ def place_of_weights(name: str | Path) -> Path | str:
             "model of the hub by its name, `owner/name`."
         )
     return str(name)
+
+
+def warn_of_normalisation(caller: str, place: Path) -> None:
+    """Say that a network takes normalised images, where a run has saved it with its normalisation."""
+    if (place / NORMALISATION).is_file():
+        warnings.warn(
+            f"{caller} gives the network of `{place}` alone, without the normalisation that it was trained with. "
+            f"`steerable.training.TrainedModel.load({str(place)!r})` takes images of bytes and applies it.",
+            stacklevel=frames_to_caller(),
+        )
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The options of the network in a folder."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file `{path}`, which says what the weights are of.")
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"`{path}` cannot be read as JSON: {error}.") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"`{path}` does not hold the options of a network. Save the network again.")
+    return found
 
 
 def is_hub_name(name: str | Path) -> bool:

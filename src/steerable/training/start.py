@@ -18,11 +18,11 @@ from steerable.atomic import write_json
 from steerable.errors import listing
 from steerable.models.parts import frozen_parts, image_channels, parts_of
 from steerable.models.registry import MODELS, build_model, described_model, recognised_model
-from steerable.models.saving import WEIGHTS, local_folder, read_tensors, tensor_digest, write_tensors
+from steerable.models.saving import WEIGHTS, local_folder, read_config, read_tensors, tensor_digest, write_tensors
 from steerable.models.transfer import transfer_weights
 from steerable.training.config import TRAINED, RunConfig
 from steerable.training.plan import Plan
-from steerable.training.run_files import IMAGES, START, START_JSON, START_WEIGHTS, read_fields, read_object
+from steerable.training.run_files import IMAGES, START, START_JSON, START_WEIGHTS, read_fields
 from steerable.types.field_types import FieldType
 
 __all__ = ["Start", "with_network", "with_start"]
@@ -56,10 +56,8 @@ class Start:
         """From a run folder, a saved model's folder, or the hub; ValueError where it is for another task."""
         place = local_folder(name)
         weights = read_tensors(place / WEIGHTS)
-        if not (place / "config.json").is_file():
-            raise FileNotFoundError(f"there is no file `{place / 'config.json'}`, which says what the weights are of.")
         about = read_fields(place / "images.json", IMAGES) if (place / "images.json").is_file() else {}
-        model = _model_in(place, read_object(place / "config.json"), weights)
+        model = _model_in(place, weights)
         known = model["name"]
         if known not in TRAINED[task]:
             kinds = {"classify": "gives classes of images", "segment": "gives classes of pixels"}
@@ -170,8 +168,9 @@ def with_start(plan: Plan, start: Start | None) -> Plan:
     return replace(plan, start=digest)
 
 
-def _model_in(place: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> dict[str, Any]:
+def _model_in(place: Path, weights: dict[str, Tensor]) -> dict[str, Any]:
     """The name and the options of the network in a folder; one that takes images."""
+    config = read_config(place)
     try:
         model = recognised_model(config, {key: tuple(value.shape) for key, value in weights.items()})
     except ValueError as error:
