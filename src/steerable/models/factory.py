@@ -12,8 +12,10 @@ from steerable.conversion import Converted
 from steerable.errors import expect
 from steerable.models.converted_features import converted_features
 from steerable.models.levels import FeatureMaps
+from steerable.models.places import WEIGHTS, local_folder, read_config, warn_of_normalisation
 from steerable.models.registry import MODELS, build_model, recognised_model
-from steerable.models.saving import WEIGHTS, SavedModel, local_folder, read_config, read_tensors, warn_of_normalisation
+from steerable.models.saving import SavedModel
+from steerable.models.tensor_files import read_tensors
 
 __all__ = ["create", "feature_maps", "from_pretrained"]
 

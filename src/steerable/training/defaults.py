@@ -10,8 +10,8 @@ from typing import Any
 from steerable.data.datasets import DATASETS, check_source
 from steerable.data.mask_pairs import LAYOUT, has_masks
 from steerable.errors import did_you_mean, one_of
+from steerable.models.places import is_hub_name
 from steerable.models.registry import MODELS
-from steerable.models.saving import is_hub_name
 from steerable.training.config import (
     KNOWN_DATA_RECIPE,
     OWN_IMAGES,

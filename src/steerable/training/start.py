@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from steerable.atomic import write_json
 from steerable.errors import listing
 from steerable.models.parts import frozen_parts, image_channels, parts_of
+from steerable.models.places import WEIGHTS, local_folder, read_config
 from steerable.models.registry import MODELS, build_model, described_model, recognised_model
-from steerable.models.saving import WEIGHTS, local_folder, read_config, read_tensors, tensor_digest, write_tensors
+from steerable.models.tensor_files import read_tensors, tensor_digest, write_tensors
 from steerable.models.transfer import transfer_weights
 from steerable.training.config import TRAINED, RunConfig
 from steerable.training.plan import Plan
