@@ -24,6 +24,9 @@ __all__ = [
     "RESOLVED",
     "RESULTS",
     "RESULTS_NEEDED",
+    "START",
+    "START_JSON",
+    "START_WEIGHTS",
     "SUB_RUN",
     "Fields",
     "data_of_run",
@@ -240,9 +243,16 @@ RESULTS: Fields = {
 RESULTS_NEEDED = ("dataset", "model", "parameters", "epochs")
 """What every ``results.json`` has."""
 
+START_JSON, START_WEIGHTS = "start.json", "start.safetensors"
+"""The copy of the network that a run starts from, where it goes on from a trained one."""
+
+START: Fields = {"name": _TEXT, "model": _MODEL, "classes": _NAMES}
+"""``start.json``."""
+
 CONFIG: Fields = {
     "dataset": _TEXT,
-    "model": _MODEL,
+    # One that starts from a trained network need not name it.
+    "model": (lambda value: isinstance(value, dict) and _text(value.get("name", "")), _MODEL[1]),
     "labels": _COUNT,
     "seed": _COUNT,
     "recipe": (
@@ -283,11 +293,13 @@ PLAN: Fields = {
     "backends": (lambda value: _by_name(value, _text), "the backend of each convolution"),
     "accelerator": _TEXT,
     "threads": (lambda value: _whole(value) and 1 <= value <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}"),
-    **dict.fromkeys(("rescheduled", "shortened"), _RESCHEDULED),
+    "rescheduled": _RESCHEDULED,
+    "start": _TEXT,
+    "shortened": _RESCHEDULED,
 }
 """``plan.json``; :class:`~steerable.training.plan.Plan` checks all of it."""
 
-PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened"))
+PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened", "start"))
 """What every ``plan.json`` has: the end of a run without a time to keep, or of an earlier revision, is not moved."""
 
 MISTAKES: Fields = {

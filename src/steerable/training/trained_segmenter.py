@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,14 @@ from torch import Tensor
 from steerable.atomic import make_folder, write_bytes, write_json
 from steerable.data.datasets import DATASETS
 from steerable.data.files import Unusable, files_below, named, printable, source_name
+from steerable.data.given_images import given_pixels
 from steerable.data.images import Progress, each_file, whole_image, with_channels
 from steerable.data.mask_files import COLOUR
 from steerable.data.mask_folders import load_mask_folder, read_masked, stacked_masks
 from steerable.data.mask_pairs import paired_folder
 from steerable.data.masked_images import MaskedImages
 from steerable.errors import listing
+from steerable.models.places import is_hub_name, local_folder
 from steerable.models.registry import MODELS
 from steerable.models.tiling import Tiling, bands_in_tiles, predict_in_tiles
 from steerable.training.run_files import IMAGES, RESULTS, read_fields, read_object
@@ -35,8 +37,11 @@ MANIFEST = "predictions.json"
 
 
 def load_trained(run: str | Path) -> TrainedModel:
-    """The network of a run folder or an exported one: a :class:`TrainedSegmenter` where it says something of pixels."""
-    run = Path(run)
+    """The network of a run folder or an exported one: a :class:`TrainedSegmenter` where it says something of pixels.
+
+    A name ``owner/name`` that is not a folder is looked for on the hub.
+    """
+    run = local_folder(run) if is_hub_name(run) else Path(run).expanduser()
     for name, fields in (("images.json", IMAGES), ("results.json", RESULTS)):
         if (run / name).is_file():
             try:
@@ -82,6 +87,19 @@ class TrainedSegmenter(TrainedModel):
         for first, band in bands_in_tiles(self, image, Tiling.for_network(self.model, tile)):
             found[first : first + band.shape[1]] = band.argmax(0).numpy()
         return found
+
+    def predict(  # type: ignore[override]  # classes of pixels, not of images
+        self, images: Iterable[Any], tile: int | None = None
+    ) -> list[npt.NDArray[np.int64]]:
+        """The label image of each image, (height, width), with the numbers that the classes have in the masks.
+
+        Args:
+            images: see :meth:`TrainedModel.predict`; they are taken whole, in their own size.
+            tile: see :meth:`whole`.
+        """
+        values = np.array(self.mask_values, np.int64)
+        found = (with_channels(each, self.channels) for each in given_pixels(images, None, self.pixels))
+        return [values[self.label_image(torch.from_numpy(np.array(each)), tile)] for each in found]
 
     def evaluate(
         self, dataset: str | None = None, data_dir: str | None = None, progress: Progress | None = None
