@@ -1,17 +1,20 @@
-"""What a pose does to a segmentation: overlap with the truth, and drift of the scores, under each element of D4."""
+"""What a pose does to a segmentation: overlap with the truth, and drift of the outputs, under each element of D4."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from steerable.algebra.families import dihedral
 from steerable.data.images import Progress
 from steerable.data.masked_images import MaskedImages
+from steerable.training.average_precision import OVERLAPS, average_precisions
 from steerable.training.overlaps import confusion_of, dice_of, iou_of
+from steerable.training.pixel_answers import PixelAnswer
 from steerable.training.poses import PoseReport
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
@@ -25,45 +28,56 @@ POSED = 64  # images that are turned; of more, every second, third … is
 class SegmentationPoses(PoseReport):
     """Accuracy of pixels, overlap and drift by element of the group, and how the pixels of upright images were taken.
 
-    The scores of a turned image are turned back first: ``drift[g]`` is the mean of ‖g⁻¹f(gx) - f(x)‖ / ‖f(x)‖, which
+    The outputs for a turned image are turned back first: ``drift[g]`` is the mean of ‖g⁻¹f(gx) - f(x)‖ / ‖f(x)‖, which
     is 0 for an equivariant network. ``dice`` and ``iou`` are means over the classes that occur; ``class_dice`` and
-    ``class_iou`` are those of each class in the upright images, None for one that does not occur.
+    ``class_iou`` are those of each class in the upright images, None for one that does not occur. Where masks hold
+    objects, ``average_precision`` is the mean over images and overlaps of
+    :func:`~steerable.training.average_precision.average_precisions`, and ``precisions`` has the mean over the upright
+    images for each overlap.
     """
 
     dice: dict[str, float]
     iou: dict[str, float]
     class_dice: dict[str, float | None]
     class_iou: dict[str, float | None]
+    average_precision: dict[str, float] = field(default_factory=dict)
+    precisions: dict[str, float] = field(default_factory=dict)
 
 
 @torch.no_grad()
 def segmentation_poses(
-    whole: Callable[[Tensor], Tensor], data: MaskedImages, *, progress: Progress | None = None
+    whole: Callable[[Tensor], Tensor], answer: PixelAnswer, data: MaskedImages, *, progress: Progress | None = None
 ) -> SegmentationPoses:
     """Segment every pose of at most 64 images, and all images as they are.
 
     Args:
-        whole: uint8 (channels, height, width) of any size → scores (classes, height, width), on the CPU.
+        whole: uint8 (channels, height, width) of any size → outputs (outputs, height, width), on the CPU.
+        answer: what the outputs stand for.
         data: the test images.
         progress: called with (images tested, all images) after each image.
     """
     group, classes = dihedral(4), len(data.classes)
-    kinds = FieldType(group, [(data.channels, group.trivial)]), FieldType(group, [(classes, group.trivial)])
+    kinds = FieldType(group, [(data.channels, group.trivial)]), answer.out_type(group)
     turned = range(0, len(data), -(-len(data) // POSED))
     tables = {element: torch.zeros(classes, classes, dtype=torch.long) for element in group.elements}
     every = torch.zeros(classes, classes, dtype=torch.long)
     drift = dict.fromkeys(group.elements, 0.0)
+    found = {element: np.zeros(len(OVERLAPS)) for element in group.elements}
+    precisions = np.zeros(len(OVERLAPS))
     for number, image in enumerate(data.images):
         truth, upright = data.class_map(number), whole(image)
-        every += confusion_of(upright.argmax(0), truth, classes)
+        every += confusion_of(answer.class_map(upright), truth, classes)
         for element in group.elements if number in turned else ():
             said = upright
             if element != group.identity:
                 said = transform(whole(transform(image, element, kinds[0])), group.inverse(element), kinds[1])
-            tables[element] += confusion_of(said.argmax(0), truth, classes)
+            tables[element] += confusion_of(answer.class_map(said), truth, classes)
+            found[element] += _precisions(answer, said, data, number) / len(turned)
             drift[element] += float((said - upright).norm() / upright.norm().clamp_min(1e-12)) / len(turned)
+        precisions += _precisions(answer, upright, data, number) / len(data)
         if progress is not None:
             progress(number + 1, len(data))
+    has_objects = answer.kind == "instances"
     return SegmentationPoses(
         accuracy={g: float(table.diagonal().sum() / table.sum()) for g, table in tables.items()},
         drift=drift,
@@ -72,7 +86,15 @@ def segmentation_poses(
         iou={g: float(iou_of(table).nanmean()) for g, table in tables.items()},
         class_dice=_by_class(data.classes, dice_of(every)),
         class_iou=_by_class(data.classes, iou_of(every)),
+        average_precision={g: float(values.mean()) for g, values in found.items()} if has_objects else {},
+        precisions=dict(zip(map(str, OVERLAPS), precisions.tolist(), strict=True)) if has_objects else {},
     )
+
+
+def _precisions(answer: PixelAnswer, said: Tensor, data: MaskedImages, number: int) -> np.ndarray:
+    if answer.kind != "instances":
+        return np.zeros(len(OVERLAPS))
+    return average_precisions(answer.labels(said), data.masks[number].numpy())
 
 
 def _by_class(classes: tuple[str, ...], values: Tensor) -> dict[str, float | None]:
