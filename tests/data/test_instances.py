@@ -67,7 +67,7 @@ def test_what_vectors_are() -> None:
         rows, columns = (here.nonzero().double().T[axis] for axis in range(2))
         towards = torch.stack([columns.mean() - columns, rows - rows.mean()])  # to the right and up
         radius = float((towards.square().sum(0).mean() + 1 / 6).sqrt())
-        assert torch.allclose(vectors[0][:, here].double(), towards / radius, atol=1e-6)
+        assert torch.allclose(vectors[0][:, here].double(), 4 * towards / radius, atol=1e-5)
     assert (vectors.square().sum(1)[numbers == 0] == 0).all()
     inner = torch.nn.functional.pad(numbers, (1, 1, 1, 1), value=-1).unfold(1, 3, 1).unfold(2, 3, 1).flatten(3)
     alone = ((inner == numbers[..., None]) | (inner == -1)).all(3)
@@ -114,7 +114,7 @@ def test_nothing_and_almost_nothing() -> None:
 
 def test_groups_without_room_for_a_vector() -> None:
     assert str(instance_type("O2")) == "3*A1 + E1"
-    with pytest.raises(ValueError, match="the channels of D1 cannot hold one beside the scores. Use another group"):
+    with pytest.raises(ValueError, match=r"the channels of D1 cannot hold one beside the scores\. Use another group"):
         instance_type("D1")
 
 

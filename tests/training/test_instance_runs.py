@@ -40,7 +40,7 @@ def asked(folder: Path, model: dict[str, Any], epochs: int, **settings: Any) -> 
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = write_cells(tmp_path_factory.mktemp("data") / "cells", 24, size=(48, 64), instances=True)
     out = tmp_path_factory.mktemp("runs") / "cells"
-    train(asked(root, {"name": "unet", "depth": 1, "copies": 1}, 40, validation=0.2), out)
+    train(asked(root, {"name": "unet", "depth": 2, "copies": 2}, 25, validation=0.2), out)
     return out
 
 

@@ -18,6 +18,7 @@ __all__ = ["PARTS", "InstanceFields", "instance_fields", "instance_type"]
 PARTS = ("background", "inside", "boundary")
 """What a pixel may be part of; a network gives a score to each, and a vector besides."""
 BACKGROUND, INSIDE, BOUNDARY = range(len(PARTS))
+RADIUS = 4.0  # what a vector as long as the radius of its object measures
 PIXEL = 1 / 6  # the mean squared distance from the centre of a pixel to what it covers
 
 
@@ -25,8 +26,9 @@ class InstanceFields(NamedTuple):
     """Parts, int64 (batch, height, width) with numbers of ``PARTS``, and vectors (batch, 2, height, width).
 
     A vector is (x to the right, y up) and points from a pixel to the centre c of its object, which is the mean of the
-    object's pixels: (c - p) / r. Its unit is the object's own radius, r² = mean |c - p|² + 1/6, so that objects of
-    every size have vectors of the same lengths. It is 0 in the background.
+    object's pixels: 4 (c - p) / r. Its unit is a quarter of the object's own radius, r² = mean |c - p|² + 1/6, so that
+    objects of every size have vectors of the same lengths, and a network comes to them by small steps. It is 0 in the
+    background.
     """
 
     parts: Tensor
@@ -41,7 +43,7 @@ def instance_fields(numbers: Tensor) -> InstanceFields:
 
     >>> parts, vectors = instance_fields(torch.tensor([[[7, 7, 7, 0, 0]]]))
     >>> parts.tolist(), [round(x, 3) for x in vectors[0, 0, 0].tolist()]
-    ([[[1, 1, 2, 0, 0]]], [1.095, 0.0, -1.095, 0.0, 0.0])
+    ([[[1, 1, 2, 0, 0]]], [4.382, 0.0, -4.382, 0.0, 0.0])
     """
     found = numbers > 0
     parts = found.long() * INSIDE
@@ -58,7 +60,7 @@ def instance_fields(numbers: Tensor) -> InstanceFields:
     # Rounded to a grid, squares have exact sums, which do not depend on the order of pixels.
     radius = (_sums((squares * 2**20).round() / 2**20, index, size) / size + PIXEL).sqrt()[index]
     vectors = torch.zeros(2, *numbers.shape, device=numbers.device)
-    vectors[:, found] = torch.stack([offset / radius for offset in offsets]).float()
+    vectors[:, found] = torch.stack([RADIUS * offset / radius for offset in offsets]).float()
     return InstanceFields(parts, vectors.transpose(0, 1))
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from steerable.data.instance_fields import BACKGROUND, INSIDE, PARTS
+from steerable.data.instance_fields import BACKGROUND, INSIDE, PARTS, RADIUS
 from steerable.data.regions import Regions, connected_regions
 
 __all__ = ["Course", "courses", "grown_instances"]
@@ -37,7 +37,7 @@ def courses(fields: Tensor) -> Course:
     chosen = scores[INSIDE:].argmax(0) + INSIDE
     part = torch.where(torch.logsumexp(scores[INSIDE:], 0) > scores[BACKGROUND], chosen, BACKGROUND)
     # Rounded in the same way to both sides; an image's rows are counted downwards.
-    rounded = (vectors.sign() * (vectors.abs() * FINENESS + 0.5).floor()).clamp(-127, 127).nan_to_num()
+    rounded = (vectors.sign() * (vectors.abs() * (FINENESS / RADIUS) + 0.5).floor()).clamp(-127, 127).nan_to_num()
     return torch.stack([part, rounded[0], -rounded[1]]).to(torch.int8).numpy()
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
-from steerable.data.instance_fields import PARTS, instance_fields, instance_type
+from steerable.data.instance_fields import BACKGROUND, INSIDE, PARTS, RADIUS, instance_fields, instance_type
 from steerable.data.instance_growing import courses, grown_instances
 from steerable.data.masked_images import MaskKind
 from steerable.training.overlaps import soft_dice_loss
@@ -92,9 +92,9 @@ class ClassScores(PixelAnswer):
 class ObjectFields(PixelAnswer):
     """Scores of background, inside and boundary, and a vector to the centre of the pixel's object.
 
-    See :func:`~steerable.data.instance_fields.instance_fields`. The loss is that of the three classes plus the squared
-    error of the vectors, |v - v*|², as a mean over the pixels of objects. A vector's mean square is 1 in each object,
-    so that neither part of the loss outweighs the other.
+    See :func:`~steerable.data.instance_fields.instance_fields`. The loss is a sum: that of two classes, background and
+    object; the cross-entropy of inside and boundary; and the squared error of the vectors in radii, |v - v*|². The
+    latter two are means over the pixels of objects, so that it does not matter how many there are.
     """
 
     classes: int = 2
@@ -106,10 +106,14 @@ class ObjectFields(PixelAnswer):
     def loss(self, fields: Tensor, masks: Tensor, smoothing: float = 0.0) -> Tensor:
         parts, vectors = instance_fields(masks)
         scores, said = fields.split([len(PARTS), 2], dim=1)
-        found = (parts > 0).to(said.dtype)
-        error = (said - vectors).square().sum(1)
-        mean = (error * found).sum() / found.sum().clamp_min(1)
-        return ClassScores(len(PARTS)).loss(scores, parts, smoothing) + mean
+        inside = scores[:, INSIDE:]
+        two = torch.stack([scores[:, BACKGROUND], inside.logsumexp(1)], dim=1)
+        found = (parts != BACKGROUND).long()
+        which = (parts - INSIDE).clamp_min(0)
+        entropy = F.cross_entropy(inside, which, reduction="none", label_smoothing=smoothing)
+        error = (said - vectors).square().sum(1) / RADIUS**2
+        of_objects = ((entropy + error) * found).sum() / found.sum().clamp_min(1)
+        return ClassScores(self.classes).loss(two, found, smoothing) + of_objects
 
     def class_map(self, fields: Tensor) -> Tensor:
         return torch.from_numpy(courses(fields)[0] > 0).long()
