@@ -12,6 +12,8 @@ from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import shown
 
 __all__ = [
+    "COMPARISON",
+    "COMPARISON_NEEDED",
     "CONFIG",
     "IMAGES",
     "MISTAKES",
@@ -22,6 +24,10 @@ __all__ = [
     "RESOLVED",
     "RESULTS",
     "RESULTS_NEEDED",
+    "START",
+    "START_JSON",
+    "START_WEIGHTS",
+    "SUB_RUN",
     "Fields",
     "data_of_run",
     "kind_of",
@@ -150,6 +156,28 @@ def _poses(value: object) -> bool:
     )
 
 
+def _estimate(value: object, needed: tuple[str, ...] = ("value", "low", "high")) -> bool:
+    """What ``Estimate.to_dict`` gives."""
+    return isinstance(value, dict) and all(_number(value.get(key)) for key in needed)
+
+
+def _compared(value: object) -> bool:
+    """What ``compare`` says of one figure."""
+    return (
+        isinstance(value, dict)
+        and all(_estimate(value.get(name)) for name in ("steerable", "plain"))
+        and _estimate(value.get("difference"), ("value", "low", "high", "p"))
+    )
+
+
+def _networks(value: object) -> bool:
+    """What ``comparison.json`` says of the two networks."""
+    return isinstance(value, dict) and all(
+        isinstance(value.get(name), dict) and "parameters" in value[name] and _holds(value[name], RESULTS)
+        for name in ("steerable", "plain")
+    )
+
+
 def rescheduled_in(plan: Mapping[str, Any]) -> list[list[int]] | None:
     """The pairs (epochs done, epochs in all) in a ``plan.json``; those of the last revision could only be shortened."""
     found: list[list[int]] | None = plan.get("rescheduled", plan.get("shortened"))
@@ -215,9 +243,16 @@ RESULTS: Fields = {
 RESULTS_NEEDED = ("dataset", "model", "parameters", "epochs")
 """What every ``results.json`` has."""
 
+START_JSON, START_WEIGHTS = "start.json", "start.safetensors"
+"""The copy of the network that a run starts from, where it goes on from a trained one."""
+
+START: Fields = {"name": _TEXT, "model": _MODEL, "classes": _NAMES}
+"""``start.json``."""
+
 CONFIG: Fields = {
     "dataset": _TEXT,
-    "model": _MODEL,
+    # One that starts from a trained network need not name it.
+    "model": (lambda value: isinstance(value, dict) and _text(value.get("name", "")), _MODEL[1]),
     "labels": _COUNT,
     "seed": _COUNT,
     "recipe": (
@@ -258,11 +293,13 @@ PLAN: Fields = {
     "backends": (lambda value: _by_name(value, _text), "the backend of each convolution"),
     "accelerator": _TEXT,
     "threads": (lambda value: _whole(value) and 1 <= value <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}"),
-    **dict.fromkeys(("rescheduled", "shortened"), _RESCHEDULED),
+    "rescheduled": _RESCHEDULED,
+    "start": _TEXT,
+    "shortened": _RESCHEDULED,
 }
 """``plan.json``; :class:`~steerable.training.plan.Plan` checks all of it."""
 
-PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened"))
+PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened", "start"))
 """What every ``plan.json`` has: the end of a run without a time to keep, or of an earlier revision, is not moved."""
 
 MISTAKES: Fields = {
@@ -278,6 +315,28 @@ PICTURES: Fields = {
     "examples": (lambda value: _list(value, lambda item: isinstance(item, dict)), "a list of examples"),
 }
 """``pictures.json``, of a run for segmentation."""
+
+SUB_RUN = "plain"
+"""The folder inside a run folder with the run of the plain network that it is compared with."""
+
+COMPARED = ("upright", "all_poses", "agreement")
+"""The figures that networks are compared by."""
+
+COMPARISON: Fields = {
+    "task": (lambda value: value in ("classify", "segment"), "classify or segment"),
+    "images": _COUNT,
+    "posed": _COUNT,
+    "specimens": _COUNT,
+    "networks": (_networks, "the parameters of the steerable and the plain network"),
+    "figures": (
+        lambda value: isinstance(value, dict) and all(_compared(value.get(name)) for name in COMPARED),
+        "the figures of both networks and their differences",
+    ),
+}
+"""``comparison.json``."""
+
+COMPARISON_NEEDED = tuple(COMPARISON)
+"""What every ``comparison.json`` has."""
 
 IMAGES: Fields = {
     "mask_values": (lambda value: _list(value, _whole), "a list of numbers"),

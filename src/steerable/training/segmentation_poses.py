@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -19,7 +20,9 @@ from steerable.training.poses import PoseReport
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 
-__all__ = ["POSED", "SegmentationPoses", "segmentation_poses"]
+__all__ = ["POSED", "SegmentationPoses", "posed_segmentations", "segmentation_poses"]
+
+Precisions = npt.NDArray[np.float64]
 
 POSED = 64  # images that are turned; of more, every second, third … is
 
@@ -56,28 +59,25 @@ def segmentation_poses(
         data: the test images.
         progress: called with (images tested, all images) after each image.
     """
-    group, classes = dihedral(4), len(data.classes)
-    kinds = FieldType(group, [(data.channels, group.trivial)]), answer.out_type(group)
-    turned = range(0, len(data), -(-len(data) // POSED))
-    tables = {element: torch.zeros(classes, classes, dtype=torch.long) for element in group.elements}
+    classes = len(data.classes)
     every = torch.zeros(classes, classes, dtype=torch.long)
-    drift = dict.fromkeys(group.elements, 0.0)
-    found = {element: np.zeros(len(OVERLAPS)) for element in group.elements}
-    precisions = np.zeros(len(OVERLAPS))
-    for number, image in enumerate(data.images):
-        truth, upright = data.class_map(number), whole(image)
-        every += confusion_of(answer.class_map(upright), truth, classes)
-        for element in group.elements if number in turned else ():
-            said = upright
-            if element != group.identity:
-                said = transform(whole(transform(image, element, kinds[0])), group.inverse(element), kinds[1])
-            tables[element] += confusion_of(answer.class_map(said), truth, classes)
-            found[element] += _precisions(answer, said, data, number) / len(turned)
-            drift[element] += float((said - upright).norm() / upright.norm().clamp_min(1e-12)) / len(turned)
-        precisions += _precisions(answer, upright, data, number) / len(data)
-        if progress is not None:
-            progress(number + 1, len(data))
+    tables: dict[str, Tensor] = {}
+    drift: dict[str, float] = {}
+    found: dict[str, Precisions] = {}
+    precisions: Precisions = np.zeros(len(OVERLAPS))
     has_objects = answer.kind == "instances"
+    turned = len(range(0, len(data), _every(len(data))))
+    for number, element, said in posed_segmentations(whole, answer, data, progress=progress):
+        table = confusion_of(answer.class_map(said), data.class_map(number), classes)
+        right = average_precisions(answer.labels(said), data.masks[number].numpy()) if has_objects else precisions
+        if element is None:
+            every, upright = every + table, said
+            precisions = precisions + right / len(data)
+            continue
+        tables[element] = tables.get(element, 0) + table
+        found[element] = found.get(element, 0.0) + right / turned
+        change = float((said - upright).norm() / upright.norm().clamp_min(1e-12))
+        drift[element] = drift.get(element, 0.0) + change / turned
     return SegmentationPoses(
         accuracy={g: float(table.diagonal().sum() / table.sum()) for g, table in tables.items()},
         drift=drift,
@@ -91,10 +91,32 @@ def segmentation_poses(
     )
 
 
-def _precisions(answer: PixelAnswer, said: Tensor, data: MaskedImages, number: int) -> np.ndarray:
-    if answer.kind != "instances":
-        return np.zeros(len(OVERLAPS))
-    return average_precisions(answer.labels(said), data.masks[number].numpy())
+@torch.no_grad()
+def posed_segmentations(
+    whole: Callable[[Tensor], Tensor], answer: PixelAnswer, data: MaskedImages, *, progress: Progress | None = None
+) -> Iterator[tuple[int, str | None, Tensor]]:
+    """(number of an image, element, what is said of it in that pose, turned back), image by image.
+
+    Each image comes upright first, with None for the element, and some of them then under each element, ``e`` included.
+    See :func:`segmentation_poses` for the arguments.
+    """
+    group = dihedral(4)
+    kinds = FieldType(group, [(data.channels, group.trivial)]), answer.out_type(group)
+    for number, image in enumerate(data.images):
+        upright = whole(image)
+        yield number, None, upright
+        for element in group.elements if number % _every(len(data)) == 0 else ():
+            said = upright
+            if element != group.identity:
+                said = transform(whole(transform(image, element, kinds[0])), group.inverse(element), kinds[1])
+            yield number, element, said
+        if progress is not None:
+            progress(number + 1, len(data))
+
+
+def _every(count: int) -> int:
+    """Which images are turned: the first, and then every so many."""
+    return -(-count // POSED)
 
 
 def _by_class(classes: tuple[str, ...], values: Tensor) -> dict[str, float | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,14 @@ from torch import Tensor
 from steerable.atomic import make_folder, write_bytes, write_json
 from steerable.data.datasets import DATASETS
 from steerable.data.files import Unusable, files_below, named, printable, source_name
+from steerable.data.given_images import given_pixels
 from steerable.data.images import Progress, each_file, whole_image, with_channels
 from steerable.data.label_files import label_file
 from steerable.data.mask_folders import load_mask_folder, read_masked, stacked_masks, with_numbered_objects
 from steerable.data.mask_pairs import paired_folder
 from steerable.data.masked_images import MaskedImages
 from steerable.errors import listing
+from steerable.models.places import is_hub_name, local_folder
 from steerable.models.registry import MODELS
 from steerable.models.tiling import Tiling, bands_in_tiles, predict_in_tiles
 from steerable.training.pixel_answers import PixelAnswer, answer_for
@@ -35,8 +38,11 @@ MANIFEST = "predictions.json"
 
 
 def load_trained(run: str | Path) -> TrainedModel:
-    """The network of a run folder or an exported one: a :class:`TrainedSegmenter` where it says something of pixels."""
-    run = Path(run)
+    """The network of a run folder or an exported one: a :class:`TrainedSegmenter` where it says something of pixels.
+
+    A name ``owner/name`` that is not a folder is looked for on the hub.
+    """
+    run = local_folder(run) if is_hub_name(run) else Path(run).expanduser()
     for name, fields in (("images.json", IMAGES), ("results.json", RESULTS)):
         if (run / name).is_file():
             try:
@@ -92,6 +98,21 @@ class TrainedSegmenter(TrainedModel):
         bands = bands_in_tiles(self, image, Tiling.for_network(self.model, tile))
         return self.answer.label_image(bands, (image.shape[1], image.shape[2]))
 
+    def predict(  # type: ignore[override]  # classes of pixels, not of images
+        self, images: Iterable[Any], tile: int | None = None
+    ) -> list[npt.NDArray[np.int64]]:
+        """The label image of each image, (height, width): the numbers of classes as the masks have them, or of objects.
+
+        Args:
+            images: see :meth:`TrainedModel.predict`; they are taken whole, in their own size.
+            tile: see :meth:`whole`.
+        """
+        found = (with_channels(each, self.channels) for each in given_pixels(images, None, self.pixels))
+        labels = [self.label_image(torch.from_numpy(np.array(each)), tile) for each in found]
+        if self.answer.kind == "instances":
+            return [each.astype(np.int64) for each in labels]
+        return [np.array(self.mask_values, np.int64)[each] for each in labels]
+
     def evaluate(
         self, dataset: str | None = None, data_dir: str | None = None, progress: Progress | None = None
     ) -> dict[str, Any]:
@@ -99,7 +120,7 @@ class TrainedSegmenter(TrainedModel):
 
         Another folder is tested as a whole, unless it has a test folder.
         """
-        name, data = self._images_with_masks(dataset, progress)
+        name, data = self.test_images(dataset, data_dir, progress)
         poses = segmentation_poses(self.whole, self.answer, data, progress=progress)
         table = torch.tensor(poses.confusion)
         return {
@@ -116,7 +137,9 @@ class TrainedSegmenter(TrainedModel):
             "poses": poses.to_dict(),
         }
 
-    def _images_with_masks(self, dataset: str | None, progress: Progress | None) -> tuple[str, MaskedImages]:
+    def test_images(
+        self, dataset: str | None = None, data_dir: str | None = None, progress: Progress | None = None
+    ) -> tuple[str, MaskedImages]:
         asked = None if dataset is None else str(Path(dataset).expanduser().resolve())
         if self.config is not None and asked in (None, self.config.dataset):
             root, kind = Path(self.config.dataset), "instances" if self._has_objects else "classes"
