@@ -106,8 +106,8 @@ class RunConfig:
     masks: str = setting(
         "auto",
         OneOf(("auto", "classes", "instances")),
-        "For segmentation, what the numbers in masks are: classes, or one number for each object (instances), which "
-        "is then told from the background. By default found out.",
+        "For segmentation, what the numbers in masks are: classes, or one number for each object (instances), each of "
+        "which is then found. By default found out.",
         **OPTION,
     )
     # More parameters or pixels fit no machine.

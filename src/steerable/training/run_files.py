@@ -216,7 +216,7 @@ _TEXT = (_text, "text")
 _RESCHEDULED = (_rescheduled, "pairs of epochs that were done, more and more, and of epochs in all")
 _PIXELS = (_pixels, "how the numbers in image files become bytes")
 
-FIGURES = ("accuracy", "loss", "dice", "iou")
+FIGURES = ("accuracy", "loss", "dice", "iou", "average_precision", "ap50")
 """What is measured of validation and test images."""
 
 RESULTS: Fields = {
@@ -340,6 +340,7 @@ COMPARISON_NEEDED = tuple(COMPARISON)
 
 IMAGES: Fields = {
     "mask_values": (lambda value: _list(value, _whole), "a list of numbers"),
+    "masks": (lambda value: value in ("classes", "instances"), "classes or instances"),
     "classes": _NAMES,
     "image_size": (_side, "a number of pixels"),
     "channels": _COUNT,
