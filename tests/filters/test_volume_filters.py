@@ -13,9 +13,11 @@ from spatial_zoo import AXIAL_GROUPS, SLANTED_GROUPS, SPATIAL_GROUPS, error
 import steerable as st
 from steerable.algebra.lines_in_space import line_along
 from steerable.algebra.spherical_harmonics import quadrature_on_sphere
+from steerable.filters.eigenfilters import _eigenvectors, most_steerable
+from steerable.filters.grid_symmetries import turning_taps
 from steerable.filters.harmonics import AxialHarmonic, SphericalHarmonic
-from steerable.filters.pixel_grids import tap_positions
-from steerable.filters.spectra import NOISE
+from steerable.filters.pixel_grids import grid_size, grid_spacing, tap_positions
+from steerable.filters.spectra import NOISE, tap_spectra
 
 SO3, O3 = st.so3(), st.o3()
 SOLIDS = {name: group(name) for name in ("T", "T_d", "O", "O_h", "I", "I_h")}
@@ -161,6 +163,22 @@ def test_numbers_of_filters(size: int, leak: float, expected: dict[int, int]) ->
     assert counts(space) == expected
     assert space.leaks.max() <= leak
     assert space.dim == sum((2 * degree + 1) * n for degree, n in expected.items())
+
+
+@pytest.mark.parametrize(
+    ("size", "spacing"),
+    [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), ((1, 3, 3), (2, 1, 1)), ((3, 5, 5), (2, 1, 1)), ((2, 3, 5), (3, 2, 1))],
+)
+def test_higher_degrees_that_are_not_tried_leak_too_much(size: int | tuple[int, ...], spacing) -> None:
+    """The search ends after two hopeless degrees; the least leak of all higher ones is above the tolerance."""
+    shape = grid_size(SO3, size)
+    spectra = tap_spectra(shape, grid_spacing(shape, spacing), 1.0, 0.0)
+    for leak in (0.005, 0.03, 0.1):
+        tried = [f.frequency for f in most_steerable(shape, spectra.grid.spacing, leak, 1.0, 0.0)]
+        for degree in range(max(tried, default=0) + 1, spectra.highest + 1):
+            functions = turning_taps(spectra.grid, SphericalHarmonic(degree))
+            shares, _ = _eigenvectors(spectra, SphericalHarmonic(degree), functions)
+            assert 1 - shares.max(initial=0) > leak
 
 
 def test_leaks_of_five_by_five_by_five() -> None:

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray, read_only
-from steerable.filters.grid_symmetries import turning_taps
+from steerable.filters.grid_symmetries import TurningTaps, turning_taps
 from steerable.filters.harmonics import CircularHarmonic, Harmonic, HarmonicFilter, SphericalHarmonic
 from steerable.filters.independence import independent
 from steerable.filters.pixel_grids import Spacing
@@ -24,6 +24,9 @@ from steerable.filters.spectra import TapSpectra, tap_spectra
 __all__ = ["least_leak", "most_steerable"]
 
 _TOLD_APART = 1e-6  # a difference of leaks from which on rounding cannot mix two eigenvectors
+_HOPELESS = (
+    3  # how many times the tolerance the least leak of two frequencies in turn is where higher ones are not tried
+)
 
 
 @lru_cache(maxsize=256)
@@ -31,8 +34,16 @@ def most_steerable(
     shape: tuple[int, ...], spacing: Spacing, leak: float, band: float, falloff: float
 ) -> tuple[HarmonicFilter, ...]:
     """All filters below the tolerance that the grid can tell apart, by frequency and then by leak."""
-    spectra = tap_spectra(shape, spacing, band, falloff)
-    candidates = [f for harmonic in _harmonics(spectra) for f in _eigenfilters(spectra, harmonic, leak)]
+    spectra, hopeless = tap_spectra(shape, spacing, band, falloff), 0
+    candidates: list[HarmonicFilter] = []
+    for harmonic in _harmonics(spectra):
+        functions = turning_taps(spectra.grid, harmonic)
+        shares, vectors = _eigenvectors(spectra, harmonic, functions)
+        candidates += _eigenfilters(spectra, harmonic, functions, (shares, vectors), leak)
+        # The least leak grows with the frequency: what a kernel of that size cannot tell apart, it never will.
+        hopeless = hopeless + 1 if 1 - shares.max(initial=0) > _HOPELESS * leak else 0
+        if hopeless == 2:
+            break
     kept, _ = independent(sorted(candidates, key=lambda f: f.leak))
     chosen = {id(f) for f in kept}
     return tuple(f for f in candidates if id(f) in chosen)
@@ -42,9 +53,8 @@ def most_steerable(
 def least_leak(shape: tuple[int, ...], spacing: Spacing, band: float, falloff: float) -> float:
     """The smallest leak of all filters."""
     spectra = tap_spectra(shape, spacing, band, falloff)
-    return min(
-        float(1 - shares[-1]) for h in _harmonics(spectra) for shares, _ in [_eigenvectors(spectra, h)] if len(shares)
-    )
+    found = (_eigenvectors(spectra, h, turning_taps(spectra.grid, h))[0] for h in _harmonics(spectra))
+    return min(float(1 - shares.max(initial=0)) for shares in found)
 
 
 def _harmonics(spectra: TapSpectra) -> Iterator[Harmonic]:
@@ -52,9 +62,8 @@ def _harmonics(spectra: TapSpectra) -> Iterator[Harmonic]:
     return (kind(frequency) for frequency in range(spectra.highest + 1))
 
 
-def _eigenvectors(spectra: TapSpectra, harmonic: Harmonic) -> tuple[FloatArray, FloatArray]:
-    """(shares λ (k,), functions (k, n)), those with the largest leaks first."""
-    functions = turning_taps(spectra.grid, harmonic)
+def _eigenvectors(spectra: TapSpectra, harmonic: Harmonic, functions: TurningTaps) -> tuple[FloatArray, FloatArray]:
+    """(shares λ (k,), weights of the functions (k, n)), those with the largest leaks first."""
     if not len(functions.values):
         return np.zeros(0), np.zeros((0, 0))
     part, total = spectra.forms(harmonic, functions)
@@ -65,10 +74,15 @@ def _eigenvectors(spectra: TapSpectra, harmonic: Harmonic) -> tuple[FloatArray, 
     return shares, (root @ vectors).T
 
 
-def _eigenfilters(spectra: TapSpectra, harmonic: Harmonic, leak: float) -> Iterator[HarmonicFilter]:
+def _eigenfilters(
+    spectra: TapSpectra,
+    harmonic: Harmonic,
+    functions: TurningTaps,
+    solution: tuple[FloatArray, FloatArray],
+    leak: float,
+) -> Iterator[HarmonicFilter]:
     """The filters of one harmonic whose leak is at most this, smallest first."""
-    shares, vectors = _eigenvectors(spectra, harmonic)
-    functions = turning_taps(spectra.grid, harmonic)
+    shares, vectors = solution
     gaps = np.flatnonzero(-np.diff(shares[::-1]) > _TOLD_APART)
     for alike in np.split(np.arange(len(shares))[::-1], gaps + 1):
         if not len(alike) or 1 - shares[alike[0]] > leak + _TOLD_APART:

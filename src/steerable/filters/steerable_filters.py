@@ -10,7 +10,7 @@ from steerable.algebra.group_interface import Group
 from steerable.errors import shown
 from steerable.filters.eigenfilters import least_leak, most_steerable
 from steerable.filters.harmonic_sizes import harmonic_grid, kept_line
-from steerable.filters.harmonics import Harmonic
+from steerable.filters.harmonics import HarmonicFilter
 from steerable.filters.layers import across, in_layers
 from steerable.filters.pixel_grids import size_text, spacing_text
 from steerable.filters.spaces import FilterSpace
@@ -75,10 +75,8 @@ def filter_space(
         )
     limits = f"leak {leak:g}"
     if highest is not None:
-        most = max((f.harmonic for f in found), key=lambda harmonic: harmonic.frequency)
-        _check_highest(highest, most, f"{size_text(shape)} filters with a leak of at most {leak:g}")
-        found = tuple(f for f in found if f.frequency <= highest)
-        limits += f", {'degrees' if most.quantity == 'degree' else 'frequencies'} up to {highest}"
+        found, limit = _limited(found, highest, f"{size_text(shape)} filters with a leak of at most {leak:g}")
+        limits += limit
     name = f"most steerable filters ({limits}{spacing_text(apart)})"
     filters = found if line is None else in_layers(found, shape, line)
     return FilterSpace.of_harmonics(group, shape, filters, spacing=apart, name=name)
@@ -97,12 +95,17 @@ def _check_share(name: str, value: object, meaning: str) -> None:
         raise ValueError(f"`{name}` is a number above 0 and at most 1, {meaning}; got {shown(value)}.")
 
 
-def _check_highest(highest: object, carried: Harmonic, what: str) -> None:
-    article = "a" if carried.quantity == "degree" else "an"
+def _limited(found: tuple[HarmonicFilter, ...], highest: object, what: str) -> tuple[tuple[HarmonicFilter, ...], str]:
+    """The filters up to a frequency or degree that they carry, and the limit in words."""
+    carried = max((f.harmonic for f in found), key=lambda harmonic: harmonic.frequency)
+    degrees = carried.quantity == "degree"
     if isinstance(highest, bool) or not isinstance(highest, int | np.integer) or highest < 0:
+        article = "a" if degrees else "an"
         raise ValueError(f"`highest` is {article} {carried.quantity}, a whole number ≥ 0; got {shown(highest)}.")
     if highest > carried.frequency:
         raise ValueError(
             f"{what} cannot carry the {carried.quantity} {highest}; the largest that they can carry is "
             f"{carried.frequency}. Use a larger kernel, a larger leak, or a lower {carried.quantity.split()[-1]}."
         )
+    limit = f", {'degrees' if degrees else 'frequencies'} up to {highest}"
+    return tuple(f for f in found if f.frequency <= highest), limit
