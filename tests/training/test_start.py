@@ -23,6 +23,7 @@ from steerable.reporting.report import write_report
 from steerable.training import carrying_out
 from steerable.training.config import RunConfig
 from steerable.training.defaults import configured, repeated
+from steerable.training.export import export_safetensors
 from steerable.training.plan import Plan
 from steerable.training.run import train
 from steerable.training.trained_model import TrainedModel
@@ -118,6 +119,11 @@ def test_other_classes_and_channels_get_a_new_head_and_adapted_filters(data: Pat
     plan = json.loads((tmp_path / "new" / "plan.json").read_text())
     assert plan["settings"]["model"]["copies"] == 1
     assert len(plan["start"]) == 64
+    card = (tmp_path / "new" / "model" / "README.md").read_text()
+    assert "| starts from | old |" in card  # and not where that lies
+    assert str(tmp_path) not in card
+    exported = export_safetensors(TrainedModel.load(tmp_path / "new"), tmp_path / "exported")
+    assert (exported / "README.md").read_text() == card
     page = write_report([tmp_path / "new"], tmp_path / "report.html").read_text()
     assert "starts from" in page
     assert "all-but-head" in page
