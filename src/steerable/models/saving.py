@@ -6,6 +6,8 @@ their SHA-256, and compared with it when they are read.
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
@@ -105,7 +107,8 @@ class SavedModel(
     def network_in(cls, place: Path | str, *, strict: bool = True, **options: Any) -> Self:
         """The network in a folder that is known to hold one."""
         try:
-            found: Self = super().from_pretrained(place, strict=strict, **options)
+            with contextlib.redirect_stdout(io.StringIO()):  # huggingface_hub prints a line
+                found: Self = super().from_pretrained(place, strict=strict, **options)
         except RuntimeError as error:
             if "loading state_dict" not in str(error):  # no GPU, for instance
                 raise
