@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from steerable.models.checks import check_depth, check_size, unet_reach
+from steerable.models.quiet_heads import make_quiet
 from steerable.models.saving import SavedModel
 from steerable.models.widths import nearest_width
 
@@ -45,6 +46,7 @@ class PlainUNet(SavedModel, nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight)
+        make_quiet(self.head)
 
     @property
     def stride(self) -> int:

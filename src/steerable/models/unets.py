@@ -13,6 +13,7 @@ from steerable.algebra.group_interface import Group
 from steerable.errors import did_you_mean, expect
 from steerable.models.checks import check_depth, check_size, unet_reach
 from steerable.models.levels import FeatureMaps, climb, unet_features
+from steerable.models.quiet_heads import make_quiet
 from steerable.models.registry import MODELS
 from steerable.models.residual_blocks import nonlinearity
 from steerable.models.restrictable import Restrictable, Steps
@@ -92,6 +93,7 @@ class UNet(SavedModel, Restrictable):
             self.decoders.append(_level(levels[k][1] + handed_on[k], *levels[k]))
         _check_reachable(handed_on[0], self.out_type)
         self.head: snn.EquivariantModule = snn.Conv2d(handed_on[0], self.out_type, 3, padding=1)
+        make_quiet(self.head)
         self.restrict_in_steps(layout.get("restricted_to"))
 
     def restrict_parts(self, subgroup: Group) -> None:

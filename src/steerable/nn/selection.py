@@ -60,7 +60,7 @@ class Select(EquivariantModule):
         return self._constants["channels"]
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         return take_channels(x, self.channels)
 
     def restricted_to(self, subgroup: Group) -> EquivariantModule:

@@ -12,6 +12,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 
+from steerable.data.masked_images import MaskedImages
 from steerable.training.checkpoints import latest_checkpoint, set_aside, ways_on
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
@@ -127,11 +128,17 @@ def announcement(run: PreparedRun) -> str:
     shown = augmentation(settings, data.train)
     tiles = "tiles of " if settings.task == "segment" else ""
     return (
-        f"{data.name}: {counts} images of {len(data.train.classes)} classes, {tiles}{height}×{width} pixels"
+        f"{data.name}: {counts} images {_what_they_show(data)}, {tiles}{height}×{width} pixels"
         f"{_reduction(data)}, {data.colours}. "
         f"{settings.model['name']} with {size:,} parameters{size_in_words(settings, height)}, {length}{early}."
         + (f" Images are shown with {shown}." if shown is not None else "")
     )
+
+
+def _what_they_show(data: TrainingData) -> str:
+    if isinstance(data.train, MaskedImages) and data.train.kind == "instances":
+        return f"with {data.train.objects:,} numbered objects to train on (instances)"
+    return f"of {len(data.train.classes)} classes"
 
 
 def _reduction(data: TrainingData) -> str:

@@ -106,8 +106,8 @@ class RunConfig:
     masks: str = setting(
         "auto",
         OneOf(("auto", "classes", "instances")),
-        "For segmentation, what the numbers in masks are: classes, or one number for each object (instances), which "
-        "is then told from the background. By default found out.",
+        "For segmentation, what the numbers in masks are: classes, or one number for each object (instances), each of "
+        "which is then found. By default found out.",
         **OPTION,
     )
     # More parameters or pixels fit no machine.
@@ -175,6 +175,12 @@ class RunConfig:
         None,
         Range(1, BOUNDLESS, whole=True, optional=True),
         "How many labelled images to use, balanced over the classes. By default all of them.",
+        **OPTION,
+    )
+    labels_per_class: int | None = setting(
+        None,
+        Range(1, BOUNDLESS, whole=True, optional=True),
+        "How many labelled images of each class to use, or all of a class that has fewer. By default all of them.",
         **OPTION,
     )
     # Seeds are those of numpy.
@@ -258,6 +264,11 @@ class RunConfig:
         check_selection_for(self.dataset, self.selection)
         if self.validation > 1 and self.validation != int(self.validation):
             raise ValueError(f"validation is a share below 1 or a number of images, got {self.validation}.")
+        if self.labels is not None and self.labels_per_class is not None:
+            raise ValueError(
+                f"labels={self.labels} and labels_per_class={self.labels_per_class} both say how many images to learn "
+                "from. Give one of the two."
+            )
         if self.patience and not self.validation:
             raise ValueError(
                 f"patience {self.patience} watches the loss on validation images, and none are held out. Hold some out "
@@ -275,6 +286,11 @@ class RunConfig:
                 if value is not None:
                     raise ValueError(f"{name}={value} is for segmentation, and the task is {self.task}. Leave it out.")
             return
+        if self.labels_per_class is not None:
+            raise ValueError(
+                f"labels_per_class={self.labels_per_class} is for classification: a mask has pixels of several classes."
+                " Give labels, the number of images."
+            )
         if self.image_size is not None:
             raise ValueError(
                 f"image_size={self.image_size} is for classification: segmentation takes images in their own size, "

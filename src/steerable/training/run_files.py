@@ -12,6 +12,8 @@ from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import shown
 
 __all__ = [
+    "COMPARISON",
+    "COMPARISON_NEEDED",
     "CONFIG",
     "FACTS",
     "FACTS_JSON",
@@ -27,6 +29,7 @@ __all__ = [
     "START",
     "START_JSON",
     "START_WEIGHTS",
+    "SUB_RUN",
     "Fields",
     "data_of_run",
     "kind_of",
@@ -155,6 +158,28 @@ def _poses(value: object) -> bool:
     )
 
 
+def _estimate(value: object, needed: tuple[str, ...] = ("value", "low", "high")) -> bool:
+    """What ``Estimate.to_dict`` gives."""
+    return isinstance(value, dict) and all(_number(value.get(key)) for key in needed)
+
+
+def _compared(value: object) -> bool:
+    """What ``compare`` says of one figure."""
+    return (
+        isinstance(value, dict)
+        and all(_estimate(value.get(name)) for name in ("steerable", "plain"))
+        and _estimate(value.get("difference"), ("value", "low", "high", "p"))
+    )
+
+
+def _networks(value: object) -> bool:
+    """What ``comparison.json`` says of the two networks."""
+    return isinstance(value, dict) and all(
+        isinstance(value.get(name), dict) and "parameters" in value[name] and _holds(value[name], RESULTS)
+        for name in ("steerable", "plain")
+    )
+
+
 def rescheduled_in(plan: Mapping[str, Any]) -> list[list[int]] | None:
     """The pairs (epochs done, epochs in all) in a ``plan.json``; those of the last revision could only be shortened."""
     found: list[list[int]] | None = plan.get("rescheduled", plan.get("shortened"))
@@ -193,7 +218,7 @@ _TEXT = (_text, "text")
 _RESCHEDULED = (_rescheduled, "pairs of epochs that were done, more and more, and of epochs in all")
 _PIXELS = (_pixels, "how the numbers in image files become bytes")
 
-FIGURES = ("accuracy", "loss", "dice", "iou")
+FIGURES = ("accuracy", "loss", "dice", "iou", "average_precision", "ap50")
 """What is measured of validation and test images."""
 
 RESULTS: Fields = {
@@ -317,8 +342,31 @@ FACTS: Fields = {
 }
 """``facts.json``."""
 
+SUB_RUN = "plain"
+"""The folder inside a run folder with the run of the plain network that it is compared with."""
+
+COMPARED = ("upright", "all_poses", "agreement")
+"""The figures that networks are compared by."""
+
+COMPARISON: Fields = {
+    "task": (lambda value: value in ("classify", "segment"), "classify or segment"),
+    "images": _COUNT,
+    "posed": _COUNT,
+    "specimens": _COUNT,
+    "networks": (_networks, "the parameters of the steerable and the plain network"),
+    "figures": (
+        lambda value: isinstance(value, dict) and all(_compared(value.get(name)) for name in COMPARED),
+        "the figures of both networks and their differences",
+    ),
+}
+"""``comparison.json``."""
+
+COMPARISON_NEEDED = tuple(COMPARISON)
+"""What every ``comparison.json`` has."""
+
 IMAGES: Fields = {
     "mask_values": (lambda value: _list(value, _whole), "a list of numbers"),
+    "masks": (lambda value: value in ("classes", "instances"), "classes or instances"),
     "classes": _NAMES,
     "image_size": (_side, "a number of pixels"),
     "channels": _COUNT,

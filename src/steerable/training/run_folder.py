@@ -25,6 +25,7 @@ from steerable.training.run_files import (
     RESULTS_NEEDED,
     START_JSON,
     START_WEIGHTS,
+    SUB_RUN,
     data_of_run,
     read_fields,
     read_object,
@@ -42,10 +43,10 @@ __all__ = [
 ]
 
 FILES = (
-    *("plan.json", "resolved.json", START_JSON, START_WEIGHTS),
-    *("environment.json", "mistakes.json", "results.json", "report.html"),
+    *("plan.json", "resolved.json", START_JSON, START_WEIGHTS, "environment.json"),
+    *("mistakes.json", "comparison.json", "results.json", "report.html"),
 )
-FOLDERS = ("checkpoints", "metrics", "model")
+FOLDERS = ("checkpoints", "metrics", "model", SUB_RUN)
 LONGEST_WAIT = 600.0  # seconds for the process that plans the run
 
 DEFAULTS_WITHOUT_TURNS = {"validation": 0.15, "patience": 20}
