@@ -296,5 +296,9 @@ def test_the_command(data: Path, old: Path, tmp_path: Path) -> None:
     common = ("--epochs", "1", "--accelerator", "cpu", "--no-progress", "--validation", "0")
     said = steerable("train", str(data / "colour"), "--from", str(old), "--freeze", "1", *common, cwd=tmp_path).stdout
     assert "frozen: `stem`." in said
-    refused = steerable("train", str(data / "colour"), "--from", str(old), "--group", "D8", cwd=tmp_path, code=2)
-    assert "the run asks for group=D8" in refused.stderr
+    for option, value, words in (
+        ("--group", "D8", "the run asks for group=D8"),
+        ("--compare", "plain", "which has learnt from others as well. Leave one of the two out"),
+    ):
+        refused = steerable("train", str(data / "colour"), "--from", str(old), option, value, cwd=tmp_path, code=2)
+        assert words in refused.stderr

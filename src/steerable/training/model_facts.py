@@ -16,6 +16,8 @@ FIGURES = {
     "macro_f1": "F1, mean over classes",
     "test_dice": "Dice",
     "test_iou": "IoU",
+    "test_average_precision": "average precision, mean over IoU 0.5 to 0.95",
+    "test_ap50": "average precision at IoU 0.5",
     "test_loss": "loss",
     "val_accuracy": "accuracy of validation images",
     "val_dice": "Dice of validation images",
