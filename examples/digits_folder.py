@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, choices=range(9), help="the first of them")
     parser.add_argument("--each", type=int, default=1000, help="at most so many images of a class")
     parser.add_argument("--colour", action="store_true", help="ink of a random colour, in place of grey")
+    parser.add_argument("--test", action="store_true", help="OUT/train has EACH images of a class, OUT/test the others")
     parser.add_argument("--size", type=int, default=8, help="height and width of the images")
     parser.add_argument(
         "--unlabelled", type=Path, help="a folder for the last five images of each class, turned at random"
@@ -43,9 +44,12 @@ def main() -> None:
     for label in range(arguments.first, arguments.first + arguments.classes):
         numbers = np.flatnonzero(digits.target == label)
         kept = numbers[:-5] if arguments.unlabelled else numbers
+        train = arguments.out / "train" if arguments.test else arguments.out
         for number in kept[: arguments.each]:
-            _save(pictures[number], arguments.out / str(label) / f"{number:04}.png", arguments.size)
+            _save(pictures[number], train / str(label) / f"{number:04}.png", arguments.size)
             written += 1
+        for number in kept[arguments.each :] if arguments.test else ():
+            _save(pictures[number], arguments.out / "test" / str(label) / f"{number:04}.png", arguments.size)
         for number in numbers[-5:] if arguments.unlabelled else ():
             turned = np.rot90(pictures[number], int(turns.integers(4)))
             _save(turned, arguments.unlabelled / f"digit-{label}-{number:04}.png", arguments.size)

@@ -45,7 +45,7 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
             else:
                 small = SMALL if arguments[0] == "train" and "--from" not in arguments else ()
                 said += steerable(*arguments, *BUDGET.get(arguments[0], ()), *small, cwd=tmp_path).stdout
-    assert "a new head for 5 classes; filters for 1 channels adapted to 3." in said
+    assert "a new head for 5 classes; filters for 1 channel adapted to 3." in said
     assert "frozen: `stem`, `stage1`." in said
     assert TrainedModel.load(tmp_path / "runs" / "c4").model.group.name == "C4"
     assert "| licence | cc-by-4.0 |" in (tmp_path / "few-digits-model" / "README.md").read_text()

@@ -101,7 +101,7 @@ def test_other_classes_and_channels_get_a_new_head_and_adapted_filters(data: Pat
     said = told(asked(data / "colour", start=str(old), freeze="all-but-head"), tmp_path / "new")
     assert f"Starts from the weights of {old} (SHA-256 " in said
     assert (
-        "a new head for 3 classes; filters for 1 channels adapted to 3; frozen: `stem`, `stage1`, `stage2`, `stage3`."
+        "a new head for 3 classes; filters for 1 channel adapted to 3; frozen: `stem`, `stage1`, `stage2`, `stage3`."
         in said
     )
     before, after = weights(old), weights(tmp_path / "new")
