@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -86,6 +87,8 @@ def test_no_filter_depends_on_the_others_after_sampling(g: st.Group, make) -> No
     assert np.linalg.cond(space.sampling) < 10
     assert len(space.frequencies) == len(space.leaks) == space.dim
     assert ((space.leaks >= 0) & (space.leaks < 0.2)).all()
+    for f in space.harmonics:
+        assert (f.taps**2).sum() == pytest.approx(f.harmonic.dim)
 
 
 def test_spaces_of_all_groups_have_the_same_filters() -> None:
@@ -186,6 +189,19 @@ def test_leaks_of_five_by_five_by_five() -> None:
     space = st.filter_space(SO3, 5)
     leaks = {degree: [round(f.leak, 4) for f in space.harmonics if f.frequency == degree] for degree in range(5)}
     assert leaks == {0: [0, 0, 0.0014], 1: [0, 0.0068], 2: [0.0002, 0.0214], 3: [0.0023], 4: [0.0104]}
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_rounding_does_not_choose_the_filters(size: int) -> None:
+    """Filters of one degree differ in leak, or otherwise in their distance from the centre."""
+    squares = (tap_positions((size,) * 3, (1.0,) * 3) ** 2).sum(axis=1)
+    filters = st.filter_space(SO3, size, 0.2).harmonics
+    for before, after in itertools.pairwise(filters):
+        if before.frequency == after.frequency and after.leak - before.leak < 1e-7:
+            distances = [float((f.taps**2).sum(axis=1) @ squares / (f.taps**2).sum()) for f in (before, after)]
+            assert distances[1] - distances[0] > 0.1
+            assert np.abs(np.einsum("td,t,td->", before.taps, squares, after.taps)) < 1e-9
+    assert [f.frequency for f in filters] == sorted(f.frequency for f in filters)
 
 
 def test_they_leak_less_than_shells_of_the_same_degree() -> None:
