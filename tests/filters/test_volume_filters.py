@@ -147,6 +147,37 @@ def test_the_leak_is_the_mean_squared_error_of_turning_the_answer() -> None:
         assert errors / power == pytest.approx(f.leak, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("g", "size", "spacing"),
+    [
+        (SO3, 3, (1, 1, 1)),
+        (group("I_h"), 4, (1, 1, 1)),
+        (SO3, (3, 5, 5), (2, 1, 1)),
+        (AXIAL_GROUPS["SO2 about z"], 5, (1, 1, 1)),
+        (AXIAL_GROUPS["O2 about y, flips"], (5, 3, 5), (1, 3, 1)),
+    ],
+    ids=str,
+)
+def test_answers_to_turned_waves_turn_up_to_the_leak(g: st.Group, size, spacing) -> None:
+    """A random bank sees sums of plane waves, turned exactly at the positions of the taps; no spectrum is computed."""
+    space, generator = st.filter_space(g, size, spacing=spacing), np.random.default_rng(0)
+    rho = st.direct_sum(g.irreps_of((1,) * 3))
+    kernels = st.kernel_basis(g.trivial, rho, space)
+    bank = np.tensordot(generator.standard_normal((20, len(kernels))), kernels, axes=1).reshape(20, rho.dim, -1)
+    points, limit = tap_positions(space.size, space.spacing), math.pi / max(space.spacing)
+    off = on = 0.0
+    for element in g.random(60, seed=0):
+        omega = generator.uniform(-limit, limit, size=(400, 3))
+        omega = omega[np.linalg.norm(omega, axis=1) < limit]
+        phase = generator.uniform(0, 2 * math.pi, size=len(omega))
+        before, after = (
+            bank @ np.cos(x @ omega.T + phase).sum(axis=1) for x in (points, points @ np.asarray(g.motion(element)))
+        )
+        expected = before @ rho(element).T
+        off, on = off + ((after - expected) ** 2).sum(), on + (after**2).sum() + (expected**2).sum()
+    assert 1e-6 < off / on < space.leaks.max()
+
+
 # An independent solution of the same eigenproblem with scipy.special.spherical_jn, without orbits:
 # {degree: number of tuples} with a leak of at most the tolerance.
 @pytest.mark.parametrize(
