@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.monomials import Monomial
 from steerable.algebra.representations import Representation
 from steerable.errors import check_choice, expect
+from steerable.filters.pixel_grids import Spacing, grid_spacing
 from steerable.types.field_types import FieldType
 
 __all__ = ["Interpolation", "elements_on_the_grid", "transform"]
@@ -27,7 +29,12 @@ _SHAPES = {2: "height, width", 3: "depth, height, width"}
 
 
 def transform(
-    x: Tensor, element: Element, field_type: FieldType, *, interpolation: Interpolation | None = None
+    x: Tensor,
+    element: Element,
+    field_type: FieldType,
+    *,
+    interpolation: Interpolation | None = None,
+    spacing: float | Sequence[float] | None = None,
 ) -> Tensor:
     """[π(g)x](p) = ρ(g) x(g⁻¹p): differentiable, on the tensor's own device and in its dtype.
 
@@ -43,6 +50,8 @@ def transform(
         field_type: the type of x.
         interpolation: for elements that do not map pixels onto pixels: ``"bicubic"`` (the default) or ``"bilinear"``
             for images, ``"tricubic"`` (the default) or ``"trilinear"`` for volumes.
+        spacing: how far apart pixels or voxels are along each axis, if not equally far. Exchanges of axes are then
+            interpolated as well.
 
     >>> from steerable import FieldType, dihedral
     >>> image = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
@@ -56,6 +65,22 @@ def transform(
     >>> transform(image, so2().rotation(90), FieldType(so2(), "A")).flatten().tolist()
     [2.0, 4.0, 1.0, 3.0]
     """
+    axes = _checked_axes(x, field_type, interpolation)
+    motion = field_type.group.motion(element)
+    channel_dim = 1 if x.ndim == 2 else x.ndim - 1 - axes
+    if x.ndim > 2:
+        if motion is None:
+            raise ValueError(
+                f"`{element}` of {field_type.group.name} does not move the plane, so it cannot move an image. Use an "
+                "element of cyclic(n), dihedral(n), so2() or o2(), or for volumes of octahedral(), so3() or o3()."
+            )
+        apart = grid_spacing((1,) * axes, spacing)
+        x = _move_pixels(x, _in_steps(motion, apart), linear=interpolation == _WAYS[axes][1])
+    return _move_fibres(x, field_type.representation, element, channel_dim)
+
+
+def _checked_axes(x: Tensor, field_type: FieldType, interpolation: str | None) -> int:
+    """The number of axes of images or volumes, after a check that x is a field of this type."""
     if not isinstance(x, Tensor):
         raise TypeError(
             f"expected the field as a torch.Tensor, such as torch.as_tensor(image), got {type(x).__name__}."
@@ -64,7 +89,6 @@ def transform(
     axes = field_type.group.axes or 2
     if interpolation is not None:
         check_choice("interpolation", interpolation, _WAYS[axes])
-    motion = field_type.group.motion(element)
     if x.ndim not in (2, 1 + axes, 2 + axes):
         moved = f"{field_type.group.name}, which moves {'space' if axes == 3 else 'the plane'}"
         raise ValueError(
@@ -77,14 +101,7 @@ def transform(
             f"a field of type `{field_type}` has {field_type.channels} channels, got {x.shape[channel_dim]} (shape "
             f"{tuple(x.shape)}).{_volumes_meant(x, field_type)}"
         )
-    if x.ndim > 2:
-        if motion is None:
-            raise ValueError(
-                f"`{element}` of {field_type.group.name} does not move the plane, so it cannot move an image. Use an "
-                "element of cyclic(n), dihedral(n), so2() or o2(), or for volumes of octahedral(), so3() or o3()."
-            )
-        x = _move_pixels(x, motion, linear=interpolation == _WAYS[axes][1])
-    return _move_fibres(x, field_type.representation, element, channel_dim)
+    return axes
 
 
 def _volumes_meant(x: Tensor, field_type: FieldType) -> str:
@@ -94,13 +111,24 @@ def _volumes_meant(x: Tensor, field_type: FieldType) -> str:
     return f" Fields of {field_type.group.name} are volumes: (batch, channels, {_SHAPES[3]}), or without a batch."
 
 
-def elements_on_the_grid(group: Group) -> tuple[Element, ...]:
+def elements_on_the_grid(group: Group, spacing: float | Sequence[float] | None = None) -> tuple[Element, ...]:
     """The elements that map pixels onto pixels or voxels onto voxels, so that :func:`transform` moves them exactly."""
-    return group.grid_elements if group.axes in _WAYS else ()
+    if group.axes not in _WAYS:
+        return ()
+    if spacing is None:
+        return group.grid_elements
+    apart = grid_spacing((1,) * group.axes, spacing)
+    motions = [_in_steps(np.asarray(group.motion(g)), apart) for g in group.grid_elements]
+    return tuple(g for g, motion in zip(group.grid_elements, motions, strict=True) if on_grid(motion[None])[0])
 
 
-def _move_pixels(x: Tensor, matrix: FloatArray, *, linear: bool) -> Tensor:
-    motion = on_array_axes(matrix[None])[0]
+def _in_steps(matrix: FloatArray, spacing: Spacing) -> FloatArray:
+    """How a motion moves the places of an array that are this far apart, counted in steps along each axis."""
+    apart = np.array(spacing)
+    return np.asarray(on_array_axes(matrix[None])[0] * apart / apart[:, None])
+
+
+def _move_pixels(x: Tensor, motion: FloatArray, *, linear: bool) -> Tensor:
     if not on_grid(motion[None])[0]:
         return _interpolated(x, motion, linear=linear)
     # Each axis of the result is one axis of the field, forwards or backwards.
@@ -117,7 +145,7 @@ def _interpolated(x: Tensor, motion: FloatArray, *, linear: bool) -> Tensor:
     shape = x.shape[x.ndim - len(motion) :]
     centre = (np.array(shape) - 1) / 2
     places = np.stack([grid.ravel() for grid in np.indices(shape)]).astype(np.float64) - centre[:, None]
-    source = motion.T @ places + centre[:, None]
+    source = np.linalg.inv(motion) @ places + centre[:, None]
     corner = np.floor(source).astype(np.int64)
     pixels, moved = x.flatten(-len(motion)), torch.zeros_like(x).flatten(-len(motion))
     reach = range(2) if linear else range(-1, 3)
