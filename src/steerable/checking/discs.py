@@ -1,4 +1,4 @@
-"""Fields inside a disc, for moves that leave the square: smooth ones, their confinement, and their distance."""
+"""Fields inside a disc or ball, for moves that leave the square or cube: smooth ones, and their distance."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ _SMOOTHNESS = 1.5  # the standard deviation of a Gaussian in pixels
 
 
 def smoothed(x: Tensor) -> Tensor:
-    """Random values (…, height, width) without high frequencies, and with the same mean square."""
-    height, width = x.shape[-2:]
-    rows = torch.fft.fftfreq(height, dtype=x.dtype, device=x.device) * 2 * math.pi
-    columns = torch.fft.rfftfreq(width, dtype=x.dtype, device=x.device) * 2 * math.pi
-    low = torch.exp(-0.5 * _SMOOTHNESS**2 * (rows[:, None] ** 2 + columns**2))
-    smooth: Tensor = torch.fft.irfft2(torch.fft.rfft2(x) * low, s=(height, width))
+    """Random values (batch, channels, …) without high frequencies, and with the same mean square."""
+    sizes, options = x.shape[2:], {"dtype": x.dtype, "device": x.device}
+    rows = [torch.fft.fftfreq(size, **options) for size in sizes[:-1]]
+    squares = [(2 * math.pi * f) ** 2 for f in (*rows, torch.fft.rfftfreq(sizes[-1], **options))]
+    low = torch.exp(-0.5 * _SMOOTHNESS**2 * _outer_sum(squares))
+    axes = tuple(range(2, x.ndim))
+    smooth: Tensor = torch.fft.irfftn(torch.fft.rfftn(x, dim=axes) * low, s=sizes, dim=axes)
     return smooth * (x.square().mean() / smooth.square().mean()).sqrt()
 
 
 def in_disc(x: Tensor) -> Tensor:
-    """The field (batch, channels, height, width), faded out towards the border of a disc around the centre."""
+    """The field (batch, channels, …), faded out towards the border of a disc or ball around the centre."""
     share = ((_OUTER - _radii(x)) / (_OUTER - _INNER)).clamp(0, 1)
     return x * (share * share * (3 - 2 * share)).to(x.dtype)
 
@@ -39,8 +40,15 @@ def distance_in_disc(moved: Tensor, expected: Tensor, y: Tensor) -> float:
 
 
 def _radii(x: Tensor) -> Tensor:
-    """(height, width): the distance of each pixel from the centre, where half the smaller extent is 1."""
-    height, width = x.shape[-2:]
-    rows = torch.arange(height, dtype=torch.float64, device=x.device) - (height - 1) / 2
-    columns = torch.arange(width, dtype=torch.float64, device=x.device) - (width - 1) / 2
-    return torch.hypot(rows[:, None], columns[None, :]) / (min(height, width) / 2)
+    """(height, width) or (depth, height, width): distances from the centre, where half the smallest extent is 1."""
+    sizes = x.shape[2:]
+    lines = [torch.arange(size, dtype=torch.float64, device=x.device) - (size - 1) / 2 for size in sizes]
+    return _outer_sum([line.square() for line in lines]).sqrt() / (min(sizes) / 2)
+
+
+def _outer_sum(lines: list[Tensor]) -> Tensor:
+    """a_i + b_j + …, for numbers along each axis."""
+    total = lines[0]
+    for line in lines[1:]:
+        total = total[..., None] + line
+    return total

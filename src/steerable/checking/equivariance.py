@@ -1,7 +1,7 @@
 """How far a network is from equivariance, measured over the whole group and the whole image.
 
 Elements that the pixel grid does not carry, such as turns by 45°, move images by interpolation and move some of them
-out of the square. For these the input is confined to a disc, and the error is measured inside the disc.
+out of the square. For these the input is confined to a disc, in volumes to a ball, and the error is measured inside it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ _TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-2, t
 # Tried in this order where no input and no size is given: odd and even, and small enough to be quick.
 _SIZES = (17, 16, 33, 32, 9, 8)
 _SMOOTH_SIZES = (33, 32, 65, 64, 17, 16)  # a disc needs room for smooth images
+_VOLUME_SIZES = (9, 8, 17, 16, 5, 4)
+_SMOOTH_VOLUME_SIZES = (17, 16, 33, 32)
 
 
 class InputOptions(TypedDict, total=False):
@@ -41,7 +43,7 @@ class InputOptions(TypedDict, total=False):
 
     in_type: FieldType | None
     out_type: FieldType | None
-    size: int | tuple[int, int] | None
+    size: int | tuple[int, ...] | None
     batch: int
     seed: int
 
@@ -58,7 +60,7 @@ def equivariance_errors(
     *,
     in_type: FieldType | None = None,
     out_type: FieldType | None = None,
-    size: int | tuple[int, int] | None = None,
+    size: int | tuple[int, ...] | None = None,
     batch: int = 2,
     seed: int = 0,
     elements: Iterable[Element] | None = None,
@@ -66,7 +68,7 @@ def equivariance_errors(
     """The relative error of each element g: max |f(π_in(g) x) - π_out(g) f(x)| / max |f(x)| over the whole image.
 
     For an element that the pixel grid does not carry, it is the root mean square of the difference, divided by that of
-    f(x), both inside a disc; x is set to zero outside the disc beforehand.
+    f(x), both inside a disc (a ball for volumes); x is set to zero outside it beforehand.
 
     Args:
         function: a module with ``in_type`` and ``out_type``, or any function of a tensor, both given here; a module
@@ -75,10 +77,11 @@ def equivariance_errors(
             is off the grid.
         in_type, out_type: the types of input and output, where the function does not say them. An output without
             spatial dimensions is moved by ρ alone.
-        size: height and width of the random input; by default a size that all strides of the module fit.
+        size: height and width of the random input, or depth, height and width; by default a size that all strides of
+            the module fit.
         batch, seed: of the random input.
-        elements: some elements of the output's group; by default all of them, and of SO(2) and O(2) those that the
-            grid carries and eight random ones.
+        elements: some elements of the output's group; by default all of them, and of groups with infinitely many
+            those that the grid carries and eight random ones.
     """
     group = _types(function, in_type, out_type)[1].group
     wanted = _tried(group) if elements is None else _listed(elements)
@@ -117,7 +120,7 @@ def equivariance_error(
 ) -> float | NDArray[np.float64]:
     """The largest of :func:`equivariance_errors` over all elements of the group, or one error for each of ``elements``.
 
-    It takes the same arguments. Of SO(2) and O(2), "all" are the elements that are tried by default.
+    It takes the same arguments. Of SO(2), O(3) and the like, "all" are the elements that are tried by default.
     """
     if elements is None:
         errors = equivariance_errors(function, x, **options)
@@ -243,11 +246,12 @@ def _example(
         x = torch.randn(options.get("batch", 2), in_type.channels, *shape, generator=generator, dtype=torch.float64)
         return (smoothed(x) if smooth and shape else x).to(device, _dtype(function))
 
-    size = options.get("size")
+    size, axes = options.get("size"), in_type.group.axes or 2
     if size is not None:
-        return draw(*(size if isinstance(size, tuple) else (size, size)))
-    sizes = _SMOOTH_SIZES if smooth else _SIZES
-    for shape in (*((s, s) for s in sizes), ()):
+        return draw(*(size if isinstance(size, tuple) else (size,) * axes))
+    flat = _SMOOTH_SIZES if smooth else _SIZES
+    sizes = flat if axes == 2 else _SMOOTH_VOLUME_SIZES if smooth else _VOLUME_SIZES
+    for shape in (*((s,) * axes for s in sizes), ()):
         x = draw(*shape)
         with warnings.catch_warnings(), _as_if_unwarned(function):
             warnings.simplefilter("error", EquivarianceWarning)
@@ -256,7 +260,7 @@ def _example(
             except (EquivarianceWarning, ValueError, RuntimeError, IndexError):
                 continue
             return x
-    return draw(sizes[0], sizes[0])
+    return draw(*(sizes[0],) * axes)
 
 
 @contextmanager

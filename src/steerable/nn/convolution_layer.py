@@ -98,7 +98,7 @@ class ConvolutionLayer(FilterBankModule):
             self.padding,
             strict=options.get("strict", False),
             mirrored=self.padding_mode == "reflect",
-            remedy="Or use stride 1 and AvgPool2d or BlurPool2d, or an even kernel on even sizes.",
+            remedy=f"Or use stride 1 and AvgPool{self.axes}d or BlurPool{self.axes}d, or an even kernel on even sizes.",
         )
         self.in_order, self.out_order = _group_major(in_type, groups), _group_major(out_type, groups)
         if self.in_order is not None:
@@ -119,7 +119,7 @@ class ConvolutionLayer(FilterBankModule):
         self.runner = ConvolutionRunner(ConvolutionProblem(self.plan, window, self.padding_mode), backend)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2 + self.axes,))
+        self.check_input(x)
         self.guard.check(x)
         if self.in_order is not None:
             x = take_channels(x, self.in_index)

@@ -97,8 +97,8 @@ class FilterBankModule(EquivariantModule):
         self.init = init
         self.reset_parameters()
 
-    def check_input(self, x: Tensor, *, ranks: tuple[int, ...] = (4,)) -> None:
-        super().check_input(x, ranks=ranks)
+    def check_input(self, x: Tensor, *, maps: bool = True, pooled: bool = False) -> None:
+        super().check_input(x, maps=maps, pooled=pooled)
         if is_traced(x) or x.dtype == self.weight.dtype or torch.is_autocast_enabled(x.device.type):
             return
         raise TypeError(f"{type(self).__name__} expected {wrong_dtype(x, self.weight.dtype)}")

@@ -109,7 +109,7 @@ class Fourier(EquivariantModule):
         return number, error
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         parts: list[Tensor] = []
         at = matrix_at = 0
         for copies, source, target, points in self.kinds:

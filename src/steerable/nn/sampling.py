@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from steerable.algebra.actions import on_array_axes
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.nn.channels import hides_shapes
@@ -88,9 +89,7 @@ def _array_matrices(group: Group, axes: int = 2) -> np.ndarray:
     """(n, axes, axes): how the elements that the grid carries act on an array's axes, rows downwards."""
     if group.axes != 2 or axes != 2:  # volumes have no filters for other angles
         require_grid(group, axes)
-    to_array = np.diag([1.0] + [-1.0] * (axes - 1))[::-1]  # (x, y) -> (row, column) = (-y, x); slices are -z
-    carried = np.stack([group.motion(g) for g in group.grid_elements])  # type: ignore[misc]
-    return np.asarray(to_array @ carried @ to_array.T)
+    return on_array_axes(np.stack([group.motion(g) for g in group.grid_elements]))  # type: ignore[misc]
 
 
 class SamplingGuard:

@@ -55,7 +55,7 @@ class Select(EquivariantModule):
         self.register_index("channels", channels[merge_order(stack, out_type)])
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         return take_channels(x, self.channels)
 
     def restricted_to(self, subgroup: Group) -> EquivariantModule:

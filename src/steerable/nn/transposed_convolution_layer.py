@@ -90,7 +90,7 @@ class TransposedConvolutionLayer(FilterBankModule):
         return "the group exchanges height and width" if any(extra[a] != extra[b] for a, b in exchanged) else ""
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2 + self.axes,))
+        self.check_input(x)
         bank, bias = self.filters()
         return _CONVOLVE[self.axes](
             x, bank.transpose(0, 1), bias, self.stride, self.padding, self.output_padding, 1, self.dilation
