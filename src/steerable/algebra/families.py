@@ -16,7 +16,7 @@ from steerable.algebra.actions import planar_matrix
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.planar_groups import PlanarGroup
-from steerable.algebra.space_families import icosahedral, o3, octahedral, so3, tetrahedral
+from steerable.algebra.space_families import about_axis, icosahedral, o3, octahedral, so3, tetrahedral
 
 __all__ = ["cyclic", "dihedral", "group_named", "o2", "planar_matrix", "so2", "trivial"]
 
@@ -83,6 +83,8 @@ def o2() -> PlanarGroup:
 def group_named(name: str) -> Group:
     """The group of that name: C1, C2, … D1, D2, … T, T_d, O, O_h, I, I_h, SO2, O2, SO3, O3. ``Oh`` is O_h, too.
 
+    ``"C4 about z"`` moves volumes, see :func:`~steerable.algebra.space_families.about_axis`.
+
     >>> group_named("D4") == dihedral(4)
     True
     >>> group_named("Ih")
@@ -91,13 +93,16 @@ def group_named(name: str) -> Group:
     named = _NAMED.get(name) if isinstance(name, str) else None
     if named is not None:
         return named()
-    match = re.fullmatch(r"([CD])([1-9]\d{0,3})", name) if isinstance(name, str) else None
+    match = (
+        re.fullmatch(r"([CD])([1-9]\d{0,3})( about ([xyz])( with flips)?)?", name) if isinstance(name, str) else None
+    )
     if match is None:
         raise ValueError(
             f"no group is called {name!r}. Known are C1, C2, C3 …, D1, D2, D3 …, T, T_d, O, O_h, I, I_h, SO2, O2, SO3 "
             "and O3."
         )
-    return (cyclic if match[1] == "C" else dihedral)(int(match[2]))
+    planar = (cyclic if match[1] == "C" else dihedral)(int(match[2]))
+    return about_axis(planar, match[4], flips=match[5] is not None) if match[3] else planar
 
 
 _NAMED: dict[str, Callable[[], Group]] = {
