@@ -176,7 +176,7 @@ def _unused(headers: Sequence[StoredImage]) -> list[str]:
     if pages:
         notes.append(
             f"{pages} of {len(headers)} files have several pages, and only the first one is used. Choose another with "
-            "`--page`, or make all of them channels with `--page all`."
+            "`--page`, make all of them channels with `--page all`, or slices of a volume with `--volumes`."
         )
     if extra:
         notes.append(

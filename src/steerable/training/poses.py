@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,18 +10,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from steerable.algebra.families import dihedral
+from steerable.algebra.families import cyclic, dihedral
 from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.space_families import about_axis, octahedral
 from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 
-__all__ = ["POSE_SAMPLE", "PoseReport", "pose_report", "upright_scores"]
+__all__ = ["POSE_SAMPLE", "VOLUME_POSE_SAMPLE", "PoseReport", "all_poses", "pose_report", "upright_scores"]
 
 
 POSE_SAMPLE = 2000
 """Of larger test sets so many images are tried in all poses, chosen at random; upright ones are all tested."""
+VOLUME_POSE_SAMPLE = 200
+"""The same for volumes, which have 24 poses."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,12 @@ def pose_report(
 ) -> PoseReport:
     """Run a classifier on every image, and on every pose of at most 2,000 of them, the same ones each time.
 
+    Of volumes at most 200 are tried in all poses.
+
     Args:
-        scores: uint8 images (n, channels, height, width) → (n, classes).
+        scores: uint8 images (n, channels, height, width), or volumes → (n, classes).
         data: the test images.
-        group: whose elements to try; D4 by default, C2 or D2 … for images that are not square.
+        group: whose elements to try; by default :func:`all_poses`.
         device: where to run.
         batch_size: images at a time; by default fewer of large images.
         progress: called with (images tested in all poses, all of them) after each batch.
@@ -92,10 +98,9 @@ def pose_report(
     known = upright_scores(scores, data, device=device, batch_size=batch_size) if upright is None else upright
     confusion = torch.zeros(len(data.classes), len(data.classes), dtype=torch.long)
     confusion.index_put_((data.labels.cpu(), known.argmax(1)), torch.tensor(1), accumulate=True)
-    square = data.images.shape[-1] == data.images.shape[-2]
-    group = group if group is not None else dihedral(4 if square else 2)
+    group = group if group is not None else all_poses(data.image_size)
     image_type = FieldType(group, [(data.images.shape[1], group.trivial)])
-    chosen = _sample(len(data))
+    chosen = _sample(len(data), POSE_SAMPLE if len(data.image_size) == 2 else VOLUME_POSE_SAMPLE)
     correct = dict.fromkeys(group.elements, 0)
     drift = dict.fromkeys(group.elements, 0.0)
     for number, part in enumerate(chosen.split(batch_size), start=1):
@@ -114,8 +119,19 @@ def pose_report(
     return PoseReport(*by_element, confusion.tolist(), images=n)
 
 
-def _sample(count: int) -> Tensor:
+def all_poses(sides: Sequence[int]) -> FiniteGroup:
+    """The turns and mirror images of an image, D4, or D2 if it is not square; the 24 turns of a cube, O.
+
+    Volumes that are not cubes are turned about the axis of their depth alone.
+    """
+    across = 4 if sides[-1] == sides[-2] else 2
+    if len(sides) == 2:
+        return dihedral(across)
+    return octahedral() if len(set(sides)) == 1 else about_axis(cyclic(across), "z")
+
+
+def _sample(count: int, most: int) -> Tensor:
     """The sorted numbers of the images that are tried in all poses: all, or a random choice that never changes."""
-    if count <= POSE_SAMPLE:
+    if count <= most:
         return torch.arange(count)
-    return torch.from_numpy(np.sort(np.random.default_rng(0).permutation(count)[:POSE_SAMPLE]))
+    return torch.from_numpy(np.sort(np.random.default_rng(0).permutation(count)[:most]))
