@@ -17,8 +17,11 @@ from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.space_families import about_axis, icosahedral, o3, octahedral, so3, tetrahedral
+from steerable.errors import check_choice
 
-__all__ = ["cyclic", "dihedral", "group_named", "o2", "planar_matrix", "so2", "trivial"]
+__all__ = ["cyclic", "dihedral", "group_named", "group_on", "o2", "planar_matrix", "so2", "trivial"]
+
+DEFAULT_GROUPS = {2: "D4", 3: "O"}  # of a network where none is named, by the number of axes
 
 
 def trivial() -> FiniteGroup:
@@ -103,6 +106,29 @@ def group_named(name: str) -> Group:
         )
     planar = (cyclic if match[1] == "C" else dihedral)(int(match[2]))
     return about_axis(planar, match[4], flips=match[5] is not None) if match[3] else planar
+
+
+def group_on(name: str | None, axes: int) -> Group:
+    """The group of that name on images (2 axes) or volumes (3); those of the plane move volumes about z.
+
+    Without a name it is D4, or O on volumes.
+
+    >>> group_on("C4", 3).name, group_on(None, 3).name
+    ('C4 about z', 'O')
+    """
+    check_choice("axes", axes, tuple(DEFAULT_GROUPS))
+    group = group_named(DEFAULT_GROUPS[axes] if name is None else name)
+    if group.axes == axes:
+        return group
+    if axes == 2:
+        raise ValueError(
+            f"{group.name} moves volumes, and this network sees images. Give axes=3, or a group such as D4."
+        )
+    if not isinstance(group, FiniteGroup):
+        raise ValueError(
+            f"{group.name} moves images, and this network sees volumes. Use O, O_h, C4 or D4, for instance."
+        )
+    return about_axis(group, "z")
 
 
 _NAMED: dict[str, Callable[[], Group]] = {

@@ -8,11 +8,11 @@ from typing import Any, TypedDict, Unpack, get_args
 from torch import Tensor
 
 from steerable import nn as snn
-from steerable.algebra.families import trivial
+from steerable.algebra.families import group_on, trivial
 from steerable.algebra.group_interface import Group
 from steerable.errors import check_choice, did_you_mean
 from steerable.models.checks import check_text, check_whole_numbers
-from steerable.models.layers_by_axes import group_on, layers_of
+from steerable.models.layers_by_axes import layers_of
 from steerable.models.registry import MODELS
 from steerable.models.residual_blocks import (
     Downsampling,

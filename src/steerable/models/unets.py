@@ -8,12 +8,12 @@ from typing import Any, TypedDict, Unpack, cast
 from torch import Tensor, nn
 
 from steerable import nn as snn
-from steerable.algebra.families import group_named
+from steerable.algebra.families import group_named, group_on
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import did_you_mean, expect
 from steerable.models.checks import check_depth, check_size, unet_reach
-from steerable.models.layers_by_axes import group_on, layers_of
+from steerable.models.layers_by_axes import layers_of
 from steerable.models.registry import MODELS
 from steerable.models.residual_blocks import nonlinearity
 from steerable.models.restrictable import Restrictable, Steps

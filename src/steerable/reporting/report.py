@@ -71,6 +71,7 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
         confusions=list(_confusions(runs)),
         galleries=[(run, colour, gallery(run)) for run, colour in runs if run.mistakes],
         segments=any("test_dice" in run.results for run in records),
+        volumes=any(len(run.data.get("image_size") or ()) == 3 for run in records),
         overlaps=[(run, colour, rows) for run, colour in runs if (rows := overlap_rows(run))],
         segmented=[(run, colour, found) for run, colour in runs if (found := segmentation_examples(run)).examples],
         cost_tables=[(run, colour, cost_table(run)) for run, colour in runs],

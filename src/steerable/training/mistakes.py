@@ -71,7 +71,7 @@ def thumbnail(image: Tensor, largest: int = LARGEST_SIDE) -> str:
     if len(pixels) == 2:
         pixels = np.concatenate([pixels, np.zeros_like(pixels[:1])])
     picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
-    picture.thumbnail((largest, largest))
+    picture.thumbnail((largest if image.ndim == 3 else 3 * largest, largest))
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     return base64.b64encode(file.getvalue()).decode()

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.families import group_named
+from steerable.algebra.families import group_on
 from steerable.algebra.group_interface import Group
 from steerable.models.registry import MODELS, build_model
 from steerable.types.field_types import FieldType
 
 __all__ = ["Moves", "covering_angle", "invariance", "moves_to_show"]
 
-TRIED = 4000  # rotations, in the search for the one that is furthest from a group
+TRIED = 2000  # rotations, in each step of the search for the one that is furthest from a group
 
 
 class Moves(TypedDict):
@@ -48,7 +48,8 @@ def moves_to_show(model: dict[str, Any]) -> Moves:
     if not {"group", "groups"} & MODELS[model["name"]].options.keys():
         return {"angle": 180.0, "flip": True}
     # What is said of each pixel turns with the image, whatever its type.
-    group = group_named(model.get("group", "D4")) if MODELS[model["name"]].task == "dense" else invariance(model)
+    dense = MODELS[model["name"]].task == "dense"
+    group = group_on(model.get("group"), model.get("axes", 2)) if dense else invariance(model)
     if group is None or group.action is None:
         return {"angle": 0.0, "flip": True}
     rotations = group.action[np.linalg.det(group.action) > 0]
@@ -66,10 +67,16 @@ def covering_angle(rotations: FloatArray) -> float:
     >>> covering_angle(octahedral().action)
     63.0
     """
-    others = np.linalg.qr(np.random.default_rng(0).normal(size=(TRIED, 3, 3)))[0]
-    others *= np.linalg.det(others)[:, None, None]  # rotations, not reflections
-    traces = np.einsum("kij,nij->kn", others, rotations)  # 1 + 2 cos θ
-    return float(math.ceil(np.degrees(np.arccos((traces.max(1).min() - 1) / 2))))
+    random = np.random.default_rng(0)
+    furthest, reach = np.eye(3), 3.0
+    while reach > 1e-6:  # ever closer around the furthest one
+        others, signs = np.linalg.qr(furthest + reach * random.normal(size=(TRIED, 3, 3)))
+        others = others * np.sign(np.diagonal(signs, axis1=1, axis2=2))[:, None]  # as near as the matrices were
+        others = others * np.linalg.det(others)[:, None, None]  # rotations, not reflections
+        others[0] = furthest
+        nearest = np.einsum("kij,nij->kn", others, rotations).max(1)  # 1 + 2 cos θ
+        furthest, reach = others[nearest.argmin()], reach / 2
+    return float(math.ceil(np.degrees(np.arccos((nearest.min() - 1) / 2)) - 1e-3))
 
 
 def invariance(model: dict[str, Any]) -> Group | None:
