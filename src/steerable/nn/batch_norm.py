@@ -10,7 +10,7 @@ from torch import Tensor
 
 from steerable.nn.capsule_numbers import CapsuleNumbers
 from steerable.nn.channels import is_exported, is_vector, widened
-from steerable.nn.fused_norm import can_fuse, dense, fused_norm, moments_norm, scaled_and_shifted
+from steerable.nn.fused_norm import as_images, can_fuse, dense, fused_norm, moments_norm, scaled_and_shifted
 from steerable.nn.norm_on_cpu import EvaluationOnCpu, PassesOnCpu
 from steerable.nn.norms import CapsuleNorm
 from steerable.nn.processes import moments_over_processes, several_processes
@@ -70,16 +70,12 @@ class BatchNorm(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scal
         """The few passes of eager code, where :meth:`_fuses` allows them."""
         weight, bias, buffers = self.weight, self.bias, self._buffers
         mean, variance = buffers["running_mean"], buffers["running_var"]
-        by_batch = self.training or mean is None or variance is None
-        if by_batch:
+        if self.training or mean is None or variance is None:
             self.values_per_channel(x, over_batch=True)
-        if x.ndim == 5:  # statistics do not ask how voxels lie: a volume is an image of depth × (height · width)
-            return self._fused(x.flatten(3)).unflatten(3, x.shape[3:])
-        if by_batch:
             passes = self._passes_on_gpu() if x.is_cuda else self._passes_on_cpu()
             return fused_norm(x, weight, bias, passes, self._affine)
         if x.is_cuda:
-            return self._passes_on_gpu().by_running_statistics(dense(x), weight, bias)
+            return self._passes_on_gpu().by_running_statistics(dense(as_images(x)), weight, bias).view(x.shape)
         return self._evaluation(x, self.eps, mean, variance, weight, bias)
 
     def _fuses(self, x: Tensor) -> bool:

@@ -30,7 +30,17 @@ from steerable.nn.channels import (
     widened,
 )
 
-__all__ = ["Affine", "NormPasses", "Saved", "can_fuse", "dense", "fused_norm", "moments_norm", "scaled_and_shifted"]
+__all__ = [
+    "Affine",
+    "NormPasses",
+    "Saved",
+    "as_images",
+    "can_fuse",
+    "dense",
+    "fused_norm",
+    "moments_norm",
+    "scaled_and_shifted",
+]
 
 Affine = Callable[[Tensor, Tensor, "Tensor | None", "Tensor | None"], tuple[Tensor, Tensor, Tensor, Tensor]]
 """(mean, variance, weight, bias) → (scale, shift, centre, capsule variance), each one row per channel or capsule."""
@@ -97,12 +107,17 @@ class NormPasses(Protocol):
 
 
 def fused_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, passes: NormPasses, affine: Affine) -> Tensor:
-    """y of x (batch, channels, height, width), where :func:`can_fuse` allows it.
+    """y of x, (batch, channels, …), where :func:`can_fuse` allows it.
 
     ``affine`` is the same in tensor code, from which further derivatives come.
     """
-    y: Tensor = _FusedNorm.apply(x, weight, bias, passes, affine)
-    return y
+    y: Tensor = _FusedNorm.apply(as_images(x), weight, bias, passes, affine)
+    return y if x.ndim == 4 else y.view(x.shape)
+
+
+def as_images(x: Tensor) -> Tensor:
+    """A volume as an image of depth × (height · width): statistics of channels do not ask how voxels lie."""
+    return x if x.ndim == 4 else x.flatten(3)
 
 
 class _FusedNorm(torch.autograd.Function):

@@ -49,6 +49,8 @@ def wrong_rank(x: Tensor, in_type: FieldType, out_type: FieldType, axes: int, *,
             f" It maps single fibres. Pool the map first, with `snn.GlobalAvgPool({in_type})`, or map every pixel, "
             f"with `snn.Conv{axes}d({in_type}, {out_type}, 1)`."
         )
+    elif maps and axes == 3 and x.ndim == 4 and x.shape[0] != in_type.channels == x.shape[1]:
+        remedy = f" {in_type.group.name} moves volumes; for images use a group of the plane."
     elif x.ndim == expected - 1 and x.ndim > 2:
         remedy = " Add a batch dimension with x.unsqueeze(0)."
     return f"a tensor of shape ({names}), got one of rank {x.ndim} with shape {tuple(x.shape)}.{remedy}"

@@ -20,7 +20,6 @@ __all__ = ["AvgPool2d", "AvgPool3d", "MaxPool2d", "MaxPool3d", "NormMaxPool2d", 
 
 _REMEDY = "Or use adaptive pooling, whose windows are symmetric for any size."
 
-_AVERAGE: dict[int, Callable[..., Tensor]] = {2: F.avg_pool2d, 3: F.avg_pool3d}
 _MAXIMUM: dict[int, Callable[..., Tensor]] = {2: F.max_pool2d, 3: F.max_pool3d}
 _PLAIN_AVERAGE: dict[int, Callable[..., nn.Module]] = {2: nn.AvgPool2d, 3: nn.AvgPool3d}
 _PLAIN_MAXIMUM: dict[int, Callable[..., nn.Module]] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}
@@ -71,8 +70,10 @@ class AvgPool(WindowPool):
     channelwise = True
 
     def pool(self, x: Tensor) -> Tensor:
-        wide = widened(x) if self.axes == 3 and x.is_cpu else x  # torch averages no half precision there
-        return _AVERAGE[self.axes](wide, self.kernel_size, self.stride, self.padding).to(x.dtype)
+        if self.axes == 2:
+            return F.avg_pool2d(x, self.kernel_size, self.stride, self.padding)
+        wide = widened(x) if x.is_cpu else x  # where torch has no averages of volumes in half precision
+        return F.avg_pool3d(wide, self.kernel_size, self.stride, self.padding).to(x.dtype)
 
     def plain(self) -> nn.Module:
         return _PLAIN_AVERAGE[self.axes](self.kernel_size, self.stride, self.padding)
@@ -87,7 +88,8 @@ class MaxPool(WindowPool):
         require_permutations(f"MaxPool{self.axes}d", self.in_type, f"NormMaxPool{self.axes}d")
 
     def pool(self, x: Tensor) -> Tensor:
-        return _MAXIMUM[self.axes](x, self.kernel_size, self.stride, self.padding)
+        y = _MAXIMUM[self.axes](x, self.kernel_size, self.stride, self.padding)
+        return y if self.axes == 2 else y.to(x.dtype)  # autocast makes float32 of volumes on a CPU
 
     def plain(self) -> nn.Module:
         return _PLAIN_MAXIMUM[self.axes](self.kernel_size, self.stride, self.padding)
@@ -105,7 +107,8 @@ class NormMaxPool(WindowPool):
         square = self.segments.sum(wide * wide)
         _, where = _MAXIMUM[self.axes](square, self.kernel_size, self.stride, self.padding, return_indices=True)
         chosen = x.flatten(2).gather(2, self.segments.spread(where).flatten(2))
-        return chosen.unflatten(2, [where.shape[axis] for axis in self.map_axes])
+        pooled: Tensor = chosen.unflatten(2, [where.shape[axis] for axis in self.map_axes])
+        return pooled
 
 
 class AvgPool2d(AvgPool):

@@ -12,6 +12,7 @@ from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.homomorphisms import inclusion
 from steerable.algebra.metrics import TOLERANCE
+from steerable.algebra.space_families import about_axis
 
 __all__ = ["shared_subgroup", "subgroup_of"]
 
@@ -22,13 +23,31 @@ def subgroup_of(group: Group, subgroup: Iterable[str] | Group) -> Group:
     >>> from steerable import dihedral
     >>> subgroup_of(dihedral(8), "C4").name, subgroup_of(dihedral(8), ["e", "m"]).order
     ('C4', 2)
+
+    A group of the plane is a subgroup of a group of space as it moves space about z:
+
+    >>> from steerable import octahedral
+    >>> subgroup_of(octahedral(), "C4").name, subgroup_of(octahedral(), "D4").name
+    ('C4 about z', 'D4 about z with flips')
     """
     if isinstance(subgroup, str):
         subgroup = group_named(subgroup)
     if not isinstance(subgroup, Group):
         return group.subgroup(subgroup)
+    if isinstance(subgroup, FiniteGroup) and (group.axes, subgroup.axes) == (3, 2):
+        subgroup = _about_z(group, subgroup)
     group.trivial.restrict(subgroup)  # raises ValueError with the reason where it is not a subgroup
     return subgroup
+
+
+def _about_z(group: Group, subgroup: FiniteGroup) -> FiniteGroup:
+    """A group of the plane as it moves space: with mirrors where the larger group has them, else with turns."""
+    mirrored = about_axis(subgroup, "z")
+    try:
+        group.trivial.restrict(mirrored)
+    except ValueError:
+        return about_axis(subgroup, "z", flips=True)
+    return mirrored
 
 
 def shared_subgroup(subgroup: Group, other: Group, group: Group) -> Group:
