@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from steerable.cli.application import DataDir, Json, RunFolder, app, console, shown
+from steerable.cli.comparisons import print_comparison, recorded_comparison
 
 if TYPE_CHECKING:
     from steerable.training.trained_model import Prediction
@@ -32,12 +33,18 @@ def evaluate(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Test a trained network on every pose of its test images."""
+    """Test a trained network on every pose of its test images.
+
+    A run that was compared with a plain network shows both, also on other images.
+    """
     from steerable.training.trained_segmenter import load_trained
 
     trained = load_trained(run)
+    where = None if data_dir is None else str(data_dir)
     with nullcontext() if as_json else shown("testing all poses") as progress:
-        results = trained.evaluate(dataset, None if data_dir is None else str(data_dir), progress)
+        results = trained.evaluate(dataset, where, progress)
+    if (compared := recorded_comparison(run, trained, dataset, where)) is not None:
+        results["comparison"] = compared
     print_results(results, as_json, None)
 
 
@@ -218,6 +225,8 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
         typer.echo(f"Dice of all test images: {results['test_dice']:.4f} ({each}); IoU {results['test_iou']:.4f}")
     else:
         _print_figures(results)
+    if results.get("comparison"):
+        print_comparison(results["comparison"])
     if page is not None:
         typer.echo(f"report: {page}")
 

@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from steerable.errors import one_of
 from steerable.extras import require
 from steerable.models.registry import MODELS, models_for
 from steerable.training.config import KNOWN_DATA_RECIPE, RECIPES_OF_OWN_IMAGES, TRAINED, RunConfig
-from steerable.training.phases import unseen
+from steerable.training.phases import Phase, unseen
 from steerable.training.recipes import Recipe, recipe_names
 from steerable.training.settings import settings_of
 
@@ -94,6 +95,19 @@ class ModelAndRecipe:
     ] = None
 
 
+@dataclass(frozen=True)
+class Besides:
+    """What is done besides the training, as the command line says it."""
+
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            help="`plain` trains a plain network of as many parameters as well, for as long, shows it every turn and "
+            "mirror image, and compares the two on the test images. A finished run is not trained again for it."
+        ),
+    ] = None
+
+
 @app.command()
 @with_settings([RunConfig, Recipe], unsaid=[*BY_DATA, *settings_of(Recipe)])
 @grouped_options
@@ -101,6 +115,7 @@ def train(
     context: typer.Context,
     dataset: Dataset,
     network: ModelAndRecipe,
+    besides: Besides,
     out: Out = None,
     plan: PlanFile = None,
     as_json: Json = False,
@@ -126,14 +141,19 @@ def train(
 
         followed = None if plan is None else Plan.load(plan)
         config = _request(dataset, network, followed, said)
+        _check_besides(besides, config)
         folder = _default_folder(config) if out is None else out
     for name in ("lightning.pytorch", "lightning.fabric"):  # they greet at length; importing them resets the level
         logging.getLogger(name).setLevel(logging.ERROR)
     tell = None if as_json else typer.echo
     if config.volumes and "volumes" not in said and followed is None and tell is not None and speaks:
         tell(f"{dataset} holds volumes; --no-volumes reads its files as images.")
+    if tell is not None and besides.compare is not None and speaks:
+        tell(_time_of_both(config))
     try:
         results = run(config, folder, plan=followed, tell=tell, started=started, phase=phase)
+        if besides.compare is not None and not results.get("stopped"):
+            results = {**results, "comparison": _compared(config, folder, results, tell, phase)}
     except RunInterrupted as stop:
         if speaks:
             typer.echo(str(stop), err=True)
@@ -143,8 +163,9 @@ def train(
     with phase("writing the report"):
         page = write_report([folder], folder / "report.html")
     print_results(results, as_json, page)
-    if tell is not None and results.get("stopped"):
-        tell(f"The run was stopped in epoch {results['epochs']}. The same command goes on with the training.")
+    if tell is not None and (results.get("stopped") or results.get("comparison", {}) is None):
+        where = f"in epoch {results['epochs']}" if results.get("stopped") else "while the plain network was trained"
+        tell(f"The run was stopped {where}. The same command goes on with the training.")
     if tell is not None:
         labels = " --out LABELS" if config.task == "segment" else ""
         tell(f"Next: steerable predict {folder} IMAGES{labels}, steerable export {folder} --onnx model.onnx")
@@ -164,6 +185,34 @@ def _request(dataset: str, network: ModelAndRecipe, followed: Plan | None, said:
     if followed is None:
         return configured(dataset, model, recipe=network.recipe, changes=changes, **settings)
     return repeated(followed, dataset, model=model, recipe=network.recipe, changes=changes, **settings)
+
+
+def _check_besides(besides: Besides, config: RunConfig) -> None:
+    """Refused before any image is read."""
+    if besides.compare is None:
+        return
+    if besides.compare != "plain":
+        raise ValueError(f"a network is compared with a plain one, --compare plain; got {besides.compare!r}.")
+    from steerable.training.plain_contest import check_comparable
+
+    check_comparable(config)
+
+
+def _time_of_both(config: RunConfig) -> str:
+    if config.minutes is None:
+        return "Two networks are trained one after the other: the steerable one, and a plain one for as long."
+    return (
+        f"Two networks are trained one after the other, each for {config.minutes:g} minutes: the steerable one, and a "
+        f"plain one. Together they take about {2 * config.minutes:g} minutes."
+    )
+
+
+def _compared(
+    config: RunConfig, folder: Path, results: dict[str, Any], tell: Callable[[str], None] | None, phase: Phase
+) -> dict[str, Any] | None:
+    from steerable.training.plain_contest import compare_with_plain
+
+    return compare_with_plain(config, folder, results, tell=tell, phase=phase, writes=_is_first_process())
 
 
 def _with_group(name: str | None, group: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -132,6 +132,15 @@ class LabelledImages:
             )
         return self.subset(self._sample(wanted, seed))
 
+    def at_most(self, each: int, seed: int = 0) -> LabelledImages:
+        """``each`` images of every class, or all of a class that has fewer, in their original order.
+
+        With the same seed a smaller subset lies inside a larger one.
+        """
+        if each < 1:
+            raise ValueError(f"a subset has at least one image of each class, got {each}.")
+        return self.subset(self._sample([min(each, count) for count in self.counts], seed))
+
     def split(self, part: float | int, seed: int = 0) -> tuple[LabelledImages, LabelledImages]:
         """Return (the rest, the part): each class gives the same share to the part, and keeps at least one image.
 

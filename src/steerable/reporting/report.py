@@ -16,6 +16,7 @@ from markupsafe import Markup
 from steerable.atomic import write_text
 from steerable.pages.numbers import MISSING
 from steerable.pages.templates import Templates
+from steerable.reporting.comparisons import comparison_section
 from steerable.reporting.confusion import confusion_rows, confusion_shares, most_frequent_mistakes
 from steerable.reporting.cost_table import cost_table
 from steerable.reporting.drawings import (
@@ -65,6 +66,7 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
         missing=MISSING,
         lowest_error=_best((run.results.get("test_error") for run in records), min),
         highest_accuracy=_best((run.poses.get("all_poses") for run in records), max),
+        comparisons=[(run, c, comparison_section(run, k)) for k, (run, c) in enumerate(runs) if run.comparison],
         curves=_curves(runs),
         validated=any(column.startswith("val_") for run in records for column in run.curves),
         poses=_poses(runs),

@@ -167,6 +167,12 @@ class RunConfig:
         "How many labelled images to use, balanced over the classes. By default all of them.",
         **OPTION,
     )
+    labels_per_class: int | None = setting(
+        None,
+        Range(1, BOUNDLESS, whole=True, optional=True),
+        "How many labelled images of each class to use, or all of a class that has fewer. By default all of them.",
+        **OPTION,
+    )
     # Seeds are those of numpy.
     seed: int = setting(
         0, Range(0, 2**32 - 1, whole=True), "The seed of subset, weights, order and augmentation.", **OPTION
@@ -247,6 +253,11 @@ class RunConfig:
         check_selection_for(self.dataset, self.selection)
         if self.validation > 1 and self.validation != int(self.validation):
             raise ValueError(f"validation is a share below 1 or a number of images, got {self.validation}.")
+        if self.labels is not None and self.labels_per_class is not None:
+            raise ValueError(
+                f"labels={self.labels} and labels_per_class={self.labels_per_class} both say how many images to learn "
+                "from. Give one of the two."
+            )
         if self.patience and not self.validation:
             raise ValueError(
                 f"patience {self.patience} watches the loss on validation images, and none are held out. Hold some out "
@@ -266,6 +277,11 @@ class RunConfig:
                 if value is not None:
                     raise ValueError(f"{name}={value} is for segmentation, and the task is {self.task}. Leave it out.")
             return
+        if self.labels_per_class is not None:
+            raise ValueError(
+                f"labels_per_class={self.labels_per_class} is for classification: a mask has pixels of several classes."
+                " Give labels, the number of images."
+            )
         if self.image_size is not None:
             raise ValueError(
                 f"image_size={self.image_size} is for classification: segmentation takes images in their own size, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,7 +19,16 @@ from steerable.data.labelled_images import LabelledImages
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 
-__all__ = ["POSE_SAMPLE", "VOLUME_POSE_SAMPLE", "PoseReport", "all_poses", "pose_report", "upright_scores"]
+__all__ = [
+    "POSE_SAMPLE",
+    "VOLUME_POSE_SAMPLE",
+    "PoseReport",
+    "all_poses",
+    "pose_report",
+    "posed_images",
+    "posed_scores",
+    "upright_scores",
+]
 
 
 POSE_SAMPLE = 2000
@@ -94,27 +103,18 @@ def pose_report(
         progress: called with (images tested in all poses, all of them) after each batch.
         upright: what :func:`upright_scores` gives, where it is known already.
     """
-    batch_size = data.comfortable_batch if batch_size is None else batch_size
     known = upright_scores(scores, data, device=device, batch_size=batch_size) if upright is None else upright
     confusion = torch.zeros(len(data.classes), len(data.classes), dtype=torch.long)
     confusion.index_put_((data.labels.cpu(), known.argmax(1)), torch.tensor(1), accumulate=True)
-    group = group if group is not None else all_poses(data.image_size)
-    image_type = FieldType(group, [(data.images.shape[1], group.trivial)])
-    chosen = _sample(len(data), POSE_SAMPLE if len(data.image_size) == 2 else VOLUME_POSE_SAMPLE)
-    correct = dict.fromkeys(group.elements, 0)
-    drift = dict.fromkeys(group.elements, 0.0)
-    for number, part in enumerate(chosen.split(batch_size), start=1):
-        images, labels, before = data.images[part].to(device), data.labels.cpu()[part], known[part]
-        for element in group.elements:
-            moved = before
-            if element != group.identity:
-                moved = scores(transform(images, element, image_type)).float().cpu()
-            correct[element] += int((moved.argmax(1) == labels).sum())
-            change = (moved - before).norm(dim=1) / before.norm(dim=1).clamp_min(1e-12)
-            drift[element] += float(change.sum())
-        if progress is not None:
-            progress(min(number * batch_size, len(chosen)), len(chosen))
-    n = len(chosen)
+    correct: dict[str, int] = {}
+    drift: dict[str, float] = {}
+    moves = posed_scores(scores, data, known, group=group, device=device, batch_size=batch_size, progress=progress)
+    for part, element, moved in moves:
+        labels, before = data.labels.cpu()[part], known[part]
+        correct[element] = correct.get(element, 0) + int((moved.argmax(1) == labels).sum())
+        change = (moved - before).norm(dim=1) / before.norm(dim=1).clamp_min(1e-12)
+        drift[element] = drift.get(element, 0.0) + float(change.sum())
+    n = len(posed_images(data))
     by_element = {g: c / n for g, c in correct.items()}, {g: d / n for g, d in drift.items()}
     return PoseReport(*by_element, confusion.tolist(), images=n)
 
@@ -130,8 +130,38 @@ def all_poses(sides: Sequence[int]) -> FiniteGroup:
     return octahedral() if len(set(sides)) == 1 else about_axis(cyclic(across), "z")
 
 
-def _sample(count: int, most: int) -> Tensor:
+@torch.no_grad()
+def posed_scores(
+    scores: Callable[[Tensor], Tensor],
+    data: LabelledImages,
+    upright: Tensor,
+    *,
+    group: Group | None = None,
+    device: torch.device | str = "cpu",
+    batch_size: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[tuple[Tensor, str, Tensor]]:
+    """(numbers of images, element, their scores in that pose), batch by batch and pose by pose, upright ones first.
+
+    See :func:`pose_report` for the arguments.
+    """
+    batch_size = data.comfortable_batch if batch_size is None else batch_size
+    group = group if group is not None else all_poses(data.image_size)
+    image_type = FieldType(group, [(data.images.shape[1], group.trivial)])
+    chosen = posed_images(data)
+    for number, part in enumerate(chosen.split(batch_size), start=1):
+        images = data.images[part].to(device)
+        yield part, group.identity, upright[part]
+        for element in group.elements:
+            if element != group.identity:
+                yield part, element, scores(transform(images, element, image_type)).float().cpu()
+        if progress is not None:
+            progress(min(number * batch_size, len(chosen)), len(chosen))
+
+
+def posed_images(data: LabelledImages) -> Tensor:
     """The sorted numbers of the images that are tried in all poses: all, or a random choice that never changes."""
+    count, most = len(data), POSE_SAMPLE if len(data.image_size) == 2 else VOLUME_POSE_SAMPLE
     if count <= most:
         return torch.arange(count)
     return torch.from_numpy(np.sort(np.random.default_rng(0).permutation(count)[:most]))

@@ -125,6 +125,8 @@ def prepare_data(
     notes = splits.notes
     if config.labels is not None and config.labels != len(train):
         train = train.balanced_subset(config.labels, seed=config.seed)
+    if config.labels_per_class is not None and isinstance(train, LabelledImages):
+        train = train.at_most(config.labels_per_class, seed=config.seed)
     if config.validation and splits.validation is not None:
         validation = splits.validation
     elif config.patience and config.evaluate == "test" and _too_few_to_choose_by(config.validation, train):

@@ -9,6 +9,7 @@ A run folder has
 - ``metrics/``: learning curves, CSV and TensorBoard
 - ``model/``: the trained network, safetensors and its config, class names and image size
 - ``mistakes.json``: the test images that were most surely taken for something else
+- ``plain/`` and ``comparison.json``: where it was asked for, the run of a plain network, and what sets the two apart
 - ``results.json``: the final figures; ``stopped`` says whether somebody ended the run early, which can then go on
 
 A run with ``evaluate="validation"`` does not look at test images: it has no ``mistakes.json``, and its figures are
@@ -75,6 +76,7 @@ def train(
     tell: Callable[[str], None] | None = None,
     started: float | None = None,
     phase: Phase = unseen,
+    images_of: Path | None = None,
 ) -> dict[str, Any]:
     """Train, test and write everything down; return what ``results.json`` contains.
 
@@ -89,6 +91,7 @@ def train(
         started: when the run's minutes began, by ``time.monotonic``; by default when this is called.
         phase: called with what the run is busy with, apart from training. It returns a context manager that shows this
             as long as it lasts, and gives a function of (done, total), or None.
+        images_of: the folder of another run on the same images; they are read in the size and scale of that one.
     """
     folder, started = Path(folder), time.monotonic() if started is None else started
     earlier = check_run_folder(config, folder)
@@ -98,7 +101,7 @@ def train(
     request = earlier or config
     recorded = None if earlier is None else recorded_plan(folder, earlier)
     with phase("reading images") as reading:
-        known = read_as_before(request, None if earlier is None else folder, given)
+        known = read_as_before(request, images_of if earlier is None else folder, given)
         data = prepare_data(*known, progress or reading)
     if earlier is not None:
         check_same_data(data.summary(), folder, recorded)
@@ -108,14 +111,12 @@ def train(
         return results
     is_new = earlier is None or not is_of_last_revision(earlier, folder)
     with phase("measuring this machine's speed"):
-        if is_new:
-            followed = _followed(given, request, folder, data, recorded, started)
-        else:
-            followed = make_plan(request, data, fit=False)
+        planned = (given, request, folder, data, recorded, started)
+        followed = _followed(*planned) if is_new else make_plan(request, data, fit=False)
     data = data.at_size(followed.settings.image_size)
-    deadline = None
-    if followed.rescheduled is not None and given is None:  # a run that repeats a plan takes the time that it takes
-        deadline = Deadline(followed, folder / "plan.json", data, started, most_epochs(request, data), tell)
+    timed = followed.rescheduled is not None and given is None  # a run that repeats a plan takes the time that it takes
+    most = most_epochs(request, data)
+    deadline = Deadline(followed, folder / "plan.json", data, started, most, tell) if timed else None
     run = prepared_run(followed, request, folder, data, deadline=deadline, tell=tell)
     with naming_full_disk(folder):  # all that may be refused has been; from here on the folder is a run's
         folder.mkdir(parents=True, exist_ok=True)

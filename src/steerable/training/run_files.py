@@ -12,6 +12,8 @@ from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import shown
 
 __all__ = [
+    "COMPARISON",
+    "COMPARISON_NEEDED",
     "CONFIG",
     "IMAGES",
     "MISTAKES",
@@ -22,6 +24,7 @@ __all__ = [
     "RESOLVED",
     "RESULTS",
     "RESULTS_NEEDED",
+    "SUB_RUN",
     "Fields",
     "data_of_run",
     "kind_of",
@@ -147,6 +150,28 @@ def _poses(value: object) -> bool:
         and _matrix(value.get("confusion"))
         and _number(value.get("upright"))
         and _number(value.get("all_poses"))
+    )
+
+
+def _estimate(value: object, needed: tuple[str, ...] = ("value", "low", "high")) -> bool:
+    """What ``Estimate.to_dict`` gives."""
+    return isinstance(value, dict) and all(_number(value.get(key)) for key in needed)
+
+
+def _compared(value: object) -> bool:
+    """What ``compare`` says of one figure."""
+    return (
+        isinstance(value, dict)
+        and all(_estimate(value.get(name)) for name in ("steerable", "plain"))
+        and _estimate(value.get("difference"), ("value", "low", "high", "p"))
+    )
+
+
+def _networks(value: object) -> bool:
+    """What ``comparison.json`` says of the two networks."""
+    return isinstance(value, dict) and all(
+        isinstance(value.get(name), dict) and "parameters" in value[name] and _holds(value[name], RESULTS)
+        for name in ("steerable", "plain")
     )
 
 
@@ -278,6 +303,28 @@ PICTURES: Fields = {
     "examples": (lambda value: _list(value, lambda item: isinstance(item, dict)), "a list of examples"),
 }
 """``pictures.json``, of a run for segmentation."""
+
+SUB_RUN = "plain"
+"""The folder inside a run folder with the run of the plain network that it is compared with."""
+
+COMPARED = ("upright", "all_poses", "agreement")
+"""The figures that networks are compared by."""
+
+COMPARISON: Fields = {
+    "task": (lambda value: value in ("classify", "segment"), "classify or segment"),
+    "images": _COUNT,
+    "posed": _COUNT,
+    "specimens": _COUNT,
+    "networks": (_networks, "the parameters of the steerable and the plain network"),
+    "figures": (
+        lambda value: isinstance(value, dict) and all(_compared(value.get(name)) for name in COMPARED),
+        "the figures of both networks and their differences",
+    ),
+}
+"""``comparison.json``."""
+
+COMPARISON_NEEDED = tuple(COMPARISON)
+"""What every ``comparison.json`` has."""
 
 IMAGES: Fields = {
     "mask_values": (lambda value: _list(value, _whole), "a list of numbers"),

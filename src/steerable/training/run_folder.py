@@ -20,7 +20,7 @@ from steerable.training.checkpoints import has_checkpoint
 from steerable.training.config import OWN_IMAGES, RunConfig
 from steerable.training.plan import Plan
 from steerable.training.recipes import Recipe
-from steerable.training.run_files import RESULTS, RESULTS_NEEDED, data_of_run, read_fields, read_object
+from steerable.training.run_files import RESULTS, RESULTS_NEEDED, SUB_RUN, data_of_run, read_fields, read_object
 from steerable.training.run_lock import LOCK
 
 __all__ = [
@@ -33,8 +33,16 @@ __all__ = [
     "recorded_plan",
 ]
 
-FILES = ("plan.json", "resolved.json", "environment.json", "mistakes.json", "results.json", "report.html")
-FOLDERS = ("checkpoints", "metrics", "model")
+FILES = (
+    "plan.json",
+    "resolved.json",
+    "environment.json",
+    "mistakes.json",
+    "comparison.json",
+    "results.json",
+    "report.html",
+)
+FOLDERS = ("checkpoints", "metrics", "model", SUB_RUN)
 LONGEST_WAIT = 600.0  # seconds for the process that plans the run
 
 DEFAULTS_WITHOUT_TURNS = {"validation": 0.15, "patience": 20}

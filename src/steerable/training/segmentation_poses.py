@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +16,7 @@ from steerable.training.poses import PoseReport
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 
-__all__ = ["POSED", "SegmentationPoses", "segmentation_poses"]
+__all__ = ["POSED", "SegmentationPoses", "posed_segmentations", "segmentation_poses"]
 
 POSED = 64  # images that are turned; of more, every second, third … is
 
@@ -47,23 +47,19 @@ def segmentation_poses(
         data: the test images.
         progress: called with (images tested, all images) after each image.
     """
-    group, classes = dihedral(4), len(data.classes)
-    kinds = FieldType(group, [(data.channels, group.trivial)]), FieldType(group, [(classes, group.trivial)])
-    turned = range(0, len(data), -(-len(data) // POSED))
-    tables = {element: torch.zeros(classes, classes, dtype=torch.long) for element in group.elements}
+    classes = len(data.classes)
     every = torch.zeros(classes, classes, dtype=torch.long)
-    drift = dict.fromkeys(group.elements, 0.0)
-    for number, image in enumerate(data.images):
-        truth, upright = data.class_map(number), whole(image)
-        every += confusion_of(upright.argmax(0), truth, classes)
-        for element in group.elements if number in turned else ():
-            said = upright
-            if element != group.identity:
-                said = transform(whole(transform(image, element, kinds[0])), group.inverse(element), kinds[1])
-            tables[element] += confusion_of(said.argmax(0), truth, classes)
-            drift[element] += float((said - upright).norm() / upright.norm().clamp_min(1e-12)) / len(turned)
-        if progress is not None:
-            progress(number + 1, len(data))
+    tables: dict[str, Tensor] = {}
+    drift: dict[str, float] = {}
+    turned = len(range(0, len(data), _every(len(data))))
+    for number, element, said in posed_segmentations(whole, data, progress=progress):
+        table = confusion_of(said.argmax(0), data.class_map(number), classes)
+        if element is None:
+            every, upright = every + table, said
+            continue
+        tables[element] = tables.get(element, 0) + table
+        change = float((said - upright).norm() / upright.norm().clamp_min(1e-12))
+        drift[element] = drift.get(element, 0.0) + change / turned
     return SegmentationPoses(
         accuracy={g: float(table.diagonal().sum() / table.sum()) for g, table in tables.items()},
         drift=drift,
@@ -73,6 +69,34 @@ def segmentation_poses(
         class_dice=_by_class(data.classes, dice_of(every)),
         class_iou=_by_class(data.classes, iou_of(every)),
     )
+
+
+@torch.no_grad()
+def posed_segmentations(
+    whole: Callable[[Tensor], Tensor], data: MaskedImages, *, progress: Progress | None = None
+) -> Iterator[tuple[int, str | None, Tensor]]:
+    """(number of an image, element, its scores in that pose, turned back), image by image.
+
+    Each image comes upright first, with None for the element, and some of them then under each element, ``e`` included.
+    See :func:`segmentation_poses` for the arguments.
+    """
+    group = dihedral(4)
+    kinds = FieldType(group, [(data.channels, group.trivial)]), FieldType(group, [(len(data.classes), group.trivial)])
+    for number, image in enumerate(data.images):
+        upright = whole(image)
+        yield number, None, upright
+        for element in group.elements if number % _every(len(data)) == 0 else ():
+            said = upright
+            if element != group.identity:
+                said = transform(whole(transform(image, element, kinds[0])), group.inverse(element), kinds[1])
+            yield number, element, said
+        if progress is not None:
+            progress(number + 1, len(data))
+
+
+def _every(count: int) -> int:
+    """Which images are turned: the first, and then every so many."""
+    return -(-count // POSED)
 
 
 def _by_class(classes: tuple[str, ...], values: Tensor) -> dict[str, float | None]:

@@ -145,7 +145,7 @@ class TrainedModel(nn.Module):
         Another folder or table is tested as a whole, unless it has a test folder; its classes are the network's or
         some of them. A copy of the run's own folder counts as another one.
         """
-        name, data = self._test_images(dataset, data_dir, progress)
+        name, data = self.test_images(dataset, data_dir, progress)
         poses = pose_report(self, data, progress=progress)
         return {
             "dataset": name,
@@ -157,9 +157,10 @@ class TrainedModel(nn.Module):
             "poses": poses.to_dict(),
         }
 
-    def _test_images(
-        self, dataset: str | None, data_dir: str | None, progress: Progress | None
-    ) -> tuple[str, LabelledImages]:
+    def test_images(
+        self, dataset: str | None = None, data_dir: str | None = None, progress: Progress | None = None
+    ) -> tuple[str, Any]:
+        """(name, images) of what :meth:`evaluate` tests on; the same images with masks where the network segments."""
         if dataset is None and self.config is None:
             raise ValueError("an exported network does not know its data; name a data set or folder with `--dataset`.")
         asked = dataset if dataset is None or dataset in DATASETS else str(Path(dataset).expanduser().resolve())

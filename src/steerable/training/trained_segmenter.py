@@ -90,7 +90,7 @@ class TrainedSegmenter(TrainedModel):
 
         Another folder is tested as a whole, unless it has a test folder.
         """
-        name, data = self._images_with_masks(dataset, progress)
+        name, data = self.test_images(dataset, data_dir, progress)
         poses = segmentation_poses(self.whole, data, progress=progress)
         table = torch.tensor(poses.confusion)
         return {
@@ -106,7 +106,9 @@ class TrainedSegmenter(TrainedModel):
             "poses": poses.to_dict(),
         }
 
-    def _images_with_masks(self, dataset: str | None, progress: Progress | None) -> tuple[str, MaskedImages]:
+    def test_images(
+        self, dataset: str | None = None, data_dir: str | None = None, progress: Progress | None = None
+    ) -> tuple[str, MaskedImages]:
         asked = None if dataset is None else str(Path(dataset).expanduser().resolve())
         if self.config is not None and asked in (None, self.config.dataset):
             root, kind = Path(self.config.dataset), self.config.masks
