@@ -188,10 +188,10 @@ class Augmentation:
         device, axes, sides = images.device, self.axes, images.shape[2:]
         shifts, symmetry = moves[:, :-1], moves[:, -1].view(-1, *[1] * axes)
         # Where each pixel of the result comes from: undo the shift, then the symmetry.
-        places = []
+        places: Sequence[Tensor] = ()
         for axis, side in enumerate(sides):
             along = torch.arange(side, device=device).view(-1, *[1] * (axes - 1 - axis))
-            places.append(along - shifts[:, axis].view(-1, *[1] * axes))
+            places = (*places, along - shifts[:, axis].view(-1, *[1] * axes))
         inside = None
         if self.padding == "zero":
             for place, side in zip(places, sides, strict=True):
@@ -232,7 +232,9 @@ def _middle(images: Tensor, size: Sequence[int] | None) -> Tensor:
     if size is None:
         return images
     starts = [(whole - part) // 2 for whole, part in zip(images.shape[-len(size) :], size, strict=True)]
-    return images[..., *(slice(start, start + part) for start, part in zip(starts, size, strict=True))]
+    for axis, (start, part) in enumerate(zip(starts, size, strict=True), start=images.ndim - len(size)):
+        images = images.narrow(axis, start, part)
+    return images
 
 
 def _reflected(position: Tensor, size: int) -> Tensor:

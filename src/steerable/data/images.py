@@ -151,7 +151,7 @@ def read_counts(paths: Sequence[Path], image_size: int, pixels: PixelFormat) -> 
     return each_file(lambda path: _read_counts(path, image_size, pixels), paths)
 
 
-def image_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
+def image_sizes(paths: Sequence[Path]) -> list[tuple[int, ...]]:
     """(width, height) of the images among these files, from their first bytes."""
     return [found.size for found in image_headers(paths, Selection()) if not isinstance(found, str)]
 

@@ -55,7 +55,8 @@ def _spatial(vectors: Tensor) -> Tensor:
     nothing = torch.zeros_like(x)
     cross = torch.stack([nothing, -z, y, z, nothing, -x, -y, x, nothing], dim=1).view(-1, 3, 3)
     identity = torch.eye(3, device=vectors.device, dtype=vectors.dtype)
-    return identity + angles.sin() * cross + (1 - angles.cos()) * (cross @ cross)
+    found: Tensor = identity + angles.sin() * cross + (1 - angles.cos()) * (cross @ cross)
+    return found
 
 
 def random_turns(uniform: Tensor, largest: float) -> Tensor:

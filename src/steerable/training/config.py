@@ -294,9 +294,9 @@ class RunConfig:
 
     def _check_model(self) -> None:
         if (self.model.get("axes", 2) == 3) != self.volumes:
-            seen, given = ("volumes", "images") if self.model.get("axes", 2) == 3 else ("images", "volumes")
+            seen, read = ("volumes", "images") if self.model.get("axes", 2) == 3 else ("images", "volumes")
             raise ValueError(
-                f"the model sees {seen}, and the run reads {given}: axes={self.model.get('axes', 2)} and volumes="
+                f"the model sees {seen}, and the run reads {read}: axes={self.model.get('axes', 2)} and volumes="
                 f"{self.volumes}. Volumes have three axes."
             )
         for name in FROM_DATA:
