@@ -19,7 +19,7 @@ from steerable import nn as snn
 from steerable.lazy import resolve
 from steerable.models.residual_blocks import Downsampling, Head
 from steerable.models.resnets import Layout
-from steerable.models.saving import read_tensors, write_tensors
+from steerable.models.tensor_files import read_tensors, write_tensors
 from steerable.models.unets import UNetLayout
 from steerable.models.wide_resnets import WideOptions
 from steerable.types.network_plans import STEMS
@@ -211,6 +211,7 @@ def test_what_is_no_name_on_the_hub_is_looked_for_here_alone(
         raise AssertionError("a server was asked")
 
     monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", asked)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", asked)
     with pytest.raises(
         FileNotFoundError, match=r"there is no folder .* or a model of the hub by its name, `owner/name`"
     ):

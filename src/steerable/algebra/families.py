@@ -96,16 +96,15 @@ def group_named(name: str) -> Group:
     named = _NAMED.get(name) if isinstance(name, str) else None
     if named is not None:
         return named()
-    match = (
-        re.fullmatch(r"([CD])([1-9]\d{0,3})( about ([xyz])( with flips)?)?", name) if isinstance(name, str) else None
-    )
+    if isinstance(name, str) and (about := re.fullmatch(r"(.+) about ([xyz])( with flips)?", name)):
+        return about_axis(group_named(about[1]), about[2], flips=about[3] is not None)  # type: ignore[call-overload,no-any-return]
+    match = re.fullmatch(r"([CD])([1-9]\d{0,3})", name) if isinstance(name, str) else None
     if match is None:
         raise ValueError(
             f"no group is called {name!r}. Known are C1, C2, C3 …, D1, D2, D3 …, T, T_d, O, O_h, I, I_h, SO2, O2, SO3 "
             "and O3."
         )
-    planar = (cyclic if match[1] == "C" else dihedral)(int(match[2]))
-    return about_axis(planar, match[4], flips=match[5] is not None) if match[3] else planar
+    return (cyclic if match[1] == "C" else dihedral)(int(match[2]))
 
 
 def group_on(name: str | None, axes: int) -> Group:
@@ -124,11 +123,7 @@ def group_on(name: str | None, axes: int) -> Group:
         raise ValueError(
             f"{group.name} moves volumes, and this network sees images. Give axes=3, or a group such as D4."
         )
-    if not isinstance(group, FiniteGroup):
-        raise ValueError(
-            f"{group.name} moves images, and this network sees volumes. Use O, O_h, C4 or D4, for instance."
-        )
-    return about_axis(group, "z")
+    return group_named(f"{group.name} about z")
 
 
 _NAMED: dict[str, Callable[[], Group]] = {

@@ -134,7 +134,8 @@ def _segment(trained: TrainedSegmenter, images: Path, out: Path | None, tile: in
         raise ValueError(f"no image in {images} can be read{why}.")
     for path, reason in skipped:
         typer.echo(f"left out {path}: {reason}", err=True)
-    typer.echo(f"{len(written)} label images in {out}: {', '.join(_legend(trained))}")
+    legend = "0 background, 1, 2, … objects" if trained.answer.kind == "instances" else ", ".join(_legend(trained))
+    typer.echo(f"{len(written)} label images in {out}: {legend}")
 
 
 def _legend(trained: TrainedSegmenter) -> list[str]:
@@ -207,13 +208,9 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
     table = Table(title=Text(title))  # a folder's name is not markup
     poses = results["poses"]
     # Of pixels, where the network says something of each.
-    overlaps = [figure for figure in ("dice", "iou") if figure in poses]
-    for head in (
-        "pose",
-        "accuracy",
-        *({"dice": "Dice", "iou": "IoU"}[name] for name in overlaps),
-        "drift of the scores",
-    ):
+    names = {"dice": "Dice", "iou": "IoU", "average_precision": "mean average precision"}
+    overlaps = [figure for figure in names if poses.get(figure)]
+    for head in ("pose", "accuracy", *map(names.get, overlaps), "drift of the scores"):
         table.add_column(head, justify="right")
     for element, accuracy in poses["accuracy"].items():
         figures = [f"{poses[name][element]:.4f}" for name in overlaps]
@@ -223,6 +220,9 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
     if overlaps:
         each = ", ".join(f"{name} {value:.4f}" for name, value in poses["class_dice"].items() if value is not None)
         typer.echo(f"Dice of all test images: {results['test_dice']:.4f} ({each}); IoU {results['test_iou']:.4f}")
+        if "test_average_precision" in results:
+            mean, half = results["test_average_precision"], results["test_ap50"]
+            typer.echo(f"Objects: mean average precision {mean:.4f} over IoU 0.5 to 0.95; {half:.4f} at 0.5")
     else:
         _print_figures(results)
     if results.get("comparison"):

@@ -38,6 +38,7 @@ __all__ = [
     "image_chunks",
     "image_headers",
     "image_sizes",
+    "pixels_of",
     "read_counts",
     "read_images",
     "read_squares",
@@ -214,10 +215,17 @@ def _read(path: Path, size: int | None, pixels: PixelFormat) -> Pixels:
         with opened(path) as image:
             return square_of_picture(eight_bits(image), size)
     with stored_image(path, pixels.selection) as stored:
-        pixels.check(stored.depth, stored.channels)
-        if stored.picture is not None:
-            return square_of_picture(stored.picture, size)
-        counts = _counts(stored, size, pixels)
+        return pixels_of(stored, size, pixels)
+
+
+def pixels_of(stored: StoredImage, size: int | None, pixels: PixelFormat) -> Pixels:
+    """The bytes of an image, (channels, size, size), or in its own size; ``Unusable`` where it is of another kind."""
+    if not pixels.depth and stored.picture is not None:
+        return square_of_picture(eight_bits(stored.picture), size)
+    pixels.check(stored.depth, stored.channels)
+    if stored.picture is not None:
+        return square_of_picture(stored.picture, size)
+    counts = _counts(stored, size, pixels)
     return pixels.to_bytes(with_channels(counts, pixels.channels))
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from steerable.data.whitening import zca
 from steerable.errors import check_choice
-from steerable.models.saving import read_tensors, write_tensors
+from steerable.models.tensor_files import read_tensors, write_tensors
 
 __all__ = ["Normalisation"]
 

@@ -12,12 +12,12 @@ __all__ = ["Regions", "connected_regions"]
 Regions = npt.NDArray[np.int32]
 
 
-def connected_regions(labels: npt.NDArray[Any]) -> tuple[Regions, int]:
+def connected_regions(labels: npt.NDArray[Any], *, diagonal: bool = False) -> tuple[Regions, int]:
     """Number the regions of a label image (height, width), and count them.
 
     Two pixels belong to one region if they have the same value and a path of neighbours to the left, right, top and
-    bottom with that value connects them. Pixels of value 0 keep the number 0; the regions are 1, 2, …, n in the order
-    of their first pixels, row by row.
+    bottom with that value connects them; with ``diagonal``, of neighbours in all eight directions. Pixels of value 0
+    keep the number 0; the regions are 1, 2, …, n in the order of their first pixels, row by row.
 
     >>> connected_regions(np.array([[5, 5, 0], [0, 0, 5], [7, 5, 5]]))
     (array([[1, 1, 0],
@@ -31,8 +31,13 @@ def connected_regions(labels: npt.NDArray[Any]) -> tuple[Regions, int]:
     begins[:, 1:] = labels[:, 1:] != labels[:, :-1]
     run = np.cumsum(begins.ravel()).reshape(height, width) - 1  # the number of each pixel's run
     values = labels[begins]
-    touching = labels[1:] == labels[:-1]
-    above, below = run[:-1][touching], run[1:][touching]
+    pairs = []
+    for right in (-1, 0, 1) if diagonal else (0,):
+        upper = slice(max(0, -right), width - max(0, right))
+        lower = slice(max(0, right), width - max(0, -right))
+        touching = labels[:-1, upper] == labels[1:, lower]
+        pairs.append((run[:-1, upper][touching], run[1:, lower][touching]))
+    above, below = (np.concatenate(ends) for ends in zip(*pairs, strict=True))
     root = _united(len(values), above, below)
     # The root of a region is its first run, so that roots are in the order of first pixels.
     is_region = (root == np.arange(len(values))) & (values != 0)

@@ -19,7 +19,7 @@ from steerable.data.volume_files import stored_volume
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["in_grey_or_colour", "opened", "stored_image"]
+__all__ = ["array_image", "in_grey_or_colour", "joined", "opened", "stored_image"]
 
 # Formats that are pixels and nothing else: EPS, for one, would start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000", "AVIF")
@@ -34,22 +34,23 @@ def stored_image(path: Path, selection: Selection) -> Iterator[StoredImage]:
     """The image or volume that is chosen from a file. ``Unusable`` where the file has no such page or channel."""
     _check_regular(path)
     if selection.axes == 3:
-        yield _joined([stored_volume(path)], selection)
+        yield joined([stored_volume(path)], selection)
         return
     whole = bool(selection.channels)
     if path.suffix.lower() == ".npy":
-        yield _joined([_of_array(path) for _ in _wanted([path], selection)], selection)
+        _wanted([path], selection)
+        yield joined([array_image(np.load(path, mmap_mode="r", allow_pickle=False))], selection)
         return
     pages = tiff_pages(path, 2 if selection.page is None else None) if is_tiff(path) else []
     wanted = _wanted(pages, selection) if pages else []
     besides = len(pages) > 1 and selection.page is None, not whole and any(page.extra for page in wanted)
     if not all(page.is_ordinary and not (whole and page.extra) for page in wanted):
-        yield replace(_joined([_of_tiff(page, whole) for page in wanted], selection), unused=besides)
+        yield replace(joined([_of_tiff(page, whole) for page in wanted], selection), unused=besides)
         return
     with opened(path) as image:
         numbers = [0] if selection.page is None else _wanted(range(getattr(image, "n_frames", 1)), selection)
         found = [_of_pillow(path, image, number, whole) for number in numbers]
-        yield replace(_joined(found, selection), unused=besides)
+        yield replace(joined(found, selection), unused=besides)
 
 
 def opened(path: Path) -> Image.Image:
@@ -87,7 +88,7 @@ def _wanted(pages: Sequence[T], selection: Selection) -> Sequence[T]:
     return [pages[number]]
 
 
-def _joined(pages: Sequence[StoredImage], selection: Selection) -> StoredImage:
+def joined(pages: Sequence[StoredImage], selection: Selection) -> StoredImage:
     """One image whose channels are those of the pages, or the chosen ones among these."""
     first, *others = pages
     if any((page.size, page.depth) != (first.size, first.depth) for page in others):
@@ -112,9 +113,8 @@ def _of_tiff(page: TiffPage, whole: bool) -> StoredImage:
     return StoredImage(page.size, depth, channels, lambda: page.read()[:channels])
 
 
-def _of_array(path: Path) -> StoredImage:
-    """An array (height, width), (channels, height, width) or (height, width, channels) that numpy has saved."""
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
+def array_image(array: Numbers) -> StoredImage:
+    """An array (height, width), (channels, height, width) or (height, width, channels)."""
     return stored_array(array.shape, array.dtype, lambda: array, axes=2)
 
 

@@ -19,16 +19,15 @@ Filters = int | Sequence[int] | FilterSpace
 
 
 def default_space(group: Group, size: int | Sequence[int]) -> FilterSpace:
-    """All filters on a patch of pixels where the grid carries the group, otherwise the most steerable ones.
+    """All filters on a patch of pixels or voxels where the grid carries the group, otherwise the most steerable ones.
 
-    Only a group of the plane that turns by other angles than 90° has the latter; :func:`~steerable.filter_space` says
-    how they are chosen.
+    :func:`~steerable.filter_space` says how the latter are chosen.
     """
     shape = grid_size(group, size)
-    if len(shape) != 2 or is_carried(group, shape):
-        return pixel_space(group, shape)
     only_shape_fails = isinstance(group, FiniteGroup) and len(group.grid_elements) == group.order
-    return pixel_space(group, shape) if only_shape_fails else filter_space(group, shape)
+    if not shape or only_shape_fails or is_carried(group, shape):
+        return pixel_space(group, shape)
+    return filter_space(group, shape)
 
 
 def as_filter_space(group: Group, filters: Filters) -> FilterSpace:

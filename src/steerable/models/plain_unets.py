@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from steerable.errors import check_choice
 from steerable.models.checks import check_depth, check_size, unet_reach
 from steerable.models.layers_by_axes import PLAIN, LayerKinds
+from steerable.models.quiet_heads import make_quiet
 from steerable.models.saving import SavedModel
 from steerable.models.widths import nearest_width
 
@@ -52,6 +53,7 @@ class PlainUNet(SavedModel, nn.Module):
         for module in self.modules():
             if isinstance(module, kinds.convolution):
                 nn.init.kaiming_normal_(module.weight)
+        make_quiet(self.head)
 
     @property
     def stride(self) -> int:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from steerable.errors import did_you_mean
+from steerable.errors import did_you_mean, one_of
 from steerable.lazy import resolve
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["MODELS", "ModelEntry", "build_model", "models_for"]
+__all__ = ["MODELS", "ModelEntry", "build_model", "described_model", "models_for", "recognised_model"]
 
 Task = Literal["classification", "dense"]
 
@@ -188,3 +188,37 @@ def build_model(name: str, **config: Any) -> nn.Module:
             raise ValueError(f"{name} has no option `{key}`. {did_you_mean(key, entry.all_options)}")
     network: nn.Module = resolve(entry.home)(**config)
     return network
+
+
+def described_model(model: Mapping[str, Any]) -> nn.Module:
+    """A model without storage, by its name and options: for its layout, its types and the shapes of its tensors."""
+    import torch
+
+    with torch.device("meta"):
+        return build_model(model["name"], **{key: value for key, value in model.items() if key != "name"})
+
+
+def recognised_model(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """The name and the options of a saved network, whose config does not say which model it is.
+
+    Args:
+        config: its options.
+        shapes: the names and shapes of its tensors.
+
+    >>> network = build_model("plain_resnet", depth=8, width=4)
+    >>> shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
+    >>> recognised_model({"depth": 8, "width": 4}, shapes)["name"]
+    'plain_resnet'
+    """
+    given = {key: value for key, value in config.items() if value is not None}
+    for name, entry in MODELS.items():
+        model = {"name": name, **given}
+        if not given.keys() <= {*entry.all_options}:
+            continue
+        try:
+            tensors = described_model(model).state_dict()
+        except (TypeError, ValueError):  # options of another model
+            continue
+        if {key: tuple(value.shape) for key, value in tensors.items()} == dict(shapes):
+            return model
+    raise ValueError(f"expected the config and the weights of {one_of(MODELS)}; these are of another network.")

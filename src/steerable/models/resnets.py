@@ -13,6 +13,8 @@ from steerable.algebra.group_interface import Group
 from steerable.errors import check_choice, did_you_mean
 from steerable.models.checks import check_text, check_whole_numbers
 from steerable.models.layers_by_axes import layers_of
+from steerable.models.levels import FeatureMaps, residual_features
+from steerable.models.parts import parts_of
 from steerable.models.registry import MODELS
 from steerable.models.residual_blocks import (
     Downsampling,
@@ -151,6 +153,9 @@ class ResNet(SavedModel, Restrictable):
         self.head = restricted_head(self.head, before, subgroup)
         self.group, self.in_type = self.features.in_type.group, self.features.in_type
         self._say_invariance()
+
+    def feature_maps(self) -> FeatureMaps:
+        return residual_features(parts_of(self))
 
     def __getattr__(self, name: str) -> Any:
         if name == "out_type":

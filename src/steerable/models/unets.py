@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from steerable import nn as snn
 from steerable.algebra.families import group_named, group_on
 from steerable.algebra.group_interface import Group
-from steerable.algebra.groups import FiniteGroup
 from steerable.errors import did_you_mean, expect
 from steerable.models.checks import check_depth, check_size, unet_reach
 from steerable.models.layers_by_axes import layers_of
+from steerable.models.levels import FeatureMaps, climb, unet_features
+from steerable.models.quiet_heads import make_quiet
 from steerable.models.registry import MODELS
 from steerable.models.residual_blocks import nonlinearity
 from steerable.models.restrictable import Restrictable, Steps
@@ -97,6 +98,7 @@ class UNet(SavedModel, Restrictable):
             self.decoders.append(_level(levels[k][1] + handed_on[k], *levels[k]))
         _check_reachable(handed_on[0], self.out_type)
         self.head: snn.EquivariantModule = kinds.convolution(handed_on[0], self.out_type, 3, padding=1)
+        make_quiet(self.head)
         self.restrict_in_steps(layout.get("restricted_to"))
 
     def restrict_parts(self, subgroup: Group) -> None:
@@ -119,15 +121,15 @@ class UNet(SavedModel, Restrictable):
 
     def forward(self, x: Tensor) -> Tensor:
         check_size("UNet", x, self.depth, self.in_type.channels, self.group.axes or 2)
-        skips: list[Tensor] = []
+        maps: list[Tensor] = []
         for encoder in self.encoders:
             x = encoder(x)
-            skips.append(x)
-        x = skips.pop()
-        for upsample, join, decoder in zip(self.upsamplers, self.joins, self.decoders, strict=True):
-            x = decoder(join(upsample(x), skips.pop()))
-        y: Tensor = self.head(x)
+            maps.append(x)
+        y: Tensor = self.head(climb(maps, self.upsamplers, self.joins, self.decoders)[0])
         return y
+
+    def feature_maps(self) -> FeatureMaps:
+        return unet_features(self.encoders, self.upsamplers, self.joins, self.decoders)
 
     def extra_repr(self) -> str:
         return f"{self.in_type} → {self.out_type}, depth={self.depth}"
@@ -153,7 +155,7 @@ def unet(
     groups = [t.group for t in (in_type, out_type) if isinstance(t, FieldType)]
     if group is not None:
         named = group_on(group, options.get("axes", 2)) if isinstance(group, str) else group
-        expect(named, FiniteGroup, "a group or its name, such as 'D4'")
+        expect(named, Group, "a group or its name, such as 'D4'")
         groups.append(named)
     for other in groups[1:]:
         if other != groups[0]:

@@ -110,7 +110,10 @@ class FilterBankModule(EquivariantModule):
             nn.init.zeros_(self.bias)
 
     def theta(self, out_capsule: str, in_capsule: str) -> Tensor:
-        """Θ of one pair of capsule kinds, a view of ``weight``: (groups · copies out, copies in, dim Hom)."""
+        """Θ of one pair of capsule kinds, a view of ``weight``: (groups · copies out, copies in, dim Hom).
+
+        Capsules of SO(3) and O(3) that are sums of irreps, such as ``sphere(2)``, are counted by these irreps.
+        """
         for block in self.plan.blocks:
             if (block.out_capsule.name, block.in_capsule.name) == (out_capsule, in_capsule):
                 return self.plan.theta(self.weight, block)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steerable.algebra.group_interface import Group
+from steerable.filters.pixel_grids import is_even
+from steerable.filters.pixel_patches import pixel_space
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.types.field_types import FieldType
@@ -28,10 +30,11 @@ def restricted_space(space: FilterSpace, subgroup: Group) -> FilterSpace | None:
     True
     """
     if space.is_pixel_patch:
-        return None
+        return None if is_even(space.spacing) else pixel_space(subgroup, space.size, spacing=space.spacing)
     if space.harmonics:
-        return FilterSpace.of_harmonics(subgroup, space.size, space.harmonics, name=space.name)
-    return FilterSpace(space.representation.restrict(subgroup), space.size, space.sampling, name=space.name)
+        return FilterSpace.of_harmonics(subgroup, space.size, space.harmonics, spacing=space.spacing, name=space.name)
+    rho = space.representation.restrict(subgroup)
+    return FilterSpace(rho, space.size, space.sampling, spacing=space.spacing, name=space.name)
 
 
 def exact_bank(layer: FilterBankModule) -> Tensor:

@@ -58,15 +58,20 @@ def axes_swapped(group: Group) -> bool:
 def pads_alike(group: Group, sides: Sequence[int]) -> bool:
     """Whether a padding, (left, right, top, bottom), adds as much on sides that the group exchanges.
 
+    Of volumes it is (left, right, top, bottom, above, below): the last axis of an array comes first, as for ``F.pad``.
+
     >>> from steerable import dihedral
     >>> main_diagonal = dihedral(4).subgroup(["e", "mr3"])
     >>> pads_alike(main_diagonal, (1, 2, 1, 2)), pads_alike(main_diagonal, (1, 2, 1, 0))
     (True, False)
     """
-    left, right, top, bottom = sides
-    widths = {(-1, 0): top, (1, 0): bottom, (0, -1): left, (0, 1): right}  # by outward direction, (row, column)
+    axes = len(sides) // 2
+    outward = np.concatenate([[-direction, direction] for direction in np.eye(axes)[::-1]])
+    widths = {tuple(side): width for side, width in zip(outward, sides, strict=True)}
     return all(
-        widths[tuple(np.rint(g @ side))] == width for g in _array_matrices(group) for side, width in widths.items()
+        widths[tuple(np.rint(g @ side) + 0.0)] == width
+        for g in _array_matrices(group, axes)
+        for side, width in widths.items()
     )
 
 

@@ -18,6 +18,9 @@ def plan_rows(run: RunRecord) -> Iterator[tuple[str, str]]:
         size = "×".join(str(side) for side in run.data.get("image_size") or ())
         things, points = ("volumes", "voxels") if size.count("×") == 2 else ("images", "pixels")
         yield things, f"{counts}; {size} {points}" if size else counts
+    if settings.get("start"):
+        frozen = f"; frozen: {settings['freeze']}" if settings.get("freeze") else ""
+        yield "starts from", f"{settings['start']}, weights with SHA-256 {str(run.plan.get('start'))[:12]}…{frozen}"
     if settings:
         yield "epochs", str(run.epochs)
     if backends := run.plan.get("backends"):

@@ -6,12 +6,11 @@ import math
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
-import torch
 
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.families import group_on
 from steerable.algebra.group_interface import Group
-from steerable.models.registry import MODELS, build_model
+from steerable.models.registry import MODELS, described_model
 from steerable.types.field_types import FieldType
 
 __all__ = ["Moves", "covering_angle", "invariance", "moves_to_show"]
@@ -85,9 +84,7 @@ def invariance(model: dict[str, Any]) -> Group | None:
     Args:
         model: its name and options.
     """
-    options = {key: value for key, value in model.items() if key != "name"}
-    with torch.device("meta"):  # neither the width nor the weights matter
-        network = build_model(model["name"], **{**options, MODELS[model["name"]].width: 1})
+    network = described_model({**model, MODELS[model["name"]].width: 1})  # neither the width nor the weights matter
     kind = getattr(network, "out_type", None)
     if not isinstance(kind, FieldType):
         return None

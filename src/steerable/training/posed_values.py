@@ -14,6 +14,7 @@ from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.masked_images import MaskedImages
 from steerable.training.overlaps import confusion_of, dice_of
+from steerable.training.pixel_answers import ClassScores, PixelAnswer
 from steerable.training.poses import posed_images, posed_scores, upright_scores
 from steerable.training.segmentation_poses import posed_segmentations
 
@@ -47,6 +48,7 @@ def posed_values(
     *,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
+    answer: PixelAnswer | None = None,
 ) -> PosedValues:
     """The figures of each test image.
 
@@ -56,9 +58,10 @@ def posed_values(
         data: the test images.
         device: where a classifier is.
         progress: called with (images tested, all images).
+        answer: what is said of each pixel of images with masks; by default the scores of the classes.
     """
     if isinstance(data, MaskedImages):
-        return _of_pixels(network, data, progress)
+        return _of_pixels(network, answer or ClassScores(len(data.classes)), data, progress)
     upright = upright_scores(network, data, device=device)
     answers: dict[str, list[Tensor]] = {}
     for _, element, scores in posed_scores(network, data, upright, device=device, progress=progress):
@@ -74,12 +77,14 @@ def posed_values(
     )
 
 
-def _of_pixels(whole: Callable[[Tensor], Tensor], data: MaskedImages, progress: Progress | None) -> PosedValues:
+def _of_pixels(
+    whole: Callable[[Tensor], Tensor], answer: PixelAnswer, data: MaskedImages, progress: Progress | None
+) -> PosedValues:
     upright: list[float] = []
     tried: dict[int, list[float]] = {}
     shares: dict[int, float] = {}
-    for number, element, scores in posed_segmentations(whole, data, progress=progress):
-        said, truth = scores.argmax(0), data.class_map(number)
+    for number, element, scores in posed_segmentations(whole, answer, data, progress=progress):
+        said, truth = answer.class_map(scores), data.class_map(number)
         dice = float(dice_of(confusion_of(said, truth, len(data.classes))).nanmean())
         if element is None:
             upright.append(dice)

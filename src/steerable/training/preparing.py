@@ -25,6 +25,7 @@ from steerable.models import MODELS, build_model
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.moves_to_show import Moves, moves_to_show
+from steerable.training.pixel_answers import answer_for
 from steerable.training.pixel_classifier import PixelClassifier
 
 __all__ = [
@@ -225,12 +226,10 @@ def training_batches(
 def from_data(model: dict[str, Any], data: TrainingData) -> dict[str, Any]:
     """The options of a model that follow from the images and the task."""
     classes = len(data.train.classes)
-    known = {
-        "in_channels": data.train.channels,
-        "num_classes": classes,
-        "out_channels": classes,
-        "out_type": f"{classes}*A1",
-    }
+    known: dict[str, Any] = {"in_channels": data.train.channels, "num_classes": classes}
+    if isinstance(data.train, MaskedImages):
+        said = answer_for(data.train.kind, classes).out_type(model.get("group", "D4"))
+        known |= {"out_channels": said.channels, "out_type": str(said)}
     return {name: known[name] for name in MODELS[model["name"]].from_data if name in known}
 
 
@@ -245,6 +244,7 @@ def make_classifier(settings: RunConfig, data: TrainingData) -> Classifier:
         if isinstance(layer, snn.BatchNorm2d | snn.BatchNorm3d) and settings.devices * settings.nodes > 1:
             layer.sync = True
     normalisation = Normalisation.fit(data.for_statistics, settings.recipe.normalisation)  # type: ignore[arg-type]
-    kind = PixelClassifier if settings.task == "segment" else Classifier
-    counts = {"num_classes": len(data.train.classes), "train_size": data.train.samples_per_epoch}
-    return kind(model, normalisation, settings, **counts)
+    counts: dict[str, Any] = {"num_classes": len(data.train.classes), "train_size": data.train.samples_per_epoch}
+    if isinstance(data.train, MaskedImages):
+        return PixelClassifier(model, normalisation, settings, kind=data.train.kind, **counts)
+    return Classifier(model, normalisation, settings, **counts)

@@ -92,9 +92,13 @@ def save_model(module: Classifier, folder: Path, data: TrainingData, model: dict
             "channels": data.train.channels,
             "pixels": None if data.pixels is None else data.pixels.to_dict(),
             "model": model,
-            **({"mask_values": list(data.mask_values)} if isinstance(data.train, MaskedImages) else {}),
+            **(_about_masks(data.train, data.mask_values) if isinstance(data.train, MaskedImages) else {}),
         },
     )
+
+
+def _about_masks(images: MaskedImages, values: tuple[int, ...]) -> dict[str, Any]:
+    return {"masks": images.kind, "mask_values": list(values)}
 
 
 def _upright(module: Classifier, data: TrainingData) -> Tensor | None:
@@ -106,7 +110,8 @@ def _poses(module: Classifier, data: TrainingData, upright: Tensor | None, progr
     """What a pose does to the scores of the test images, or of their pixels."""
     if isinstance(data.test, LabelledImages):
         return pose_report(module, data.test, device=module.device, progress=progress, upright=upright)
-    return segmentation_poses(_of_pixels(module).whole, data.test, progress=progress)
+    pixels = _of_pixels(module)
+    return segmentation_poses(pixels.whole, pixels.answer, data.test, progress=progress)
 
 
 def _write_mistakes(module: Classifier, data: TrainingData, upright: Tensor | None, folder: Path) -> None:
@@ -114,7 +119,8 @@ def _write_mistakes(module: Classifier, data: TrainingData, upright: Tensor | No
     if isinstance(data.test, LabelledImages) and upright is not None:
         write_json(folder / "mistakes.json", worst_mistakes(upright, data.test))
     elif isinstance(data.test, MaskedImages):
-        write_json(folder / "pictures.json", example_pictures(_of_pixels(module).whole, data.test))
+        pixels = _of_pixels(module)
+        write_json(folder / "pictures.json", example_pictures(pixels.whole, pixels.answer, data.test))
 
 
 def _of_pixels(module: Classifier) -> PixelClassifier:

@@ -24,6 +24,9 @@ __all__ = [
     "RESOLVED",
     "RESULTS",
     "RESULTS_NEEDED",
+    "START",
+    "START_JSON",
+    "START_WEIGHTS",
     "SUB_RUN",
     "Fields",
     "data_of_run",
@@ -213,7 +216,7 @@ _TEXT = (_text, "text")
 _RESCHEDULED = (_rescheduled, "pairs of epochs that were done, more and more, and of epochs in all")
 _PIXELS = (_pixels, "how the numbers in image files become bytes")
 
-FIGURES = ("accuracy", "loss", "dice", "iou")
+FIGURES = ("accuracy", "loss", "dice", "iou", "average_precision", "ap50")
 """What is measured of validation and test images."""
 
 RESULTS: Fields = {
@@ -240,9 +243,16 @@ RESULTS: Fields = {
 RESULTS_NEEDED = ("dataset", "model", "parameters", "epochs")
 """What every ``results.json`` has."""
 
+START_JSON, START_WEIGHTS = "start.json", "start.safetensors"
+"""The copy of the network that a run starts from, where it goes on from a trained one."""
+
+START: Fields = {"name": _TEXT, "model": _MODEL, "classes": _NAMES}
+"""``start.json``."""
+
 CONFIG: Fields = {
     "dataset": _TEXT,
-    "model": _MODEL,
+    # One that starts from a trained network need not name it.
+    "model": (lambda value: isinstance(value, dict) and _text(value.get("name", "")), _MODEL[1]),
     "labels": _COUNT,
     "seed": _COUNT,
     "recipe": (
@@ -283,11 +293,13 @@ PLAN: Fields = {
     "backends": (lambda value: _by_name(value, _text), "the backend of each convolution"),
     "accelerator": _TEXT,
     "threads": (lambda value: _whole(value) and 1 <= value <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}"),
-    **dict.fromkeys(("rescheduled", "shortened"), _RESCHEDULED),
+    "rescheduled": _RESCHEDULED,
+    "start": _TEXT,
+    "shortened": _RESCHEDULED,
 }
 """``plan.json``; :class:`~steerable.training.plan.Plan` checks all of it."""
 
-PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened"))
+PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened", "start"))
 """What every ``plan.json`` has: the end of a run without a time to keep, or of an earlier revision, is not moved."""
 
 MISTAKES: Fields = {
@@ -328,6 +340,7 @@ COMPARISON_NEEDED = tuple(COMPARISON)
 
 IMAGES: Fields = {
     "mask_values": (lambda value: _list(value, _whole), "a list of numbers"),
+    "masks": (lambda value: value in ("classes", "instances"), "classes or instances"),
     "classes": _NAMES,
     "image_size": (_side, "a number of pixels"),
     "channels": _COUNT,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,14 +19,16 @@ from steerable.data.assembling import read_labelled, stacked
 from steerable.data.datasets import DATASETS, check_source, load_dataset
 from steerable.data.files import named, source_name
 from steerable.data.folders import labelled_folder
+from steerable.data.given_images import given_pixels
 from steerable.data.images import Progress, image_chunks
 from steerable.data.label_tables import labelled_table
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.normalisation import Normalisation
 from steerable.data.pixel_formats import EARLIER, PixelFormat
+from steerable.data.squares import with_channels
 from steerable.errors import did_you_mean, listing
 from steerable.models import MODELS
-from steerable.models.saving import place_of_weights
+from steerable.models.places import local_folder
 from steerable.training.class_figures import class_figures
 from steerable.training.config import RunConfig
 from steerable.training.poses import pose_report
@@ -102,21 +105,16 @@ class TrainedModel(nn.Module):
                 "export it again."
             ) from error
 
-    @staticmethod
-    def from_pretrained(name: str | Path, **options: Any) -> TrainedModel:
+    @classmethod
+    def from_pretrained(cls, name: str | Path, **options: Any) -> Self:
         """From a run folder, a folder that ``export`` wrote, or such a folder on the hub by its name, ``owner/name``.
 
         Args:
             name: the folder, or the name; no server is asked for names of another form.
             **options: what ``huggingface_hub.snapshot_download`` takes, such as ``revision``.
         """
-        place = place_of_weights(name)
-        if isinstance(place, str):
-            from huggingface_hub import snapshot_download
-
-            return TrainedModel.load(snapshot_download(place, **options))
         run = Path(name).expanduser()
-        return TrainedModel.load(run if (run / "results.json").is_file() else place)
+        return cls.load(run if (run / "results.json").is_file() else local_folder(name, **options))
 
     @property
     def channels(self) -> int:
@@ -224,6 +222,18 @@ class TrainedModel(nn.Module):
             predictions += self._predictions(files, images)
             skipped += unreadable
         return predictions, skipped
+
+    def predict(self, images: Iterable[Any]) -> list[Prediction]:
+        """What each image is taken for; images that a program has in memory, of any size.
+
+        Args:
+            images: arrays (height, width) or (height, width, channels), tensors (channels, height, width), or Pillow's
+                images. Their numbers are those of the image files that the network was trained on: bytes, or the
+                counts of a camera. They are cut to the middle square and resized as files are.
+        """
+        found = [with_channels(each, self.channels) for each in given_pixels(images, self.image_size, self.pixels)]
+        names = [f"image {number}" for number in range(len(found))]
+        return list(self._predictions(names, torch.from_numpy(np.stack(found)))) if found else []
 
     @torch.no_grad()
     def _predictions(self, files: list[str], images: Tensor) -> Iterator[Prediction]:
