@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.monomials import Monomial
 from steerable.algebra.representations import Representation
 from steerable.errors import check_choice, expect
+from steerable.filters.pixel_grids import Spacing, grid_spacing
 from steerable.types.field_types import FieldType
 
 __all__ = ["Interpolation", "elements_on_the_grid", "transform"]
@@ -27,7 +29,12 @@ _SHAPES = {2: "height, width", 3: "depth, height, width"}
 
 
 def transform(
-    x: Tensor, element: Element, field_type: FieldType, *, interpolation: Interpolation | None = None
+    x: Tensor,
+    element: Element,
+    field_type: FieldType,
+    *,
+    interpolation: Interpolation | None = None,
+    spacing: float | Sequence[float] | None = None,
 ) -> Tensor:
     """[π(g)x](p) = ρ(g) x(g⁻¹p): differentiable, on the tensor's own device and in its dtype.
 
@@ -43,6 +50,8 @@ def transform(
         field_type: the type of x.
         interpolation: for elements that do not map pixels onto pixels: ``"bicubic"`` (the default) or ``"bilinear"``
             for images, ``"tricubic"`` (the default) or ``"trilinear"`` for volumes.
+        spacing: how far apart pixels or voxels are along each axis, if not equally far. Exchanges of axes are then
+            interpolated as well.
 
     >>> from steerable import FieldType, dihedral
     >>> image = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
@@ -83,7 +92,8 @@ def transform(
                 f"`{element}` of {field_type.group.name} does not move the plane, so it cannot move an image. Use an "
                 "element of cyclic(n), dihedral(n), so2() or o2(), or for volumes of octahedral(), so3() or o3()."
             )
-        x = _move_pixels(x, motion, linear=interpolation == _WAYS[axes][1])
+        apart = grid_spacing((1,) * axes, spacing)
+        x = _move_pixels(x, _in_steps(motion, apart), linear=interpolation == _WAYS[axes][1])
     return _move_fibres(x, field_type.representation, element, channel_dim)
 
 
@@ -94,13 +104,24 @@ def _volumes_meant(x: Tensor, field_type: FieldType) -> str:
     return f" Fields of {field_type.group.name} are volumes: (batch, channels, {_SHAPES[3]}), or without a batch."
 
 
-def elements_on_the_grid(group: Group) -> tuple[Element, ...]:
+def elements_on_the_grid(group: Group, spacing: float | Sequence[float] | None = None) -> tuple[Element, ...]:
     """The elements that map pixels onto pixels or voxels onto voxels, so that :func:`transform` moves them exactly."""
-    return group.grid_elements if group.axes in _WAYS else ()
+    if group.axes not in _WAYS:
+        return ()
+    if spacing is None:
+        return group.grid_elements
+    apart = grid_spacing((1,) * group.axes, spacing)
+    motions = [_in_steps(np.asarray(group.motion(g)), apart) for g in group.grid_elements]
+    return tuple(g for g, motion in zip(group.grid_elements, motions, strict=True) if on_grid(motion[None])[0])
 
 
-def _move_pixels(x: Tensor, matrix: FloatArray, *, linear: bool) -> Tensor:
-    motion = on_array_axes(matrix[None])[0]
+def _in_steps(matrix: FloatArray, spacing: Spacing) -> FloatArray:
+    """How a motion moves the places of an array that are this far apart, counted in steps along each axis."""
+    apart = np.array(spacing)
+    return np.asarray(on_array_axes(matrix[None])[0] * apart / apart[:, None])
+
+
+def _move_pixels(x: Tensor, motion: FloatArray, *, linear: bool) -> Tensor:
     if not on_grid(motion[None])[0]:
         return _interpolated(x, motion, linear=linear)
     # Each axis of the result is one axis of the field, forwards or backwards.
@@ -117,7 +138,7 @@ def _interpolated(x: Tensor, motion: FloatArray, *, linear: bool) -> Tensor:
     shape = x.shape[x.ndim - len(motion) :]
     centre = (np.array(shape) - 1) / 2
     places = np.stack([grid.ravel() for grid in np.indices(shape)]).astype(np.float64) - centre[:, None]
-    source = motion.T @ places + centre[:, None]
+    source = np.linalg.inv(motion) @ places + centre[:, None]
     corner = np.floor(source).astype(np.int64)
     pixels, moved = x.flatten(-len(motion)), torch.zeros_like(x).flatten(-len(motion))
     reach = range(2) if linear else range(-1, 3)

@@ -54,6 +54,14 @@ VOLUMES: dict[str, FiniteGroup] = {
     "T": st.tetrahedral(),
     "D4z": st.about_axis(st.dihedral(4), "z"),
 }
+
+# Groups that turn volumes by angles that the grid of voxels does not carry: exact for the part that it carries.
+VOLUMES_OFF_GRID: dict[str, Group] = {
+    "SO3": st.so3(),
+    "O3": st.o3(),
+    "I": st.icosahedral(),
+    "SO2 about z": st.about_axis(st.so2(), "z"),
+}
 _SMALLEST = {2: GROUPS["D1"], 3: st.about_axis(st.dihedral(1), "z")}
 
 # Irreps, quotients and regular capsules, in no particular order.
@@ -63,6 +71,10 @@ _MIXED = {
     "T": "T + 2*q4a + A",
     "D4 about z": "2*E + A2 + 2*qmr2 + A1",
     "D1 about z": "2*B + 2*regular + A",
+    "SO3": "3*L0",
+    "O3": "2*L0o + r + L0e",
+    "I": "3*A",
+    "SO2 about z": "3*A",
     "D4": "2*E + regular + A2 + 2*qmr2 + A1",
     "D1": "2*A2 + 2*regular + A1",
     "C1": "3*A",
@@ -104,6 +116,10 @@ _TURNING = {
     "D8": "E1 + 2*E2",
     "SO2": "2*E1 + regular(2) + E3",
     "O2": "E1 + qm(2) + 2*E2",
+    "SO3": "L1 + L2",
+    "O3": "L1o + L2e",
+    "I": "T1 + H",
+    "SO2 about z": "E1 + E2",
 }
 
 
@@ -118,6 +134,11 @@ def typical(group: Group) -> FieldType:
     return FieldType(group, " + ".join([_MIXED[group.name], *turning]))
 
 
+def solid(group: Group) -> FieldType:
+    """What networks of volumes are made of: signed permutations, and capsules that turn their channels."""
+    return FieldType(group, " + ".join([_MIXED[group.name], *filter(None, [_TURNING.get(group.name)])]))
+
+
 def permutations(group: Group) -> FieldType:
     return FieldType(group, _PERMUTATIONS[group.name])
 
@@ -128,7 +149,9 @@ def regular(group: Group) -> st.Capsule:
 
 
 def last_irrep(group: Group) -> st.Representation:
-    return group.irreps[-1] if isinstance(group, FiniteGroup) else group.irrep("E2")
+    if isinstance(group, FiniteGroup):
+        return group.irreps[-1]
+    return group.irrep({"SO3": "L1", "O3": "L1o"}.get(group.name, "E2"))
 
 
 def orthogonal(group: Group) -> FieldType:
@@ -618,7 +641,7 @@ _VOLUME_LIST = [
     # Torch keeps channels_last of its convolutions of volumes in float32 only.
     Case(
         "Conv3d",
-        lambda G: snn.Conv3d(mixed(G), turned(G), 3, padding=1, padding_mode="replicate"),
+        lambda G: snn.Conv3d(solid(G), turned(G), 3, padding=1, padding_mode="replicate"),
         _CUBES,
         bfloat16_in_autocast=True,
         has_bank=True,
@@ -635,7 +658,7 @@ _VOLUME_LIST = [
     ),
     Case(
         "ConvTranspose3d",
-        lambda G: snn.ConvTranspose3d(mixed(G), turned(G), 4, 2, 1),
+        lambda G: snn.ConvTranspose3d(solid(G), turned(G), 4, 2, 1),
         ((2, 2, 2), (3, 2, 1)),
         out=lambda n: 2 * n,
         bfloat16_in_autocast=True,
@@ -644,7 +667,7 @@ _VOLUME_LIST = [
     ),
     on(snn.BatchNorm3d, turned, sizes=(*_CUBES, VECTOR), keeps_channels_last=True, axes=3),
     on(snn.InstanceNorm3d, turned, sizes=_CUBES, keeps_channels_last=True, axes=3, affine=True),
-    on(snn.AvgPool3d, mixed, 2, sizes=_EVEN_CUBES, out=window(2, 2), axes=3),
+    on(snn.AvgPool3d, solid, 2, sizes=_EVEN_CUBES, out=window(2, 2), axes=3),
     on(snn.MaxPool3d, permutations, 3, 2, 1, sizes=_ODD_CUBES, out=window(3, 2, 1), axes=3),
     on(snn.NormMaxPool3d, turned, 2, sizes=_EVEN_CUBES, out=window(2, 2), axes=3),
     on(snn.BlurPool3d, mixed, sizes=_EVEN_CUBES, out=window(4, 2, 1), bfloat16_in_autocast=True, axes=3),
@@ -666,6 +689,19 @@ _VOLUME_LIST = [
     in_space(on(snn.LayerNorm, turned, keeps_channels_last=True), "LayerNorm"),
     in_space(on(snn.CReLU, mixed, keeps_channels_last=True), "CReLU"),
     in_space(on(snn.TensorProduct, turned, bfloat16_in_autocast=True, keeps_channels_last=True), "TensorProduct"),
+    in_space(on(snn.NormReLU, solid, keeps_channels_last=True), "NormReLU"),
+    in_space(on(snn.Gated, solid, keeps_channels_last=True), "Gated"),
+    in_space(
+        on(
+            snn.Fourier,
+            lambda G: turned(G)[:3],
+            torch.square,
+            tolerance=1e-9,
+            bfloat16_in_autocast=True,
+            keeps_channels_last=True,
+        ),
+        "Fourier",
+    ),
     in_space(on(snn.GlobalAvgPool, mixed, sizes=((5, 5), (4, 7)), out=None), "GlobalAvgPool"),
     Case("Sequential-of-volumes", volume_net, ((4, 4, 4), (2, 4, 4)), None, True, has_bank=True, axes=3),
 ]
@@ -679,6 +715,13 @@ PAIRS: dict[str, tuple[Case, Group]] = {
     if (case.axes == 3) == (name in VOLUMES)
     and (name in GROUPS | VOLUMES or not case.needs_grid)
     and not (name in INFINITE and case.needs_elements)
+}
+_TURNED_BY_ANY_ANGLE = ("Conv3d", "ConvTranspose3d", "BatchNorm3d", "AvgPool3d")
+PAIRS |= {
+    f"{name}-{case.name}": (case, group)
+    for name, group in VOLUMES_OFF_GRID.items()
+    for case in CASES.values()
+    if case.name in _TURNED_BY_ANY_ANGLE or (case.name.endswith("-of-volumes") and case.out is not None)
 }
 
 ON_FIBRES: dict[str, Case] = {
@@ -716,6 +759,8 @@ COARSER: dict[str, float | None] = {
     "ConvTranspose2d-2-2-0-1": None,
     "ConvTranspose2d-3-2-0-2": None,
     "ConvTranspose2d-slanted": None,
+    "ConvTranspose3d": None,
+    "AvgPool3d": 0.3,
 }
 
 

@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from steerable.filters.pixel_grids import Spacing
+
 __all__ = ["distance_in_disc", "in_disc", "smoothed"]
 
 # As shares of half the smaller extent: up to where a field is left as it is, and where it has become zero. What is
@@ -26,24 +28,25 @@ def smoothed(x: Tensor) -> Tensor:
     return smooth * (x.square().mean() / smooth.square().mean()).sqrt()
 
 
-def in_disc(x: Tensor) -> Tensor:
+def in_disc(x: Tensor, spacing: Spacing = ()) -> Tensor:
     """The field (batch, channels, …), faded out towards the border of a disc or ball around the centre."""
-    share = ((_OUTER - _radii(x)) / (_OUTER - _INNER)).clamp(0, 1)
+    share = ((_OUTER - _radii(x, spacing)) / (_OUTER - _INNER)).clamp(0, 1)
     return x * (share * share * (3 - 2 * share)).to(x.dtype)
 
 
-def distance_in_disc(moved: Tensor, expected: Tensor, y: Tensor) -> float:
+def distance_in_disc(moved: Tensor, expected: Tensor, y: Tensor, spacing: Spacing = ()) -> float:
     """The root mean square of the difference, divided by that of y, inside the disc; pooled fields have all of it."""
-    inside = _radii(y) < _OUTER if y.ndim > 2 else torch.ones((), dtype=torch.bool, device=y.device)
+    inside = _radii(y, spacing) < _OUTER if y.ndim > 2 else torch.ones((), dtype=torch.bool, device=y.device)
     difference, scale = (float((t.double().square() * inside).mean().sqrt()) for t in (moved - expected, y))
     return difference / scale if scale > 0 else difference
 
 
-def _radii(x: Tensor) -> Tensor:
+def _radii(x: Tensor, spacing: Spacing) -> Tensor:
     """(height, width) or (depth, height, width): distances from the centre, where half the smallest extent is 1."""
-    sizes = x.shape[2:]
+    sizes, apart = x.shape[2:], spacing or (1.0,) * (x.ndim - 2)
     lines = [torch.arange(size, dtype=torch.float64, device=x.device) - (size - 1) / 2 for size in sizes]
-    return _outer_sum([line.square() for line in lines]).sqrt() / (min(sizes) / 2)
+    squares = [(line * step).square() for line, step in zip(lines, apart, strict=True)]
+    return _outer_sum(squares).sqrt() / (min(size * step for size, step in zip(sizes, apart, strict=True)) / 2)
 
 
 def _outer_sum(lines: list[Tensor]) -> Tensor:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TypedDict, Unpack, overload
 
 import numpy as np
@@ -22,6 +23,7 @@ from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.checking.discs import distance_in_disc, in_disc, smoothed
 from steerable.errors import shown
+from steerable.filters.pixel_grids import grid_spacing
 from steerable.nn.sampling import EquivarianceWarning, SamplingGuard
 from steerable.transforms import elements_on_the_grid, transform
 from steerable.types.field_types import FieldType
@@ -46,6 +48,7 @@ class InputOptions(TypedDict, total=False):
     size: int | tuple[int, ...] | None
     batch: int
     seed: int
+    spacing: float | Sequence[float] | None
 
 
 class MeasurementOptions(InputOptions, total=False):
@@ -58,12 +61,8 @@ def equivariance_errors(
     function: Callable[[Tensor], Tensor],
     x: Tensor | None = None,
     *,
-    in_type: FieldType | None = None,
-    out_type: FieldType | None = None,
-    size: int | tuple[int, ...] | None = None,
-    batch: int = 2,
-    seed: int = 0,
     elements: Iterable[Element] | None = None,
+    **options: Unpack[InputOptions],
 ) -> dict[Element, float]:
     """The relative error of each element g: max |f(π_in(g) x) - π_out(g) f(x)| / max |f(x)| over the whole image.
 
@@ -80,14 +79,13 @@ def equivariance_errors(
         size: height and width of the random input, or depth, height and width; by default a size that all strides of
             the module fit.
         batch, seed: of the random input.
+        spacing: how far apart pixels or voxels are along each axis, if not equally far.
         elements: some elements of the output's group; by default all of them, and of groups with infinitely many
             those that the grid carries and eight random ones.
     """
-    group = _types(function, in_type, out_type)[1].group
+    group = _types(function, options.get("in_type"), options.get("out_type"))[1].group
     wanted = _tried(group) if elements is None else _listed(elements)
-    exact, interpolated = _errors_by_kind(
-        function, x, in_type=in_type, out_type=out_type, size=size, batch=batch, seed=seed, elements=wanted
-    )
+    exact, interpolated = _errors_by_kind(function, x, elements=wanted, **options)
     return {g: exact[g] if g in exact else interpolated[g] for g in wanted}
 
 
@@ -166,7 +164,9 @@ def _errors_by_kind(
     in_type, out_type = _types(function, options.get("in_type"), options.get("out_type"))
     parent_of, chosen = embedding(out_type.group, in_type.group), options.get("elements")
     parents = {g: parent_of(g) for g in (_tried(out_type.group) if chosen is None else _listed(chosen))}
-    on_grid = elements_on_the_grid(in_type.group)
+    spacing = options.get("spacing")
+    on_grid = elements_on_the_grid(in_type.group, spacing)
+    move = partial(transform, spacing=spacing)
     exact: dict[Element, float] = {}
     interpolated: dict[Element, float] = {}
     with _evaluation(function), torch.no_grad():
@@ -176,16 +176,17 @@ def _errors_by_kind(
                 continue
             field = x if x is not None else _example(function, in_type, options, smooth=not carried)
             in_a_disc = not carried and field.ndim > 2  # pooled fields are moved exactly by every element
-            field = in_disc(field) if in_a_disc else field
+            apart = grid_spacing(tuple(field.shape[2:]), spacing)
+            field = in_disc(field, apart) if in_a_disc else field
             y = function(field)
             for g in elements:
-                moved, expected = function(transform(field, parents[g], in_type)), transform(y, g, out_type)
+                moved, expected = function(move(field, parents[g], in_type)), move(y, g, out_type)
                 if moved.shape != expected.shape:
                     raise AssertionError(
                         f"under `{g}` the output's shape changes from {tuple(expected.shape)} to {tuple(moved.shape)}."
                     )
                 if in_a_disc:
-                    interpolated[g] = distance_in_disc(moved, expected, y)
+                    interpolated[g] = distance_in_disc(moved, expected, y, apart)
                 else:
                     exact[g] = _largest_difference(moved, expected, y)
     return exact, interpolated

@@ -34,7 +34,8 @@ def most_steerable(
     shape: tuple[int, ...], spacing: Spacing, leak: float, band: float, falloff: float
 ) -> tuple[HarmonicFilter, ...]:
     """All filters below the tolerance that the grid can tell apart, by frequency and then by leak."""
-    spectra, candidates, hopeless = tap_spectra(shape, spacing, band, falloff), [], 0
+    spectra, hopeless = tap_spectra(shape, spacing, band, falloff), 0
+    candidates: list[HarmonicFilter] = []
     for harmonic in _harmonics(spectra):
         functions = turning_taps(spectra.grid, harmonic)
         shares, vectors = _eigenvectors(spectra, harmonic, functions)

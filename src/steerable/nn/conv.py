@@ -29,6 +29,8 @@ class Conv2d(ConvolutionLayer):
         filters: the :class:`~steerable.FilterSpace` that the filters are from, of the size ``kernel_size``; by default
             all filters on a patch of pixels, or, for groups that turn images by other angles than 90°, those of
             :func:`~steerable.filter_space`. A warning then says once how far they are from exact.
+        spacing: how far apart pixels or voxels are along each axis, such as (2, 1, 1) for thick slices; by default
+            equally far. The layer is exact for the elements that the spacing leaves.
         group: the group, or its name, of types that are given as text.
 
     Arguments after ``groups`` are given by keyword.

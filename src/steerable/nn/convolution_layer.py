@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from steerable.algebra.group_interface import Group
 from steerable.errors import did_you_mean
+from steerable.filters.space_arguments import chosen_space
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.backends import AUTO, ConvolutionProblem, ConvolutionRunner, Window
 from steerable.nn.channels import take_channels
@@ -26,7 +27,15 @@ from steerable.nn.seen_by_subgroup import both_ends
 from steerable.nn.selection import Select
 from steerable.types.field_types import FieldType
 
-__all__ = ["BankOptions", "ConvOptions", "ConvolutionLayer", "Numbers", "PaddingMode", "refuse_unknown_options"]
+__all__ = [
+    "BankOptions",
+    "ConvOptions",
+    "ConvolutionLayer",
+    "Numbers",
+    "PaddingMode",
+    "refuse_unknown_options",
+    "spaced_filters",
+]
 
 Numbers = int | Sequence[int]
 """One number for all axes, or one per axis."""
@@ -43,6 +52,7 @@ class BankOptions(TypedDict, total=False):
     strict: bool
     init: str
     filters: FilterSpace | None
+    spacing: float | Sequence[float] | None
 
 
 class ConvOptions(BankOptions, total=False):
@@ -80,7 +90,7 @@ class ConvolutionLayer(FilterBankModule):
             in_type,
             out_type,
             kernel,
-            filters=options.get("filters"),
+            filters=spaced_filters(in_type, kernel, options),
             groups=groups,
             bias=options.get("bias", True),
             init=options.get("init", "he"),
@@ -98,6 +108,7 @@ class ConvolutionLayer(FilterBankModule):
             self.padding,
             strict=options.get("strict", False),
             mirrored=self.padding_mode == "reflect",
+            spacing=self.plan.space.spacing,
             remedy=f"Or use stride 1 and AvgPool{self.axes}d or BlurPool{self.axes}d, or an even kernel on even sizes.",
         )
         self.in_order, self.out_order = _group_major(in_type, groups), _group_major(out_type, groups)
@@ -195,6 +206,12 @@ class ConvolutionLayer(FilterBankModule):
         parts += [f"{k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v]
         parts += [f"backend={self.runner}"] if self.runner.choice is not None else []
         return ", ".join([*parts, *self.bank_repr()])
+
+
+def spaced_filters(in_type: FieldType, kernel: tuple[int, ...], options: BankOptions) -> FilterSpace | None:
+    """The filters that are asked for: a space, or the default one of a spacing; None where neither is said."""
+    filters, spacing = options.get("filters"), options.get("spacing")
+    return filters if spacing is None else chosen_space(in_type.group, kernel, filters, spacing)
 
 
 def refuse_unknown_options(layer: type, options: Mapping[str, Any], known: type) -> None:

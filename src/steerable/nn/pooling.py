@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from steerable.filters.pixel_grids import grid_spacing
 from steerable.nn.admissibility import require, require_permutations
 from steerable.nn.channels import widened
 from steerable.nn.geometry import numbers_per_axis
@@ -26,7 +27,15 @@ _PLAIN_MAXIMUM: dict[int, Callable[..., nn.Module]] = {2: nn.MaxPool2d, 3: nn.Ma
 
 
 class WindowPool(EquivariantModule):
-    """The base of layers with a window that slides over the field; a subclass says over how many ``axes``."""
+    """The base of layers with a window that slides over the field; a subclass says over how many ``axes``.
+
+    Args:
+        field_type: the type, which stays the same.
+        kernel_size, stride, padding: as for torch's pooling layers.
+        strict: make an input size on which this is not exactly equivariant an error instead of a warning.
+        spacing: how far apart pixels or voxels are along each axis, if not equally far. Windows may differ along axes
+            of other spacings: ``(1, 2, 2)`` where slices are twice as thick.
+    """
 
     axes: ClassVar[int]
 
@@ -38,6 +47,7 @@ class WindowPool(EquivariantModule):
         padding: int | Sequence[int] = 0,
         *,
         strict: bool = False,
+        spacing: float | Sequence[float] | None = None,
     ) -> None:
         super().__init__(field_type, field_type)
         self.prepare()
@@ -47,7 +57,9 @@ class WindowPool(EquivariantModule):
         self.padding = numbers_per_axis(padding, "padding", self.axes, minimum=0)
         if any(2 * p > k for p, k in zip(self.padding, self.kernel_size, strict=True)):
             raise ValueError(f"padding is at most half the kernel {self.kernel_size}, got {self.padding}.")
-        self.guard = SamplingGuard(self, self.kernel_size, self.stride, self.padding, strict=strict, remedy=_REMEDY)
+        apart = grid_spacing(self.kernel_size, spacing)
+        window = self.kernel_size, self.stride, self.padding
+        self.guard = SamplingGuard(self, *window, strict=strict, remedy=_REMEDY, spacing=apart)
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)

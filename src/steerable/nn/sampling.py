@@ -19,6 +19,7 @@ from torch import Tensor
 from steerable.algebra.actions import on_array_axes
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
+from steerable.filters.pixel_grids import Spacing
 from steerable.nn.channels import hides_shapes
 from steerable.nn.geometry import axis_names
 from steerable.nn.module import EquivariantModule
@@ -38,15 +39,15 @@ class EquivarianceWarning(UserWarning):
     """Something is not exactly equivariant; the message says what, and what to do."""
 
 
-def axes_reversed(group: Group, axes: int = 2) -> tuple[bool, ...]:
+def axes_reversed(group: Group, axes: int = 2, spacing: Spacing = ()) -> tuple[bool, ...]:
     """(rows, columns), or (slices, rows, columns): whether some element runs along that axis of the array backwards."""
-    backwards = _array_matrices(group, axes).min(axis=(0, 1)) < -0.5
+    backwards = _array_matrices(group, axes, spacing).min(axis=(0, 1)) < -0.5
     return tuple(backwards.tolist())
 
 
-def axes_exchanged(group: Group, axes: int = 2) -> list[tuple[int, int]]:
+def axes_exchanged(group: Group, axes: int = 2, spacing: Spacing = ()) -> list[tuple[int, int]]:
     """The pairs of the array's axes that some element exchanges."""
-    moved = (np.abs(_array_matrices(group, axes)) > 0.5).any(axis=0)
+    moved = (np.abs(_array_matrices(group, axes, spacing)) > 0.5).any(axis=0)
     return [(a, b) for a, b in itertools.combinations(range(axes), 2) if moved[a, b]]
 
 
@@ -90,11 +91,18 @@ def require_grid(group: Group, axes: int = 2) -> None:
         )
 
 
-def _array_matrices(group: Group, axes: int = 2) -> np.ndarray:
-    """(n, axes, axes): how the elements that the grid carries act on an array's axes, rows downwards."""
-    if group.axes != 2 or axes != 2:  # volumes have no filters for other angles
+def _array_matrices(group: Group, axes: int = 2, spacing: Spacing = ()) -> np.ndarray:
+    """(n, axes, axes): how the elements that the grid carries act on an array's axes, rows downwards.
+
+    Where pixels or voxels are not equally far apart along two axes, no element that exchanges them is carried.
+    """
+    if group.axes != axes:
         require_grid(group, axes)
-    return on_array_axes(np.stack([group.motion(g) for g in group.grid_elements]))  # type: ignore[misc]
+    moved = on_array_axes(np.stack([group.motion(g) for g in group.grid_elements]))  # type: ignore[misc]
+    if not spacing:
+        return moved
+    uneven = np.abs(np.subtract.outer(spacing, spacing)) > 1e-6
+    return moved[~(np.abs(moved) * uneven).any(axis=(1, 2))]
 
 
 class SamplingGuard:
@@ -106,6 +114,7 @@ class SamplingGuard:
         strict: raise where the grid of an input is not symmetric, rather than warn.
         remedy: what else the user may do.
         mirrored: the padding reflects the input, which needs something to reflect.
+        spacing: how far apart pixels or voxels are along each axis, where not equally far.
     """
 
     def __init__(
@@ -118,9 +127,10 @@ class SamplingGuard:
         strict: bool,
         remedy: str,
         mirrored: bool = False,
+        spacing: Spacing = (),
     ) -> None:
-        group, self.axes = owner.in_type.group, axis_names(len(extent))
-        for a, b in axes_exchanged(group, len(extent)):
+        group, self.axes, self.spacing = owner.in_type.group, axis_names(len(extent)), spacing
+        for a, b in axes_exchanged(group, len(extent), spacing):
             for what, value in (("kernel", extent), ("stride", stride), ("padding", padding)):
                 if value[a] != value[b]:
                     raise ValueError(
@@ -131,7 +141,7 @@ class SamplingGuard:
         self.types = f"`{owner.in_type}` to `{owner.out_type}`"  # to find it in a network of many
         self.group_name = group.name
         self.extent, self.stride, self.padding = extent, stride, padding
-        self.reversed = axes_reversed(group, len(extent))
+        self.reversed = axes_reversed(group, len(extent), spacing)
         self.strict = strict
         self.mirrored = mirrored
         self.remedy = remedy
@@ -141,7 +151,7 @@ class SamplingGuard:
     def of_group(self, group: Group) -> SamplingGuard:
         """The same window for a subgroup, which may reverse fewer axes, and never more."""
         guard = copy.copy(self)
-        backwards = axes_reversed(group, len(self.extent))
+        backwards = axes_reversed(group, len(self.extent), self.spacing)
         guard.group_name = group.name
         guard.reversed = tuple(a and b for a, b in zip(self.reversed, backwards, strict=True))
         guard.warned, guard.fitting = set(), set()
