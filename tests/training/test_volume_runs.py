@@ -94,6 +94,13 @@ def test_a_trained_network_of_volumes_evaluates_and_predicts(run: Path, folder: 
     predictions, skipped = trained.predict_files(folder / "rod")
     assert [prediction.label for prediction in predictions] == ["rod"] * 10
     assert not skipped
+    volumes = [np.load(file) for file in sorted((folder / "plate").iterdir())]
+    assert {prediction.label for prediction in trained.predict(volumes)} == {"plate"}
+    tensors = [torch.from_numpy(volume.astype(np.int32))[None] for volume in volumes]
+    with pytest.raises(ValueError, match="image 0 cannot be used: its pixels are 32-bit, expected 16-bit"):
+        trained.predict(tensors)
+    with pytest.raises(TypeError, match="a volume is an array"):
+        trained.predict([None])
     _, skipped = trained.predict_files(folder.parent / "flat.npy")
     assert "expected numbers (depth, height, width)" in skipped[0][1]
 

@@ -87,8 +87,8 @@ def _figures_of(group: Group) -> Mapping[str, Callable[[Group], Figure]]:
     if not isinstance(group, FiniteGroup):
         if group.axes != 2:
             raise ValueError(
-                f"no figure is drawn of {group.name}: it has infinitely many elements, and no filters for volumes yet. "
-                "Draw a finite group of space, such as O or I."
+                f"no figure is drawn of {group.name}: it has infinitely many elements, and its filters for volumes are "
+                "not drawn. Draw a finite group of space, such as O or I."
             )
         return OF_ALL_ROTATIONS
     try:
