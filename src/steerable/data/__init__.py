@@ -1,4 +1,4 @@
-"""Images and labels: data sets, folders and tables of images, batches, augmentation.
+"""Images, volumes and labels: data sets, folders and tables, batches, augmentation.
 
 Each name is imported when it is first used, so that the names of data sets are known without torch.
 """
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from steerable.data.normalisation import Normalisation
     from steerable.data.pixel_formats import PixelFormat, Selection
     from steerable.data.splits import Splits
+    from steerable.data.volume_folders import holds_volumes
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -38,6 +39,7 @@ __getattr__, __dir__ = lazy_names(
         "PixelFormat": "steerable.data.pixel_formats",
         "Splits": "steerable.data.splits",
         "augment": "steerable.data.augmentation",
+        "holds_volumes": "steerable.data.volume_folders",
         "load_cifar": "steerable.data.cifar",
         "load_dataset": "steerable.data.datasets",
         "load_digits": "steerable.data.digits",
@@ -61,6 +63,7 @@ __all__ = [
     "Selection",
     "Splits",
     "augment",
+    "holds_volumes",
     "load_cifar",
     "load_dataset",
     "load_digits",

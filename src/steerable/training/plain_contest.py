@@ -27,7 +27,7 @@ PLAIN_RATES = {"learning_rate": 0.1, "weight_decay": 0.002}
 """What suits a plain network in place of the rates of the recipe ``images``, which are for networks that share weights.
 """
 TO_READ = 0.1  # minutes in which a plain run that has no minutes of its own reads images and writes results
-SHARED = ("depth", "stem", "dropout")
+SHARED = ("depth", "stem", "dropout", "axes")
 """The options that a plain network takes over from the steerable one."""
 
 

@@ -66,7 +66,7 @@ def posed_values(
     answers: dict[str, list[Tensor]] = {}
     for _, element, scores in posed_scores(network, data, upright, device=device, progress=progress):
         answers.setdefault(element, []).append(scores.argmax(1))
-    tried = posed_images(len(data))
+    tried = posed_images(data)
     by_pose = torch.stack([torch.cat(parts) for parts in answers.values()])
     labels = data.labels.cpu()
     return PosedValues(

@@ -207,7 +207,7 @@ def _side(value: object) -> bool:
 
 
 def _size(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_side, value))
+    return isinstance(value, list) and len(value) in (2, 3) and all(map(_side, value))
 
 
 _NAMES = (lambda value: _list(value, _text), "a list of names")
@@ -231,7 +231,7 @@ RESULTS: Fields = {
     "epochs": _COUNT,
     "best_epoch": _COUNT,
     "classes": _NAMES,
-    "image_size": (_size, "height and width"),
+    "image_size": (_size, "height and width, or three sides"),
     "model": _MODEL,
     "task": _TEXT,
     "poses": (_poses, "accuracy, drift and confusion by pose"),
@@ -267,7 +267,7 @@ CONFIG: Fields = {
 RESOLVED: Fields = {
     "name": _TEXT,
     "classes": _NAMES,
-    "image_size": (_size, "height and width"),
+    "image_size": (_size, "height and width, or three sides"),
     "channels": _COUNT,
     "pixels": _PIXELS,
     "images": (

@@ -48,13 +48,14 @@ def sizes_to_try(model: dict[str, Any], side: int) -> list[dict[str, Any]]:
         model: its name and options.
         side: height and width of the images.
     """
-    entry = MODELS[model["name"]]
-    if not entry.sizes:
+    axes = model.get("axes", 2)
+    sizes = MODELS[model["name"]].sizes_on(axes)
+    if not sizes:
         return [model]
-    usual, smallest = _stem(side, 24 if side <= 96 else 32), entry.sizes[0]
+    usual, smallest = _stem(side, 16 if axes == 3 else 24 if side <= 96 else 32), sizes[0]
     found = [with_stem({**smallest, **model}, side, 2 * usual)] if _is_exact(2 * usual, side) else []
-    for size in entry.sizes:
-        finer = size["depth"] > smallest["depth"] and side // usual < 24
+    for size in sizes:
+        finer = size["depth"] > smallest["depth"] and side // usual < (12 if axes == 3 else 24)
         found.append(with_stem({**size, **model}, side, usual // 2 if finer else usual))
     return [sized for number, sized in enumerate(found) if sized not in found[:number]]
 
@@ -65,7 +66,7 @@ def sides_to_try(model: dict[str, Any], side: int) -> list[int]:
     >>> sides_to_try({"name": "resnet"}, 128), sides_to_try({"name": "resnet", "stem": 8}, 96)
     ([128, 64, 32], [96])
     """
-    if MODELS[model["name"]].task == "dense":  # tiles are cut, not reduced
+    if MODELS[model["name"]].task == "dense" or model.get("axes", 2) == 3:  # tiles are cut, volumes small already
         return [side]
     half, odd = divmod(side, 2)
     is_last = odd or half < SMALLEST_SIDE or not _is_exact(model.get("stem", 1), half)
@@ -97,12 +98,12 @@ def with_stem(model: dict[str, Any], side: int, stem: int | None = None) -> dict
     Args:
         model: its name and options.
         side: height and width of the images.
-        stem: the reduction; by default the smallest one that leaves 32 pixels at most. One that would not be exact
-            for this side is not taken.
+        stem: the reduction; by default the smallest one that leaves 32 pixels, or 16 voxels, at most. One that would
+            not be exact for this side is not taken.
     """
     if "stem" not in MODELS[model["name"]].options:
         return model
-    chosen = _stem(side, 32) if stem is None else stem
+    chosen = _stem(side, 16 if model.get("axes", 2) == 3 else 32) if stem is None else stem
     return {"stem": chosen, **model} if chosen > 1 and _is_exact(chosen, side) else model
 
 
@@ -117,7 +118,7 @@ def with_depth(model: dict[str, Any], *, shallow: bool) -> dict[str, Any]:
         return model
     if entry.task == "dense":
         return {"depth": 3, **model}  # which sees a neighbourhood of 50 pixels
-    depths = [size["depth"] for size in entry.sizes if "depth" in size]
+    depths = [size["depth"] for size in entry.sizes_on(model.get("axes", 2)) if "depth" in size]
     return {"depth": min(depths) if shallow else max(depths), **model} if depths else model
 
 
