@@ -17,7 +17,7 @@ from steerable.training.overlaps import confusion_of, dice_of
 from steerable.training.poses import posed_images, posed_scores, upright_scores
 from steerable.training.segmentation_poses import posed_segmentations
 
-__all__ = ["PosedValues", "posed_values"]
+__all__ = ["PosedValues", "posed_values", "upright_values"]
 
 Values = npt.NDArray[np.float64]
 
@@ -74,13 +74,28 @@ def posed_values(
     )
 
 
+@torch.no_grad()
+def upright_values(
+    network: Callable[[Tensor], Tensor], data: LabelledImages | MaskedImages, *, device: torch.device | str = "cpu"
+) -> Values:
+    """(n,), the same of the images as they are alone."""
+    if isinstance(data, MaskedImages):
+        return np.array([_dice(network(image).argmax(0), data, number) for number, image in enumerate(data.images)])
+    return _numbers(upright_scores(network, data, device=device).argmax(1) == data.labels.cpu())
+
+
+def _dice(said: Tensor, data: MaskedImages, number: int) -> float:
+    """The mean Dice over the classes that occur in an image."""
+    return float(dice_of(confusion_of(said, data.class_map(number), len(data.classes))).nanmean())
+
+
 def _of_pixels(whole: Callable[[Tensor], Tensor], data: MaskedImages, progress: Progress | None) -> PosedValues:
     upright: list[float] = []
     tried: dict[int, list[float]] = {}
     shares: dict[int, float] = {}
     for number, element, scores in posed_segmentations(whole, data, progress=progress):
-        said, truth = scores.argmax(0), data.class_map(number)
-        dice = float(dice_of(confusion_of(said, truth, len(data.classes))).nanmean())
+        said = scores.argmax(0)
+        dice = _dice(said, data, number)
         if element is None:
             upright.append(dice)
             first, same = said, torch.ones_like(said, dtype=torch.bool)

@@ -12,6 +12,7 @@ from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import shown
 
 __all__ = [
+    "ADVICE",
     "COMPARISON",
     "COMPARISON_NEEDED",
     "CONFIG",
@@ -303,6 +304,13 @@ PICTURES: Fields = {
     "examples": (lambda value: _list(value, lambda item: isinstance(item, dict)), "a list of examples"),
 }
 """``pictures.json``, of a run for segmentation."""
+
+ADVICE: Fields = {
+    "model": (lambda value: isinstance(value, dict), "options of the model"),
+    "recipe": (lambda value: _by_name(value, lambda each: isinstance(each, bool)), "settings of the recipe"),
+    "why": _TEXT,
+}
+"""``advice.json``, as far as a run goes by it."""
 
 SUB_RUN = "plain"
 """The folder inside a run folder with the run of the plain network that it is compared with."""

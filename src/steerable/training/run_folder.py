@@ -38,6 +38,7 @@ FILES = (
     "resolved.json",
     "environment.json",
     "mistakes.json",
+    "advice.json",
     "comparison.json",
     "results.json",
     "report.html",
@@ -164,7 +165,7 @@ def earlier_results(folder: Path) -> dict[str, Any] | None:
 
 def _is_left_by_a_start(name: str) -> bool:
     """Whether a start that was killed before it wrote its config may have left a file of this name."""
-    return name in (LOCK, "plan.json") or is_leftover(name)
+    return name in (LOCK, "plan.json", "advice.json") or is_leftover(name)
 
 
 def _without_later_settings(asked: RunConfig, earlier: RunConfig, folder: Path) -> RunConfig:
