@@ -63,22 +63,22 @@ def told(found: PoseEvidence) -> dict[str, bool]:
 
 def test_the_probe_finds_the_symmetry_of_the_images() -> None:
     """What is told is what is not a symmetry, in each of three folders; all others are at chance."""
-    nothing = probe_poses(textures(80), **QUICK)
+    nothing = probe_poses(textures(64), **QUICK)
     assert not any(told(nothing).values())
     assert nothing.bits < 0.2
-    up = probe_poses(shaded(80), **QUICK)
+    up = probe_poses(shaded(64), **QUICK)
     assert told(up) == {**dict.fromkeys(ELEMENTS, True), "m": False}
     assert up.told["m"].low < 0.5 < up.told["m"].high
-    corner = probe_poses(shaded(80, axes=(True, True)), **QUICK)
+    corner = probe_poses(shaded(64, axes=(True, True)), **QUICK)
     assert all(told(corner).values())
     assert corner.bits > 2
 
 
 def test_tilts_are_told_where_things_lie_along_the_edges() -> None:
-    assert probe_tilt(crosses(60), **QUICK).told["tilt"].low > 0.8
-    free = probe_tilt(textures(80), **QUICK).told["tilt"]
+    assert probe_tilt(crosses(48), **QUICK).told["tilt"].low > 0.8
+    free = probe_tilt(textures(300), steps=30).told["tilt"]
     assert free.low < 0.5 < free.high
-    assert probe_poses(crosses(60), **QUICK).picked.value < 0.4
+    assert not any(told(probe_poses(crosses(48), **QUICK)).values())
 
 
 def test_the_probe_never_asks_about_what_it_has_learnt() -> None:

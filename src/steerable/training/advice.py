@@ -44,14 +44,14 @@ class Orientation:
             turns are told as well.
         strength: the share by which the strongest of the told moves is told.
         mirrored: whether left and right can be exchanged.
-        aligned: whether a tilt is told where quarter turns are not: things lie along the edges of the images.
+        aligned: whether a tilt is told: things lie along the edges of the images; None where tilts were not looked for.
         doubtful: the highest share that the moves that are not told may have, by their intervals.
     """
 
     kind: Kind
     strength: float
     mirrored: bool
-    aligned: bool
+    aligned: bool | None
     doubtful: float
 
 
@@ -85,7 +85,7 @@ def orientation(poses: PoseEvidence, tilt: PoseEvidence | None) -> Orientation:
         kind,
         strength=mirror if kind == "handed" else turn,
         mirrored=poses.told["m"].value < TOLD,
-        aligned=tilt is not None and tilt.told["tilt"].value >= TOLD,
+        aligned=None if tilt is None else tilt.told["tilt"].value >= TOLD,
         doubtful=max(missed, default=0.5),
     )
 
@@ -93,7 +93,7 @@ def orientation(poses: PoseEvidence, tilt: PoseEvidence | None) -> Orientation:
 def alternative(found: Orientation, task: str) -> Alternative | None:
     """The network that is worth a trial beside an invariant one of D4; None where nothing speaks for another."""
     if found.kind == "free":
-        if found.aligned or task == "segment":
+        if found.aligned is not False or task == "segment":
             return None
         return Alternative({"group": "D8", "kernel_size": 5}, what="D8, which knows turns by 45° as well")
     if found.kind == "handed":
@@ -150,8 +150,8 @@ def _found_in_words(found: Orientation, count: int) -> str:
     if found.kind != "upright" and found.doubtful >= 0.65:
         doubt = f" {count} images leave room for doubt: up to {found.doubtful:.0%} could be told."
     if found.kind == "free":
-        tilt = "tilts are told, so things lie along the edges" if found.aligned else "nor can tilts"
-        return f"The images have no preferred pose: turns and mirror images cannot be told, {tilt}.{doubt}"
+        tilts = {True: ", but tilts can: things lie along the edges", False: ", nor can tilts", None: ""}[found.aligned]
+        return f"The images have no preferred pose: turns and mirror images cannot be told{tilts}.{doubt}"
     if found.kind == "handed":
         return f"Turns cannot be told, but mirror images can ({found.strength:.0%}): things have a handedness.{doubt}"
     clearly = "clear" if found.strength >= CLEARLY else "slight"

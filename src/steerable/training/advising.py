@@ -30,6 +30,7 @@ HELD_OUT = 0.25  # of the training images, for the trial
 FEWEST_TO_PROBE = 8
 FEWEST_TO_TRY_BY = 20  # validation images
 MOST_TO_PROBE = 2_000
+SMALLEST_TO_TILT = 12  # pixels; in fewer the grid of pixels tells how far an image was turned
 FEW_A_CLASS = 20
 ASSUMED = 10.0  # minutes for which epochs are counted
 LONGEST = 30.0  # minutes that are recommended at most, unless even the quickest network needs more
@@ -157,7 +158,7 @@ def _probed(
     begun = time.monotonic()
     with phase("looking for an up in the images") as progress:
         poses = probe_poses(images, specimens, until=begun + seconds / 2, seed=config.seed, progress=progress)
-    if max(poses.told[move].value for move in TURNS) >= CLEARLY:
+    if max(poses.told[move].value for move in TURNS) >= CLEARLY or images.shape[-1] < SMALLEST_TO_TILT:
         return poses, None
     with phase("looking for tilts") as progress:
         return poses, probe_tilt(images, specimens, until=begun + seconds, seed=config.seed, progress=progress)

@@ -107,8 +107,7 @@ def _by_specimen(values: Values, specimens: Sequence[str]) -> tuple[Values, Valu
     if not specimens:
         return values, np.ones_like(values)
     _, numbers = np.unique(np.asarray(specimens), return_inverse=True)
-    sums: Values = np.bincount(numbers, values)
-    return sums, np.bincount(numbers).astype(np.float64)
+    return np.bincount(numbers, values).astype(np.float64), np.bincount(numbers).astype(np.float64)
 
 
 def _bootstrap(sums: Values, counts: Values) -> tuple[float, float]:

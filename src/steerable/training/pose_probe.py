@@ -118,7 +118,9 @@ def probe_tilt(images: Tensor, specimens: Sequence[str] = (), **how: Any) -> Pos
         matrices = turned_and_scaled(torch.full((count,), angle), torch.ones(count), still)
         both.append(warped(prepared, matrices, torch.zeros(count, 2), reflect=True))
     place = torch.arange(side) - (side - 1) / 2
-    disc = (place[:, None] ** 2 + place**2 <= (side / 2 - 1) ** 2).float()
+    # Near the edges a blurred image is a mixture with its mirror image, which shows where the edges were.
+    radius = max(side / 2 - 1 - 2.5 * BLUR, side / 3)
+    disc = (place[:, None] ** 2 + place**2 <= radius**2).float()
     poses = torch.stack([torch.rot90(x * disc, k, (-2, -1)) for x in both for k in range(4)], dim=1)
     scores = _cross_fitted(poses, specimens, **how)
     return _evidence(scores, {"tilt": _told(scores[:, :4].logsumexp(1) - scores[:, 4:].logsumexp(1))})
