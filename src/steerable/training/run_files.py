@@ -12,6 +12,7 @@ from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import shown
 
 __all__ = [
+    "ADVICE",
     "COMPARISON",
     "COMPARISON_NEEDED",
     "CONFIG",
@@ -318,6 +319,7 @@ PICTURES: Fields = {
 }
 """``pictures.json``, of a run for segmentation."""
 
+<<<<<<< HEAD
 FACTS_JSON = "facts.json"
 """What a model card was written from, beside a saved network."""
 
@@ -341,6 +343,14 @@ FACTS: Fields = {
     ),
 }
 """``facts.json``."""
+=======
+ADVICE: Fields = {
+    "model": (lambda value: isinstance(value, dict), "options of the model"),
+    "recipe": (lambda value: _by_name(value, lambda each: isinstance(each, bool)), "settings of the recipe"),
+    "why": _TEXT,
+}
+"""``advice.json``, as far as a run goes by it."""
+>>>>>>> h2-advs
 
 SUB_RUN = "plain"
 """The folder inside a run folder with the run of the plain network that it is compared with."""
