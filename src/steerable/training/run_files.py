@@ -319,7 +319,6 @@ PICTURES: Fields = {
 }
 """``pictures.json``, of a run for segmentation."""
 
-<<<<<<< HEAD
 FACTS_JSON = "facts.json"
 """What a model card was written from, beside a saved network."""
 
@@ -343,14 +342,12 @@ FACTS: Fields = {
     ),
 }
 """``facts.json``."""
-=======
 ADVICE: Fields = {
     "model": (lambda value: isinstance(value, dict), "options of the model"),
     "recipe": (lambda value: _by_name(value, lambda each: isinstance(each, bool)), "settings of the recipe"),
     "why": _TEXT,
 }
 """``advice.json``, as far as a run goes by it."""
->>>>>>> h2-advs
 
 SUB_RUN = "plain"
 """The folder inside a run folder with the run of the plain network that it is compared with."""

@@ -53,22 +53,19 @@ def sizes_to_try(model: dict[str, Any], side: int) -> list[dict[str, Any]]:
         side: height and width of the images.
     """
     axes = model.get("axes", 2)
-    sizes = MODELS[model["name"]].sizes_on(axes)
-    if not sizes:
+    entry = MODELS[model["name"]]
+    if not entry.sizes_on(axes):
         return [model]
-<<<<<<< HEAD
-    usual, smallest = _stem(side, 16 if axes == 3 else 24 if side <= 96 else 32), sizes[0]
-    found = [with_stem({**smallest, **model}, side, 2 * usual)] if _is_exact(2 * usual, side) else []
-    for size in sizes:
-        finer = size["depth"] > smallest["depth"] and side // usual < (12 if axes == 3 else 24)
-=======
-    usual, wider = _stem(side, 24 if side <= 96 else 32), _copies_for_one(model)
-    sizes = [{**size, entry.width: wider * size[entry.width]} for size in entry.sizes]
+    usual, wider, width = (
+        _stem(side, 16 if axes == 3 else 24 if side <= 96 else 32),
+        _copies_for_one(model),
+        entry.width,
+    )
+    sizes = [{**size, width: wider * size[width]} for size in entry.sizes_on(axes)]
     smallest = sizes[0]
     found = [with_stem({**smallest, **model}, side, 2 * usual)] if _is_exact(2 * usual, side) else []
     for size in sizes:
-        finer = size["depth"] > smallest["depth"] and side // usual < 24
->>>>>>> h2-advs
+        finer = size["depth"] > smallest["depth"] and side // usual < (12 if axes == 3 else 24)
         found.append(with_stem({**size, **model}, side, usual // 2 if finer else usual))
     return [sized for number, sized in enumerate(found) if sized not in found[:number]]
 
@@ -147,7 +144,7 @@ def _copies_for_one(model: Mapping[str, Any]) -> int:
     [1, 5, 10, 1]
     """
     entry = MODELS[model["name"]]
-    if entry.width != "copies" or "stream" in model or "group" not in model:
+    if entry.width != "copies" or "stream" in model or "group" not in model or model.get("axes", 2) != 2:
         return 1
     group, d4 = group_named(model["group"]), dihedral(4)
     if group == d4 or isinstance(group, CompactGroup):
