@@ -79,7 +79,7 @@ def _strided(
         plain.dilation,
         groups,
         bias=plain.bias is not None,
-        padding_mode=plain.padding_mode,  # type: ignore[typeddict-item]
+        padding_mode=plain.padding_mode,
     )
     if not any(apart):
         return conv, "" if plain.padding == "same" else fitting_sizes(extent, stride, padding)

@@ -24,7 +24,7 @@ from steerable.nn.pooling import WindowPool
 from steerable.nn.sampling import axes_reversed
 from steerable.types.field_types import FieldType
 
-__all__ = ["FittedAvgPool2d", "FittedAvgPool3d", "FittedMaxPool2d", "FittedMaxPool3d"]
+__all__ = ["FittedAvgPool2d", "FittedAvgPool3d", "FittedMaxPool2d", "FittedMaxPool3d", "FittedPool"]
 
 _Sizes = int | Sequence[int]
 
@@ -32,7 +32,7 @@ _AVERAGE: dict[int, Callable[..., Tensor]] = {2: F.avg_pool2d, 3: F.avg_pool3d}
 _MAXIMUM: dict[int, Callable[..., Tensor]] = {2: F.max_pool2d, 3: F.max_pool3d}
 
 
-class _FittedPool(WindowPool):
+class FittedPool(WindowPool):
     """Windows that fit; they grow only along the axes that the group reverses."""
 
     axes: ClassVar[int]
@@ -80,7 +80,7 @@ class _FittedPool(WindowPool):
         ]
 
 
-class _FittedAvgPool(_FittedPool):
+class _FittedAvgPool(FittedPool):
     def pool(self, x: Tensor) -> Tensor:
         average = _AVERAGE[self.axes]
         if not self.ceil_mode:
@@ -91,7 +91,7 @@ class _FittedAvgPool(_FittedPool):
         return average(F.pad(padded, border), window, self.stride) / average(F.pad(ones, border), window, self.stride)
 
 
-class _FittedMaxPool(_FittedPool):
+class _FittedMaxPool(FittedPool):
     def pool(self, x: Tensor) -> Tensor:
         maximum = _MAXIMUM[self.axes]
         if not self.ceil_mode:

@@ -27,7 +27,7 @@ from steerable.conversion.type_variables import stack, unify
 __all__ = ["FUNCTION_READERS", "read_function"]
 
 _ARITHMETIC = ("sum", "product", "quotient")
-_GLOBAL_POOLS = {
+_GLOBAL_POOLS: dict[str, tuple[Callable[..., nn.Module], dict[int, Callable[..., nn.Module]]]] = {
     "mean over pixels": (snn.GlobalAvgPool, {2: snn.AdaptiveAvgPool2d, 3: snn.AdaptiveAvgPool3d}),
     "maximum over pixels": (snn.GlobalMaxPool, {2: snn.AdaptiveMaxPool2d, 3: snn.AdaptiveMaxPool3d}),
 }

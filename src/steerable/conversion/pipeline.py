@@ -107,25 +107,15 @@ def convert(
     expect(model, nn.Module, "a torch.nn.Module to convert")
     group = _known_group(group)
     _check_options({"match": match, "downsampling": downsampling, "head": head}, in_channels)
-    plan = read_network(
-        model, in_channels, _known_type(out_type, group), pools_head=head == "pool", axes=group.axes or 2
-    )
+    asked = _known_type(out_type, group)
+    plan = read_network(model, in_channels, asked, pools_head=head == "pool", axes=group.axes or 2)
     widths = Widths(group, mix, _width_factor(plan, Widths(group, mix), downsampling, model, match))
     with torch.device("cpu"):  # wherever new tensors go by default; the check below needs values
         net, rows = assembled(plan, widths, downsampling)
     types = widths.type_of(plan.in_variable), widths.type_of(plan.out_variable)
     counts = count_parameters(model.parameters()), count_parameters(net.parameters())
-    report = ConversionReport(
-        group.name,
-        match,
-        widths.factor,
-        rows,
-        *counts,
-        *_checked(net, model, *types),
-        plan.remark,
-        _carried(group),
-        group.axes or 2,
-    )
+    found = *_checked(net, model, *types), plan.remark, _carried(group), group.axes or 2
+    report = ConversionReport(group.name, match, widths.factor, rows, *counts, *found)
     converted = _in_the_manner_of(model, Converted(net, *types, report))
     converted.plain_name = type(model).__name__
     converted.request = _request(group, match, mix, downsampling, head, in_channels, out_type)

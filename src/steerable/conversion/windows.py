@@ -12,10 +12,17 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
 from steerable import nn as snn
-from steerable.conversion.fitted_pools import FittedAvgPool2d, FittedAvgPool3d, FittedMaxPool2d, FittedMaxPool3d
+from steerable.conversion.fitted_pools import (
+    FittedAvgPool2d,
+    FittedAvgPool3d,
+    FittedMaxPool2d,
+    FittedMaxPool3d,
+    FittedPool,
+)
 from steerable.conversion.refusals import NoCounterpart
 from steerable.filters.pixel_grids import size_text
 from steerable.nn.geometry import numbers_per_axis
+from steerable.nn.pooling import WindowPool
 from steerable.nn.sampling import axes_reversed
 from steerable.types.field_types import FieldType
 
@@ -24,6 +31,15 @@ __all__ = ["Downsampling", "as_numbers", "fitting_sizes", "for_axes", "misfits",
 Downsampling = Literal["pool", "stride"]
 
 Thing = TypeVar("Thing")
+
+
+_POOLS: dict[tuple[str, int], tuple[type[WindowPool], type[FittedPool]]] = {
+    ("average", 2): (snn.AvgPool2d, FittedAvgPool2d),
+    ("average", 3): (snn.AvgPool3d, FittedAvgPool3d),
+    ("maximum", 2): (snn.MaxPool2d, FittedMaxPool2d),
+    ("maximum", 3): (snn.MaxPool3d, FittedMaxPool3d),
+}
+"""Pooling over the same windows, and over windows that fit every size."""
 
 
 def for_axes(field_type: FieldType, images: Thing, volumes: Thing) -> Thing:
@@ -51,12 +67,7 @@ def window_pool(
     kernel = numbers_per_axis(plain.kernel_size, "kernel_size", axes, minimum=1)
     stride = numbers_per_axis(plain.stride, "stride", axes, minimum=1)
     padding = numbers_per_axis(plain.padding, "padding", axes, minimum=0)
-    if kind == "average":
-        usual = for_axes(field_type, snn.AvgPool2d, snn.AvgPool3d)
-        fitted = for_axes(field_type, FittedAvgPool2d, FittedAvgPool3d)
-    else:
-        usual = for_axes(field_type, snn.MaxPool2d, snn.MaxPool3d)
-        fitted = for_axes(field_type, FittedMaxPool2d, FittedMaxPool3d)
+    usual, fitted = _POOLS[kind, axes]
     if plain.ceil_mode and any(step > 1 for step in stride):
         if any(s > k - p for k, s, p in zip(kernel, stride, padding, strict=True)):
             raise NoCounterpart("ceil_mode=True with a stride greater than the window leaves gaps. Leave it off.")
