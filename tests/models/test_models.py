@@ -145,7 +145,7 @@ def test_names_and_options_are_known_without_torch() -> None:
         "import sys; from steerable.models.registry import MODELS; print(MODELS['unet'].help, 'torch' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert found == "copies, depth, group, stream, inner, restricted_to False\n"
+    assert found == "copies, depth, group, stream, inner, restricted_to, axes (2, 3) False\n"
 
 
 def test_a_network_saved_with_every_option_written_out_comes_back(tmp_path: Path) -> None:

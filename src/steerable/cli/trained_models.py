@@ -51,7 +51,7 @@ def evaluate(
 @app.command()
 def predict(
     run: RunFolder,
-    images: Annotated[Path, typer.Argument(help="An image, or a folder of images.", exists=True)],
+    images: Annotated[Path, typer.Argument(help="An image or a volume, or a folder of them.", exists=True)],
     out: Annotated[Path | None, typer.Option("--csv", help="The CSV file to write, instead of printing.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
     labels: Annotated[
@@ -167,9 +167,10 @@ def export(
 ) -> None:
     """Write a trained network in a form that other programs can read.
 
-    The ONNX file takes images (batch, channels, size, size), already cut to a square and resized, and gives the scores
-    and probabilities of the classes. The images are uint8, or float32 counts if the network was trained on images of
-    more than 8 bits. The file's metadata name the classes, the size, the channels and what the pixels are.
+    The ONNX file takes images (batch, channels, size, size), already cut to a square and resized, or volumes, cut to a
+    cube, and gives the scores and probabilities of the classes. The images are uint8, or float32 counts if the network
+    was trained on images of more than 8 bits. The file's metadata name the classes, the size, the channels and what the
+    pixels are.
     """
     if onnx is None and safetensors is None:
         raise ValueError("nothing to export: give --onnx FILE, --safetensors FOLDER, or both.")
@@ -191,7 +192,7 @@ def export(
     if onnx is not None:
         written["onnx"] = str(export_onnx(trained, onnx))
     if as_json:
-        shape = ["batch", trained.channels, trained.image_size, trained.image_size]
+        shape = ["batch", *trained.input_shape]
         typer.echo(json.dumps({**written, "input": shape, "classes": list(trained.classes)}, indent=2))
         return
     for kind, path in written.items():

@@ -13,7 +13,8 @@ from steerable.data.files import Unusable
 from steerable.data.images import pixels_of
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.squares import Pixels, reduced
-from steerable.data.stored_images import StoredImage, array_image, joined
+from steerable.data.stored_arrays import Numbers, StoredImage, stored_array
+from steerable.data.stored_images import array_image, joined
 from steerable.extras import require
 
 __all__ = ["given_pixels"]
@@ -25,14 +26,17 @@ PICTURES = {1: "L", 3: "RGB", 4: "RGBA"}
 def given_pixels(images: Iterable[Any], size: int | None, pixels: PixelFormat) -> list[Pixels]:
     """The bytes of each image, (channels, size, size), cut to its middle square and resized as files are.
 
+    Of volumes it is the middle cube, (channels, size, size, size).
+
     Args:
         images: arrays (height, width) or (height, width, channels), tensors (channels, height, width), or Pillow's
             images; one array (n, height, width, channels) or one tensor (n, channels, height, width) is n of them.
+            Arrays and tensors of volumes have a depth before the height.
         size: height and width; None for the images' own.
         pixels: how their numbers become bytes.
     """
     require("PIL", purpose="reading images")
-    if isinstance(images, str | bytes) or not hasattr(images, "__iter__") or _is_one(images):
+    if isinstance(images, str | bytes) or not hasattr(images, "__iter__") or _is_one(images, pixels.selection):
         raise TypeError(
             f"expected several images, got one {type(images).__name__}. Give a list, [image], or an array with the "
             "axes (n, height, width, channels); files and folders are read by predict_files."
@@ -47,15 +51,33 @@ def given_pixels(images: Iterable[Any], size: int | None, pixels: PixelFormat) -
     return found
 
 
-def _is_one(images: Any) -> bool:
-    return isinstance(images, np.ndarray | Tensor) and images.ndim < 4
+def _is_one(images: Any, selection: Selection) -> bool:
+    return isinstance(images, np.ndarray | Tensor) and images.ndim < 2 + selection.axes
+
+
+def _array_of(image: Tensor) -> Numbers:
+    found: Numbers = image.detach().cpu().to(torch.float32 if image.dtype == torch.bfloat16 else image.dtype).numpy()
+    return found
+
+
+def _stored_volume(volume: Any, selection: Selection) -> StoredImage:
+    if not isinstance(volume, Tensor | np.ndarray):
+        raise TypeError(
+            "a volume is an array (depth, height, width, channels) or a tensor (channels, depth, height, width); got "
+            f"{type(volume).__name__}."
+        )
+    array = _array_of(volume) if isinstance(volume, Tensor) else volume
+    is_last = isinstance(volume, np.ndarray)
+    return joined([stored_array(array.shape, array.dtype, lambda: array, axes=3, channels_last=is_last)], selection)
 
 
 def _stored(image: Any, selection: Selection) -> StoredImage:
     from PIL import Image
 
+    if selection.axes == 3:
+        return _stored_volume(image, selection)
     if isinstance(image, Tensor):
-        array = image.detach().cpu().to(torch.float32 if image.dtype == torch.bfloat16 else image.dtype).numpy()
+        array = _array_of(image)
         array = array.transpose(1, 2, 0) if array.ndim == 3 else array
     elif isinstance(image, Image.Image):
         if not image.mode.startswith("I") and image.mode != "F":

@@ -88,7 +88,7 @@ def residual_features(parts: Mapping[str, Sequence[nn.Module]]) -> FeatureMaps:
         parts: the layers of the network by part, as :func:`~steerable.models.parts.parts_of` gives them.
     """
     (stem,), *stages, _ = parts.values()
-    if not isinstance(stem, snn.Conv2d):
+    if not isinstance(stem, snn.Conv2d | snn.Conv3d):
         raise TypeError(f"the stem of a residual network is a convolution, got {type(stem).__name__}.")
     stages = [[stem, *stages[0]], *stages[1:]]
     levels = [

@@ -66,10 +66,10 @@ def _residual_parts(children: list[nn.Module]) -> dict[str, list[nn.Module]]:
     return found
 
 
-def first_convolution(network: nn.Module) -> FilterBankModule | nn.Conv2d:
+def first_convolution(network: nn.Module) -> FilterBankModule | nn.Conv2d | nn.Conv3d:
     """The layer that reads the image."""
     first = next(iter(parts_of(network).values()))[0]
-    return next(layer for layer in first.modules() if isinstance(layer, FilterBankModule | nn.Conv2d))
+    return next(layer for layer in first.modules() if isinstance(layer, FilterBankModule | nn.Conv2d | nn.Conv3d))
 
 
 def image_channels(network: nn.Module) -> int:

@@ -43,7 +43,7 @@ def _adapt(old: nn.Module, new: nn.Module, channels: int) -> None:
     if isinstance(old, FilterBankModule) and isinstance(new, FilterBankModule):
         bank = exact_bank(old).sum(1, keepdim=True) / channels
         set_filters(new, bank.expand(-1, channels, *bank.shape[2:]), exact_bias(old))
-    elif isinstance(old, nn.Conv2d) and isinstance(new, nn.Conv2d):
+    elif isinstance(old, nn.Conv2d | nn.Conv3d) and isinstance(new, nn.Conv2d | nn.Conv3d):
         new.weight.copy_((old.weight.sum(1, keepdim=True) / channels).expand_as(new.weight))
         if old.bias is not None and new.bias is not None:
             new.bias.copy_(old.bias)

@@ -120,7 +120,9 @@ def announcement(run: PreparedRun) -> str:
     settings, data, epochs = run.plan.settings, run.data, run.plan.epochs
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
     counts = ", ".join(f"{len(part):,} {name}" for name, part in parts.items() if part is not None)
-    height, width = data.train.image_size
+    sides = data.train.image_size
+    things, points = ("images", "pixels") if len(sides) == 2 else ("volumes", "voxels")
+    shape = f"{'×'.join(map(str, sides))} {points}"
     size = sum(p.numel() for p in run.module.model.parameters())
     stops = 0 < settings.patience < epochs and data.validation is not None
     length = "1 epoch" if epochs == 1 else f"{epochs} epochs"
@@ -128,10 +130,10 @@ def announcement(run: PreparedRun) -> str:
     shown = augmentation(settings, data.train)
     tiles = "tiles of " if settings.task == "segment" else ""
     return (
-        f"{data.name}: {counts} images {_what_they_show(data)}, {tiles}{height}×{width} pixels"
+        f"{data.name}: {counts} {things} {_what_they_show(data)}, {tiles}{shape}"
         f"{_reduction(data)}, {data.colours}. "
-        f"{settings.model['name']} with {size:,} parameters{size_in_words(settings, height)}, {length}{early}."
-        + (f" Images are shown with {shown}." if shown is not None else "")
+        f"{settings.model['name']} with {size:,} parameters{size_in_words(settings, sides[0])}, {length}{early}."
+        + (f" {things.capitalize()} are shown with {shown}." if shown is not None else "")
     )
 
 

@@ -130,7 +130,14 @@ class RunConfig:
         None,
         Range(4, 4096, whole=True, optional=True),
         "The side that images are resized to. By default their median size, up to 128, or a half or a quarter of that "
-        "where it leaves too few epochs.",
+        "where it leaves too few epochs; that of volumes up to 32.",
+        **OPTION,
+    )
+    volumes: bool = setting(
+        False,
+        Flag(),
+        "Whether the files hold volumes: arrays (depth, height, width), NIfTI scans, or TIFF stacks, whose pages are "
+        "slices. By default found out, except for TIFF.",
         **OPTION,
     )
     channels: str | None = setting(
@@ -258,7 +265,7 @@ class RunConfig:
     @property
     def selection(self) -> Selection:
         """Which pages and channels of the image files are used."""
-        return Selection.parse(self.page, self.channels)
+        return Selection.parse(self.page, self.channels, 3 if self.volumes else 2)
 
     def _check_images(self) -> None:
         check_selection_for(self.dataset, self.selection)
@@ -281,6 +288,8 @@ class RunConfig:
 
     def _check_masks(self) -> None:
         """What is said of tiles and masks, and what segmentation cannot do."""
+        if self.volumes and self.task == "segment":
+            raise ValueError("runs segment images only; for volumes build models.unet(axes=3) and train it yourself.")
         if self.task != "segment":
             for name, value in {"tile": self.tile, "masks": None if self.masks == "auto" else self.masks}.items():
                 if value is not None:
@@ -302,6 +311,12 @@ class RunConfig:
             raise ValueError("whitening (zca) needs images of one size; segmentation normalises by channels.")
 
     def _check_model(self) -> None:
+        if "name" in self.model and (self.model.get("axes", 2) == 3) != self.volumes:
+            seen, read = ("volumes", "images") if self.model.get("axes", 2) == 3 else ("images", "volumes")
+            raise ValueError(
+                f"the model sees {seen}, and the run reads {read}: axes={self.model.get('axes', 2)} and volumes="
+                f"{self.volumes}. Volumes have three axes."
+            )
         for name in FROM_DATA:
             if name in self.model:
                 raise ValueError(

@@ -9,9 +9,10 @@ from typing import Any
 
 from steerable.data.datasets import DATASETS, check_source
 from steerable.data.mask_pairs import LAYOUT, has_masks
+from steerable.data.volume_folders import holds_volumes
 from steerable.errors import did_you_mean, one_of
 from steerable.models.places import is_hub_name
-from steerable.models.registry import MODELS
+from steerable.models.registry import MODELS, models_for
 from steerable.training.config import (
     KNOWN_DATA_RECIPE,
     OWN_IMAGES,
@@ -49,7 +50,8 @@ def configured(
         changes: single settings of the recipe, None for those that stay.
         **settings: those of :class:`~steerable.training.config.RunConfig`. For people's own images ``OWN_IMAGES`` has
             the defaults of some; a number of epochs or a width takes the place of minutes or of parameters. A folder
-            with masks is for segmentation, unless ``task`` says otherwise.
+            with masks is for segmentation, unless ``task`` says otherwise, and one of volumes is recognised by its
+            files, unless ``volumes`` says otherwise.
     """
     dataset = _located(dataset)
     settings = {name: value for name, value in settings.items() if value is not None}
@@ -59,6 +61,8 @@ def configured(
         settings["start"] = _located_start(settings["start"])
     else:
         model = {"name": next(iter(TRAINED[task])), **model}
+    if settings.setdefault("volumes", _has_volumes(dataset) if task == "classify" else False) and "name" in model:
+        model = _of_volumes(model)
     changes = {name: value for name, value in (changes or {}).items() if value is not None}
     if dataset in DATASETS:
         recipe = recipe or KNOWN_DATA_RECIPE
@@ -108,6 +112,19 @@ def _located_start(start: str) -> str:
 def _task(dataset: str) -> str:
     """What a folder is laid out for."""
     return "segment" if dataset not in DATASETS and has_masks(dataset) else "classify"
+
+
+def _has_volumes(dataset: str) -> bool:
+    return DATASETS[dataset].axes == 3 if dataset in DATASETS else holds_volumes(dataset)
+
+
+def _of_volumes(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The model on three axes, where there is such a one."""
+    entry = MODELS.get(model["name"])  # an unknown name is refused later
+    if entry is not None and "axes" not in entry.options:
+        known = [name for name, other in models_for(entry.task).items() if "axes" in other.options]
+        raise ValueError(f"{model['name']} is a network of images, and these are volumes. Use {one_of(known)}.")
+    return {"axes": 3, **model}
 
 
 def _check_task(task: str, dataset: str) -> None:

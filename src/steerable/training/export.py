@@ -15,6 +15,8 @@ from steerable import nn as snn
 from steerable.atomic import check_new_file, check_place, folder_in_place, write_bytes, write_json
 from steerable.data.instance_fields import PARTS
 from steerable.extras import require
+from steerable.training.model_facts import facts_in
+from steerable.training.run_files import FACTS_JSON
 from steerable.training.trained_model import TrainedModel
 from steerable.training.trained_segmenter import TrainedSegmenter
 
@@ -24,7 +26,7 @@ LARGEST_ONNX = 1_900_000_000  # bytes of weights; the format's limit for all of 
 
 
 class _Deployed(nn.Module):
-    """Images (batch, channels, size, size) → class scores and probabilities, by torch's own modules only.
+    """Images (batch, channels, size, size), or volumes → scores and probabilities, by torch's own modules only.
 
     The images are uint8, or float32 where the network was trained on counts. Of numbered objects the classes are those
     of ``PARTS``, and vectors come besides.
@@ -36,7 +38,7 @@ class _Deployed(nn.Module):
     def __init__(self, trained: TrainedModel) -> None:
         super().__init__()
         for name, value in zip(("low", "factor"), trained.pixels.map(), strict=True):
-            self.register_buffer(name, torch.from_numpy(value).view(-1, 1, 1))
+            self.register_buffer(name, torch.from_numpy(value).view(-1, *[1] * trained.axes))
         self.normalisation = trained.normalisation
         self.network = snn.to_plain(trained.model)
         self.has_objects = isinstance(trained, TrainedSegmenter) and trained.answer.kind == "instances"
@@ -59,13 +61,14 @@ class _Deployed(nn.Module):
 def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
     """Write one ONNX file that takes images and gives probabilities.
 
-    Its input ``images`` is (batch, channels, size, size), any batch: pixels as they come from a file, already cut to
-    the middle square and resized, as :func:`~steerable.data.images.read_squares` does it; that part is not in the
-    file. They are uint8, 0 to 255, or float32 where the network was trained on counts, such as those of 16-bit images.
-    Scaling and normalisation are in the file. Its outputs are ``scores`` and ``probabilities``, (batch, classes). The
-    metadata of the model hold ``classes`` (a JSON list, in the order of the outputs), ``image_size``, ``channels`` and
-    ``pixels`` (JSON: the depth of the image files, the pages and channels that are used, and the counts that the
-    network takes for 0 and 255; null where nothing is known about files).
+    Its input ``images`` is (batch, channels, size, size), any batch, or (batch, channels, size, size, size) for
+    volumes: pixels as they come from a file, already cut to the middle square or cube and resized, as
+    :func:`~steerable.data.images.read_squares` does it; that part is not in the file. They are uint8, 0 to 255, or
+    float32 where the network was trained on counts, such as those of 16-bit images. Scaling and normalisation are in
+    the file. Its outputs are ``scores`` and ``probabilities``, (batch, classes). The metadata of the model hold
+    ``classes`` (a JSON list, in the order of the outputs), ``image_size``, ``channels`` and ``pixels`` (JSON: the depth
+    of the image files, the pages and channels that are used, and the counts that the network takes for 0 and 255; null
+    where nothing is known about files).
 
     A network that was trained on numbered objects gives the classes background, inside and boundary to each pixel, and
     a third output, ``vectors`` (batch, 2, size, size): to the right and up, from the pixel to the centre of its object,
@@ -81,7 +84,7 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
             "safetensors."
         )
     number = torch.float32 if trained.pixels.has_counts else torch.uint8
-    example = torch.zeros(2, trained.channels, trained.image_size, trained.image_size, dtype=number)
+    example = torch.zeros(2, *trained.input_shape, dtype=number)
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     with warnings.catch_warnings():
@@ -115,9 +118,9 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
 
 
 def export_safetensors(trained: TrainedModel, folder: str | Path, *, licence: str | None = None) -> Path:
-    """Write a folder with weights, config, normalisation and class names, which ``TrainedModel.load`` reads again.
+    """Write a folder with weights, config, normalisation, class names and a model card.
 
-    ``ResNet.from_pretrained(folder)`` reads the network alone.
+    ``TrainedModel.load(folder)`` reads it again, and ``ResNet.from_pretrained(folder)`` the network alone.
 
     Args:
         trained: the network.
@@ -127,7 +130,10 @@ def export_safetensors(trained: TrainedModel, folder: str | Path, *, licence: st
     folder = Path(folder).expanduser()
     check_new_folder(folder)
     with folder_in_place(folder) as aside:
-        trained.model.save_pretrained(aside, licence=licence)  # type: ignore[operator]
+        facts = facts_in(trained.folder if trained.config is None else trained.folder / "model")
+        trained.model.save_pretrained(aside, licence=licence, facts=facts)  # type: ignore[operator]
+        if facts:
+            write_json(aside / FACTS_JSON, facts)
         trained.normalisation.save(aside / "normalisation.safetensors")
         write_json(
             aside / "images.json",

@@ -13,7 +13,10 @@ from steerable.training.recipes import Recipe
 
 __all__ = ["make_optimiser", "set_learning_rate"]
 
-_NORMS = (nn.BatchNorm2d, snn.BatchNorm2d, snn.InstanceNorm2d, snn.GroupNorm, snn.LayerNorm)
+_NORMS = (
+    *(nn.BatchNorm2d, nn.BatchNorm3d, snn.BatchNorm2d, snn.BatchNorm3d),
+    *(snn.InstanceNorm2d, snn.InstanceNorm3d, snn.GroupNorm, snn.LayerNorm),
+)
 
 
 def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:

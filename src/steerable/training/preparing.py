@@ -65,7 +65,7 @@ class TrainingData:
 
     @property
     def side(self) -> int:
-        """The larger one of the images' height and width."""
+        """The larger one of the images' height and width, or the largest side of volumes."""
         return max(self.train.image_size)
 
     @property
@@ -193,10 +193,12 @@ def augmentation(settings: RunConfig, images: Images) -> Augmentation | None:
     if not recipe.augment:
         return None
     moves = moves_to_show(settings.model) if recipe.turn else Moves(angle=0.0, flip=True)
+    moves["flip"] = moves["flip"] and recipe.mirror
     # Tiles lie anywhere in their image already.
     shift = 0 if isinstance(images, MaskedImages) else recipe.shift_of(min(images.image_size))
     return Augmentation(
         shift,
+        axes=len(images.image_size),
         dihedral=recipe.quarter_turns,
         padding=recipe.padding,  # type: ignore[arg-type]
         scale=recipe.scale,
@@ -238,9 +240,9 @@ def make_classifier(settings: RunConfig, data: TrainingData) -> Classifier:
     options = {key: value for key, value in settings.model.items() if key != "name"}
     model = build_model(settings.model["name"], **{**from_data(settings.model, data), **options})
     for layer in model.modules():
-        if isinstance(layer, snn.Conv2d):
+        if isinstance(layer, snn.Conv2d | snn.Conv3d):
             layer.backend = settings.backend
-        if isinstance(layer, snn.BatchNorm2d) and settings.devices * settings.nodes > 1:
+        if isinstance(layer, snn.BatchNorm2d | snn.BatchNorm3d) and settings.devices * settings.nodes > 1:
             layer.sync = True
     normalisation = Normalisation.fit(data.for_statistics, settings.recipe.normalisation)  # type: ignore[arg-type]
     counts: dict[str, Any] = {"num_classes": len(data.train.classes), "train_size": data.train.samples_per_epoch}

@@ -12,9 +12,12 @@ from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import shown
 
 __all__ = [
+    "ADVICE",
     "COMPARISON",
     "COMPARISON_NEEDED",
     "CONFIG",
+    "FACTS",
+    "FACTS_JSON",
     "IMAGES",
     "MISTAKES",
     "PICTURES",
@@ -205,7 +208,7 @@ def _side(value: object) -> bool:
 
 
 def _size(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_side, value))
+    return isinstance(value, list) and len(value) in (2, 3) and all(map(_side, value))
 
 
 _NAMES = (lambda value: _list(value, _text), "a list of names")
@@ -229,7 +232,7 @@ RESULTS: Fields = {
     "epochs": _COUNT,
     "best_epoch": _COUNT,
     "classes": _NAMES,
-    "image_size": (_size, "height and width"),
+    "image_size": (_size, "height and width, or three sides"),
     "model": _MODEL,
     "task": _TEXT,
     "poses": (_poses, "accuracy, drift and confusion by pose"),
@@ -265,7 +268,7 @@ CONFIG: Fields = {
 RESOLVED: Fields = {
     "name": _TEXT,
     "classes": _NAMES,
-    "image_size": (_size, "height and width"),
+    "image_size": (_size, "height and width, or three sides"),
     "channels": _COUNT,
     "pixels": _PIXELS,
     "images": (
@@ -315,6 +318,39 @@ PICTURES: Fields = {
     "examples": (lambda value: _list(value, lambda item: isinstance(item, dict)), "a list of examples"),
 }
 """``pictures.json``, of a run for segmentation."""
+
+<<<<<<< HEAD
+FACTS_JSON = "facts.json"
+"""What a model card was written from, beside a saved network."""
+
+FACTS: Fields = {
+    "task": _TEXT,
+    "dataset": _TEXT,
+    "images": (lambda value: _by_name(value, _whole), "the number of images of each part"),
+    "classes": _NAMES,
+    "size": _TEXT,
+    "digests": (lambda value: _by_name(value, lambda d: d is None or _text(d)), "a digest of each part's images"),
+    "start": _TEXT,
+    "figures": (lambda value: _by_name(value, _number), "numbers by their names"),
+    "poses": (
+        lambda value: (
+            isinstance(value, dict)
+            and _text(value.get("figure"))
+            and all(_by_name(value.get(key), _number) for key in ("values", "drift"))
+            and value["values"].keys() <= value["drift"].keys()
+        ),
+        "figures and drift by pose",
+    ),
+}
+"""``facts.json``."""
+=======
+ADVICE: Fields = {
+    "model": (lambda value: isinstance(value, dict), "options of the model"),
+    "recipe": (lambda value: _by_name(value, lambda each: isinstance(each, bool)), "settings of the recipe"),
+    "why": _TEXT,
+}
+"""``advice.json``, as far as a run goes by it."""
+>>>>>>> h2-advs
 
 SUB_RUN = "plain"
 """The folder inside a run folder with the run of the plain network that it is compared with."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -53,11 +51,11 @@ class TrainedModel(nn.Module):
     A network that was trained on counts, such as those of 16-bit images, takes ``pixels.to_bytes(counts)``.
 
     Args:
-        model: (batch, channels, image_size, image_size) → (batch, classes).
+        model: (batch, channels, image_size, image_size), or with one side more for volumes → (batch, classes).
         normalisation: uint8 images → what the model takes.
         classes: their names.
         config: of the run; None for an exported network.
-        size: height and width of the images.
+        size: the side of the images or volumes.
         model_config: the model's name and options.
         folder: where it was loaded from.
         pixels: how the numbers in image files become bytes.
@@ -120,6 +118,16 @@ class TrainedModel(nn.Module):
     def channels(self) -> int:
         """1 for grey images, 3 for RGB, or as many as the files have."""
         return self.normalisation.channels
+
+    @property
+    def axes(self) -> int:
+        """2 where it takes images, 3 where it takes volumes."""
+        return self.normalisation.mean.ndim - 1
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """(channels, size, size), or (channels, size, size, size) for volumes."""
+        return (self.channels, *[self.image_size] * self.axes)
 
     def forward(self, images: Tensor) -> Tensor:
         scores: Tensor = self.model(self.normalisation(images))
@@ -234,7 +242,7 @@ class TrainedModel(nn.Module):
 
 def _each(model: TrainedModel, images: Tensor) -> Iterator[Tensor]:
     """The probabilities of each image, computed in batches that fit into memory."""
-    batch = max(1, min(256, 256 * 64 * 64 // model.image_size**2))
+    batch = max(1, min(256, 256 * 64 * 64 // model.image_size**model.axes))
     with torch.no_grad():
         for part in images.split(batch) if len(images) else ():
             yield from model(part).softmax(1)
@@ -259,8 +267,7 @@ def _read(folder: Path, config: RunConfig | None, images: dict[str, Any], source
         if key in has and has[key] != number:
             raise ValueError(f"`{settings}` has {has[key]!r} for `{key}`, and `{where}` has {number}.")
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # huggingface_hub prints a line
-            network = MODELS[name].from_pretrained(folder)
+        network = MODELS[name].from_pretrained(folder)
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
         if isinstance(error.__cause__, RuntimeError):  # torch's list of tensors would fill a page
@@ -269,10 +276,11 @@ def _read(folder: Path, config: RunConfig | None, images: dict[str, Any], source
     except TypeError as error:
         raise ValueError(f"`{settings}` is not the config of a {name}: {error}") from error
     for layer in network.modules():
-        if isinstance(layer, snn.Conv2d):
+        if isinstance(layer, snn.Conv2d | snn.Conv3d):
             layer.backend = "dense"  # to measure what is faster takes longer than a few hundred images
+    last = torch.channels_last if normalisation.mean.ndim == 3 else torch.channels_last_3d
     return {
-        "model": network.to(memory_format=torch.channels_last),  # type: ignore[call-overload]
+        "model": network.to(memory_format=last),  # type: ignore[call-overload]
         "normalisation": normalisation,
         "classes": tuple(images["classes"]),
         "config": config,
