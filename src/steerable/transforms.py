@@ -65,6 +65,22 @@ def transform(
     >>> transform(image, so2().rotation(90), FieldType(so2(), "A")).flatten().tolist()
     [2.0, 4.0, 1.0, 3.0]
     """
+    axes = _checked_axes(x, field_type, interpolation)
+    motion = field_type.group.motion(element)
+    channel_dim = 1 if x.ndim == 2 else x.ndim - 1 - axes
+    if x.ndim > 2:
+        if motion is None:
+            raise ValueError(
+                f"`{element}` of {field_type.group.name} does not move the plane, so it cannot move an image. Use an "
+                "element of cyclic(n), dihedral(n), so2() or o2(), or for volumes of octahedral(), so3() or o3()."
+            )
+        apart = grid_spacing((1,) * axes, spacing)
+        x = _move_pixels(x, _in_steps(motion, apart), linear=interpolation == _WAYS[axes][1])
+    return _move_fibres(x, field_type.representation, element, channel_dim)
+
+
+def _checked_axes(x: Tensor, field_type: FieldType, interpolation: str | None) -> int:
+    """The number of axes of images or volumes, after a check that x is a field of this type."""
     if not isinstance(x, Tensor):
         raise TypeError(
             f"expected the field as a torch.Tensor, such as torch.as_tensor(image), got {type(x).__name__}."
@@ -73,7 +89,6 @@ def transform(
     axes = field_type.group.axes or 2
     if interpolation is not None:
         check_choice("interpolation", interpolation, _WAYS[axes])
-    motion = field_type.group.motion(element)
     if x.ndim not in (2, 1 + axes, 2 + axes):
         moved = f"{field_type.group.name}, which moves {'space' if axes == 3 else 'the plane'}"
         raise ValueError(
@@ -86,15 +101,7 @@ def transform(
             f"a field of type `{field_type}` has {field_type.channels} channels, got {x.shape[channel_dim]} (shape "
             f"{tuple(x.shape)}).{_volumes_meant(x, field_type)}"
         )
-    if x.ndim > 2:
-        if motion is None:
-            raise ValueError(
-                f"`{element}` of {field_type.group.name} does not move the plane, so it cannot move an image. Use an "
-                "element of cyclic(n), dihedral(n), so2() or o2(), or for volumes of octahedral(), so3() or o3()."
-            )
-        apart = grid_spacing((1,) * axes, spacing)
-        x = _move_pixels(x, _in_steps(motion, apart), linear=interpolation == _WAYS[axes][1])
-    return _move_fibres(x, field_type.representation, element, channel_dim)
+    return axes
 
 
 def _volumes_meant(x: Tensor, field_type: FieldType) -> str:

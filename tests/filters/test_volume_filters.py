@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -86,6 +87,8 @@ def test_no_filter_depends_on_the_others_after_sampling(g: st.Group, make) -> No
     assert np.linalg.cond(space.sampling) < 10
     assert len(space.frequencies) == len(space.leaks) == space.dim
     assert ((space.leaks >= 0) & (space.leaks < 0.2)).all()
+    for f in space.harmonics:
+        assert (f.taps**2).sum() == pytest.approx(f.harmonic.dim)
 
 
 def test_spaces_of_all_groups_have_the_same_filters() -> None:
@@ -144,6 +147,37 @@ def test_the_leak_is_the_mean_squared_error_of_turning_the_answer() -> None:
         assert errors / power == pytest.approx(f.leak, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("g", "size", "spacing"),
+    [
+        (SO3, 3, (1, 1, 1)),
+        (group("I_h"), 4, (1, 1, 1)),
+        (SO3, (3, 5, 5), (2, 1, 1)),
+        (AXIAL_GROUPS["SO2 about z"], 5, (1, 1, 1)),
+        (AXIAL_GROUPS["O2 about y, flips"], (5, 3, 5), (1, 3, 1)),
+    ],
+    ids=str,
+)
+def test_answers_to_turned_waves_turn_up_to_the_leak(g: st.Group, size, spacing) -> None:
+    """A random bank sees sums of plane waves, turned exactly at the positions of the taps; no spectrum is computed."""
+    space, generator = st.filter_space(g, size, spacing=spacing), np.random.default_rng(0)
+    rho = st.direct_sum(g.irreps_of((1,) * 3))
+    kernels = st.kernel_basis(g.trivial, rho, space)
+    bank = np.tensordot(generator.standard_normal((20, len(kernels))), kernels, axes=1).reshape(20, rho.dim, -1)
+    points, limit = tap_positions(space.size, space.spacing), math.pi / max(space.spacing)
+    off = on = 0.0
+    for element in g.random(60, seed=0):
+        omega = generator.uniform(-limit, limit, size=(400, 3))
+        omega = omega[np.linalg.norm(omega, axis=1) < limit]
+        phase = generator.uniform(0, 2 * math.pi, size=len(omega))
+        before, after = (
+            bank @ np.cos(x @ omega.T + phase).sum(axis=1) for x in (points, points @ np.asarray(g.motion(element)))
+        )
+        expected = before @ rho(element).T
+        off, on = off + ((after - expected) ** 2).sum(), on + (after**2).sum() + (expected**2).sum()
+    assert 1e-6 < off / on < space.leaks.max()
+
+
 # An independent solution of the same eigenproblem with scipy.special.spherical_jn, without orbits:
 # {degree: number of tuples} with a leak of at most the tolerance.
 @pytest.mark.parametrize(
@@ -186,6 +220,19 @@ def test_leaks_of_five_by_five_by_five() -> None:
     space = st.filter_space(SO3, 5)
     leaks = {degree: [round(f.leak, 4) for f in space.harmonics if f.frequency == degree] for degree in range(5)}
     assert leaks == {0: [0, 0, 0.0014], 1: [0, 0.0068], 2: [0.0002, 0.0214], 3: [0.0023], 4: [0.0104]}
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_rounding_does_not_choose_the_filters(size: int) -> None:
+    """Filters of one degree differ in leak, or otherwise in their distance from the centre."""
+    squares = (tap_positions((size,) * 3, (1.0,) * 3) ** 2).sum(axis=1)
+    filters = st.filter_space(SO3, size, 0.2).harmonics
+    for before, after in itertools.pairwise(filters):
+        if before.frequency == after.frequency and after.leak - before.leak < 1e-7:
+            distances = [float((f.taps**2).sum(axis=1) @ squares / (f.taps**2).sum()) for f in (before, after)]
+            assert distances[1] - distances[0] > 0.1
+            assert np.abs(np.einsum("td,t,td->", before.taps, squares, after.taps)) < 1e-9
+    assert [f.frequency for f in filters] == sorted(f.frequency for f in filters)
 
 
 def test_they_leak_less_than_shells_of_the_same_degree() -> None:

@@ -51,7 +51,7 @@ def test_pooling_of_thin_axes_alone():
     pool = snn.AvgPool3d(FieldType(CUBE, "T1"), (1, 2, 2), spacing=SLICES, strict=True)
     x = torch.randn(1, 3, 3, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert_equivariant(pool, x, elements=elements_on_the_grid(CUBE, SLICES), spacing=SLICES)
-    with pytest.raises(ValueError, match="O exchanges depth and width"):
+    with pytest.raises(ValueError, match="O exchanges depth and height"):
         snn.AvgPool3d(FieldType(CUBE, "T1"), (1, 2, 2))
 
 

@@ -17,6 +17,7 @@ from steerable.data.pixel_formats import EARLIER, PixelFormat
 from steerable.models import FeatureMaps, ResNet, UNet, build_model, from_pretrained
 from steerable.training import TrainedModel, TrainedSegmenter, load_trained
 from steerable.training.export import export_safetensors
+from steerable.training.start import Start
 
 BYTES = PixelFormat(depth="8-bit", channels=3)
 
@@ -133,6 +134,20 @@ def test_networks_of_the_hub_have_their_normalisation_and_say_so_without(hub: Pa
             FileNotFoundError, match=r"hub has not given a model of that name\. Check .* 401 Client Error"
         ):
             read("nobody/shapes")
+
+
+def test_a_run_starts_from_a_network_of_the_hub(hub: Path) -> None:
+    start = Start.found("somebody/shapes", "classify")
+    assert (start.name, start.classes, start.model["copies"]) == ("somebody/shapes", ("a", "b"), 1)
+    with pytest.raises(ValueError, match="`somebody/cells` holds a unet, which gives classes of pixels"):
+        Start.found("somebody/cells", "classify")
+    with pytest.raises(FileNotFoundError, match="the hub has not given a model of that name"):
+        Start.found("nobody/shapes", "classify")
+
+
+def test_a_network_that_is_called_with_an_array_says_what_takes_it() -> None:
+    with pytest.raises(TypeError, match=r"got ndarray\. .* takes arrays with `predict\(\[x\]\)`"):
+        trained(BYTES, 3)(np.zeros((1, 3, 8, 8), np.uint8))
 
 
 def test_a_segmenter_labels_images_of_any_size(hub: Path) -> None:

@@ -23,6 +23,7 @@ from steerable.reporting.report import write_report
 from steerable.training import carrying_out
 from steerable.training.config import RunConfig
 from steerable.training.defaults import configured, repeated
+from steerable.training.export import export_safetensors
 from steerable.training.plan import Plan
 from steerable.training.run import train
 from steerable.training.trained_model import TrainedModel
@@ -100,7 +101,7 @@ def test_other_classes_and_channels_get_a_new_head_and_adapted_filters(data: Pat
     said = told(asked(data / "colour", start=str(old), freeze="all-but-head"), tmp_path / "new")
     assert f"Starts from the weights of {old} (SHA-256 " in said
     assert (
-        "a new head for 3 classes; filters for 1 channels adapted to 3; frozen: `stem`, `stage1`, `stage2`, `stage3`."
+        "a new head for 3 classes; filters for 1 channel adapted to 3; frozen: `stem`, `stage1`, `stage2`, `stage3`."
         in said
     )
     before, after = weights(old), weights(tmp_path / "new")
@@ -118,6 +119,11 @@ def test_other_classes_and_channels_get_a_new_head_and_adapted_filters(data: Pat
     plan = json.loads((tmp_path / "new" / "plan.json").read_text())
     assert plan["settings"]["model"]["copies"] == 1
     assert len(plan["start"]) == 64
+    card = (tmp_path / "new" / "model" / "README.md").read_text()
+    assert "| starts from | old |" in card  # and not where that lies
+    assert str(tmp_path) not in card
+    exported = export_safetensors(TrainedModel.load(tmp_path / "new"), tmp_path / "exported")
+    assert (exported / "README.md").read_text() == card
     page = write_report([tmp_path / "new"], tmp_path / "report.html").read_text()
     assert "starts from" in page
     assert "all-but-head" in page
@@ -290,5 +296,9 @@ def test_the_command(data: Path, old: Path, tmp_path: Path) -> None:
     common = ("--epochs", "1", "--accelerator", "cpu", "--no-progress", "--validation", "0")
     said = steerable("train", str(data / "colour"), "--from", str(old), "--freeze", "1", *common, cwd=tmp_path).stdout
     assert "frozen: `stem`." in said
-    refused = steerable("train", str(data / "colour"), "--from", str(old), "--group", "D8", cwd=tmp_path, code=2)
-    assert "the run asks for group=D8" in refused.stderr
+    for option, value, words in (
+        ("--group", "D8", "the run asks for group=D8"),
+        ("--compare", "plain", "which has learnt from others as well. Leave one of the two out"),
+    ):
+        refused = steerable("train", str(data / "colour"), "--from", str(old), option, value, cwd=tmp_path, code=2)
+        assert words in refused.stderr

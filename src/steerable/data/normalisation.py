@@ -66,6 +66,11 @@ class Normalisation(nn.Module):
         return self.mean.shape[0]
 
     def forward(self, x: Tensor) -> Tensor:
+        if not isinstance(x, Tensor):
+            raise TypeError(
+                f"Normalisation reads a torch.Tensor of bytes, got {type(x).__name__}. Give it torch.from_numpy(x); a "
+                "trained network takes arrays with `predict([x])`."
+            )
         if x.dtype != torch.uint8:
             raise TypeError(f"Normalisation reads bytes, 0 to 255; got {x.dtype}. Give it the images as uint8.")
         if (

@@ -6,11 +6,15 @@ their SHA-256, and compared with it when they are read.
 
 from __future__ import annotations
 
+import contextlib
+import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 
 from steerable.atomic import make_folder, naming_full_disk
 from steerable.extras import missing
+from steerable.models.cards import TEMPLATE, card_values, evaluation_results, is_ours
 from steerable.models.levels import FeatureMaps
 from steerable.models.places import HUB_OPTIONS, WEIGHTS, local_folder, warn_of_normalisation
 from steerable.models.tensor_files import read_tensors, write_tensors
@@ -37,31 +41,12 @@ else:
 
 __all__ = ["SavedModel"]
 
-CARD = """---
-{{ card_data }}
----
-
-# {{ name }}
-
-A `{{ name }}` of `steerable`, a library of [equivariant networks](https://arxiv.org/abs/1612.08498), with
-{{ parameters }} parameters. `config.json` says how it is built.
-
-Licence: {{ licence }}
-
-```python
-from steerable.models import {{ name }}
-
-network = {{ name }}.from_pretrained("FOLDER")
-```
-"""
-"""The model card beside saved weights. What the data were, and whose they are, only the author knows."""
-
 
 class SavedModel(
     PyTorchModelHubMixin,
     library_name="steerable",
     tags=["steerable-cnn", "equivariance"],
-    model_card_template=CARD,
+    model_card_template=TEMPLATE,
 ):
     """``save_pretrained(folder)``, ``from_pretrained(folder or hub name)`` and ``push_to_hub(name)`` for a model.
 
@@ -122,7 +107,8 @@ class SavedModel(
     def network_in(cls, place: Path | str, *, strict: bool = True, **options: Any) -> Self:
         """The network in a folder that is known to hold one."""
         try:
-            found: Self = super().from_pretrained(place, strict=strict, **options)
+            with contextlib.redirect_stdout(io.StringIO()):  # huggingface_hub prints a line
+                found: Self = super().from_pretrained(place, strict=strict, **options)
         except RuntimeError as error:
             if "loading state_dict" not in str(error):  # no GPU, for instance
                 raise
@@ -139,34 +125,47 @@ class SavedModel(
             "none either. Take those of resnet, wide_resnet or unet."
         )
 
-    def save_pretrained(self, save_directory: str | Path, *, licence: str | None = None, **options: Any) -> str | None:
-        """Write weights, config and a model card into a folder.
+    def save_pretrained(
+        self,
+        save_directory: str | Path,
+        *,
+        licence: str | None = None,
+        facts: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> str | None:
+        """Write weights, config and a model card into a folder; a card that somebody has edited stays.
 
         Args:
             save_directory: the folder.
             licence: the licence that you give to your model, for its card: ``"mit"``, ``"cc-by-4.0"``. By default the
                 card names none.
+            facts: what is known of its data and figures, for the card; a run gives them.
             **options: what huggingface_hub's mixin takes.
         """
         folder = Path(save_directory)
-        if licence is not None:
-            options["model_card_kwargs"] = {**(options.get("model_card_kwargs") or {}), "licence": licence}
+        about = {"licence": licence, "facts": facts, **(options.get("model_card_kwargs") or {})}
         with naming_full_disk(folder):
             make_folder(folder)  # huggingface_hub would make it, but does not say what is in the way
-            url: str | None = super().save_pretrained(save_directory, **options)
+            if is_ours(folder / "README.md"):
+                (folder / "README.md").unlink()
+            url: str | None = super().save_pretrained(save_directory, **{**options, "model_card_kwargs": about})
         return url
 
     def _save_pretrained(self, save_directory: Path) -> None:
         write_tensors(save_directory / WEIGHTS, self.state_dict())  # type: ignore[attr-defined]
 
-    def generate_model_card(self, *arguments: Any, licence: str | None = None, **options: Any) -> Any:
+    def generate_model_card(
+        self, *arguments: Any, licence: str | None = None, facts: Mapping[str, Any] | None = None, **options: Any
+    ) -> Any:
         """The text beside the weights; the licence is what the author says, else none."""
-        stated = licence or "not stated. It is for the author of this model to choose one."
-        size = sum(p.numel() for p in self.parameters())  # type: ignore[attr-defined]
-        about = {"name": type(self).__name__, "parameters": f"{size:,}", "licence": stated}
-        card = super().generate_model_card(*arguments, **about, **options)
+        facts = facts or {}
+        card = super().generate_model_card(*arguments, **card_values(self, facts, licence), **options)  # type: ignore[arg-type]
+        header: Any = card.data
         if licence is not None:
-            card.data["license"] = licence  # as the hub spells the field
+            header.license = licence  # as the hub spells the field
+        if results := evaluation_results(facts):
+            header.model_name, header.eval_results = type(self).__name__, results
+            header.pipeline_tag = results[0].task_type
         return card
 
     @classmethod

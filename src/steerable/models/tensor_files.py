@@ -12,11 +12,16 @@ from torch import Tensor
 
 from steerable.atomic import write_bytes
 
-__all__ = ["read_tensors", "tensor_digest", "write_tensors"]
+__all__ = ["read_tensors", "tensor_bytes", "tensor_digest", "write_tensors"]
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write a safetensors file that appears whole or not at all, with the SHA-256 of the tensors among its metadata."""
+    write_bytes(path, tensor_bytes(tensors))
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """A safetensors file, the same bytes for the same tensors."""
     from safetensors.torch import save
 
     # Copies: tensors that share memory, or lie in it in another order, cannot be saved as they are.
@@ -24,7 +29,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         name: value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
         for name, value in tensors.items()
     }
-    write_bytes(path, _in_order(save(copies, metadata={"format": "pt", "sha256": tensor_digest(copies)})))
+    return _in_order(save(copies, metadata={"format": "pt", "sha256": tensor_digest(copies)}))
 
 
 def _in_order(file: bytes) -> bytes:

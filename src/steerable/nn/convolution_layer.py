@@ -162,13 +162,15 @@ class ConvolutionLayer(FilterBankModule):
         # Selections bring the capsules of each of the convolution's groups together, where there are several.
         start = Select(new.in_type, in_shares(seen_in, self.in_type, self.groups))
         end = Select(new.out_type, np.argsort(in_shares(seen_out, self.out_type, self.groups)))
-        columns = seen_in.order[start.channels.numpy(force=True)]
-        rows = seen_out.order[np.argsort(end.channels.numpy(force=True))]
-        bias, dense = exact_bias(self), self._dense_bank(exact_bank(self))
-        bank = new._bank_of_groups(dense[rows][:, columns])
-        set_filters(like(self, new), bank, None if bias is None else bias[rows])
+        columns = seen_in.order[start.order]
+        rows = seen_out.order[np.argsort(end.order)]
+        like(self, new)
+        if not self.weight.is_meta:  # else there are no filters
+            bias, dense = exact_bias(self), self._dense_bank(exact_bank(self))
+            bank = new._bank_of_groups(dense[rows][:, columns])
+            set_filters(new, bank, None if bias is None else bias[rows])
         parts = [start.to(self.weight.device), new, end.to(self.weight.device)]
-        kept = [p for p in parts if not isinstance(p, Select) or bool((p.channels.diff() != 1).any())]
+        kept = [p for p in parts if not isinstance(p, Select) or bool((np.diff(p.order) != 1).any())]
         return kept[0] if len(kept) == 1 else Sequential(*kept).train(self.training)
 
     @torch.no_grad()

@@ -53,14 +53,11 @@ def exact_bias(layer: FilterBankModule) -> NDArray[np.float64] | None:
 
 
 def _exact(parameter: Tensor) -> Tensor:
-    empty = torch.zeros(parameter.shape, dtype=torch.float64)  # for a layer without storage
-    return empty if parameter.is_meta else parameter.detach().to("cpu", torch.float64)
+    return parameter.detach().to("cpu", torch.float64)
 
 
 def set_filters(layer: BankT, bank: Tensor, bias: NDArray[np.float64] | None) -> BankT:
     """The layer, its parameters set such that it has these filters, group by group, and this bias of channels."""
-    if layer.weight.is_meta:
-        return layer
     layer.weight.copy_(layer.plan.project(bank, torch.from_numpy(layer.plan.basis)))
     if layer.bias is not None and bias is not None:
         layer.bias.copy_(torch.from_numpy(layer.invariants.project(bias)))
@@ -69,6 +66,8 @@ def set_filters(layer: BankT, bank: Tensor, bias: NDArray[np.float64] | None) ->
 
 def carried_over(old: FilterBankModule, new: BankT, seen_in: Seen, seen_out: Seen) -> BankT:
     """The new layer, between the restricted types, with the old one's filters and bias in their order of channels."""
+    if old.weight.is_meta:
+        return like(old, new)
     bias, bank = exact_bias(old), exact_bank(old)[seen_out.order][:, seen_in.order]
     return set_filters(like(old, new), bank, None if bias is None else bias[seen_out.order])
 

@@ -15,6 +15,8 @@ from steerable import nn as snn
 from steerable.atomic import check_new_file, check_place, folder_in_place, write_bytes, write_json
 from steerable.data.instance_fields import PARTS
 from steerable.extras import require
+from steerable.training.model_facts import facts_in
+from steerable.training.run_files import FACTS_JSON
 from steerable.training.trained_model import TrainedModel
 from steerable.training.trained_segmenter import TrainedSegmenter
 
@@ -116,9 +118,9 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
 
 
 def export_safetensors(trained: TrainedModel, folder: str | Path, *, licence: str | None = None) -> Path:
-    """Write a folder with weights, config, normalisation and class names, which ``TrainedModel.load`` reads again.
+    """Write a folder with weights, config, normalisation, class names and a model card.
 
-    ``ResNet.from_pretrained(folder)`` reads the network alone.
+    ``TrainedModel.load(folder)`` reads it again, and ``ResNet.from_pretrained(folder)`` the network alone.
 
     Args:
         trained: the network.
@@ -128,7 +130,10 @@ def export_safetensors(trained: TrainedModel, folder: str | Path, *, licence: st
     folder = Path(folder).expanduser()
     check_new_folder(folder)
     with folder_in_place(folder) as aside:
-        trained.model.save_pretrained(aside, licence=licence)  # type: ignore[operator]
+        facts = facts_in(trained.folder if trained.config is None else trained.folder / "model")
+        trained.model.save_pretrained(aside, licence=licence, facts=facts)  # type: ignore[operator]
+        if facts:
+            write_json(aside / FACTS_JSON, facts)
         trained.normalisation.save(aside / "normalisation.safetensors")
         write_json(
             aside / "images.json",

@@ -33,6 +33,11 @@ SHARED = ("depth", "stem", "dropout", "axes")
 
 def check_comparable(config: RunConfig) -> None:
     """ValueError for a run that has no plain counterpart or no test images, before anything is read."""
+    if config.start is not None:
+        raise ValueError(
+            f"--compare plain trains a plain network on the same images, and this run starts from `{config.start}`, "
+            "which has learnt from others as well. Leave one of the two out."
+        )
     name = config.model["name"]
     if f"plain_{name}" not in MODELS:
         known = [model for model in MODELS if f"plain_{model}" in MODELS]

@@ -19,10 +19,12 @@ from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.environment import environment
 from steerable.training.mistakes import worst_mistakes
+from steerable.training.model_facts import model_facts
 from steerable.training.phases import Phase, unseen
 from steerable.training.pixel_classifier import PixelClassifier
 from steerable.training.poses import PoseReport, pose_report, upright_scores
 from steerable.training.preparing import TrainingData, augmentation
+from steerable.training.run_files import FACTS_JSON
 from steerable.training.segmentation_pictures import example_pictures
 from steerable.training.segmentation_poses import segmentation_poses
 
@@ -71,7 +73,10 @@ def write_outcome(
             poses = _poses(module, data, upright, progress)
     results = _results(settings, module, data, measured, poses)
     if folder is not None:
-        save_model(module, folder / "model", data, settings.model)
+        # A card is for others: of a folder it has the name, not the place.
+        origin = Path(settings.start).name if settings.start and Path(settings.start).is_absolute() else settings.start
+        facts = model_facts(results, data.summary(), origin)
+        save_model(module, folder / "model", data, settings.model, facts)
         if poses is not None:
             with phase("looking for mistakes"):
                 _write_mistakes(module, data, upright, folder)
@@ -80,9 +85,12 @@ def write_outcome(
     return results
 
 
-def save_model(module: Classifier, folder: Path, data: TrainingData, model: dict[str, Any]) -> None:
-    """The trained network and its normalisation in safetensors, and what the numbers of its classes mean."""
-    module.best_model.save_pretrained(folder)  # type: ignore[operator]
+def save_model(
+    module: Classifier, folder: Path, data: TrainingData, model: dict[str, Any], facts: Mapping[str, Any]
+) -> None:
+    """The trained network and its normalisation in safetensors, a model card, and what the numbers of classes mean."""
+    module.best_model.save_pretrained(folder, facts=facts)  # type: ignore[operator]
+    write_json(folder / FACTS_JSON, facts)
     module.normalisation.save(folder / "normalisation.safetensors")
     write_json(
         folder / "images.json",

@@ -15,6 +15,8 @@ __all__ = [
     "COMPARISON",
     "COMPARISON_NEEDED",
     "CONFIG",
+    "FACTS",
+    "FACTS_JSON",
     "IMAGES",
     "MISTAKES",
     "PICTURES",
@@ -315,6 +317,30 @@ PICTURES: Fields = {
     "examples": (lambda value: _list(value, lambda item: isinstance(item, dict)), "a list of examples"),
 }
 """``pictures.json``, of a run for segmentation."""
+
+FACTS_JSON = "facts.json"
+"""What a model card was written from, beside a saved network."""
+
+FACTS: Fields = {
+    "task": _TEXT,
+    "dataset": _TEXT,
+    "images": (lambda value: _by_name(value, _whole), "the number of images of each part"),
+    "classes": _NAMES,
+    "size": _TEXT,
+    "digests": (lambda value: _by_name(value, lambda d: d is None or _text(d)), "a digest of each part's images"),
+    "start": _TEXT,
+    "figures": (lambda value: _by_name(value, _number), "numbers by their names"),
+    "poses": (
+        lambda value: (
+            isinstance(value, dict)
+            and _text(value.get("figure"))
+            and all(_by_name(value.get(key), _number) for key in ("values", "drift"))
+            and value["values"].keys() <= value["drift"].keys()
+        ),
+        "figures and drift by pose",
+    ),
+}
+"""``facts.json``."""
 
 SUB_RUN = "plain"
 """The folder inside a run folder with the run of the plain network that it is compared with."""

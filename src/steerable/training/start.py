@@ -140,7 +140,8 @@ class Start:
         transfer_weights(source, network, head=same)
         before, now = image_channels(source), image_channels(network)
         heads = "the head is kept, since the classes are the same" if same else f"a new head for {len(classes)} classes"
-        channels = f"; filters for {before} channels adapted to {now}" if before != now else ""
+        named = "1 channel" if before == 1 else f"{before} channels"
+        channels = f"; filters for {named} adapted to {now}" if before != now else ""
         frozen = f"; frozen: {listing(frozen_parts(parts_of(network), freeze), 20)}" if freeze else ""
         return f"Starts from the weights of {self.name} (SHA-256 {self.digest[:12]}…): {heads}{channels}{frozen}."
 

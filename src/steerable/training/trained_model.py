@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -269,8 +267,7 @@ def _read(folder: Path, config: RunConfig | None, images: dict[str, Any], source
         if key in has and has[key] != number:
             raise ValueError(f"`{settings}` has {has[key]!r} for `{key}`, and `{where}` has {number}.")
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # huggingface_hub prints a line
-            network = MODELS[name].from_pretrained(folder)
+        network = MODELS[name].from_pretrained(folder)
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
         if isinstance(error.__cause__, RuntimeError):  # torch's list of tensors would fill a page
