@@ -59,9 +59,13 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
     if out.is_dir():
         raise ValueError(f"`{out}` is a folder; a report is one HTML file. Write it to `{out / 'report.html'}`.")
     runs: Coloured = list(zip(records, colours(len(records)), strict=True))
+    folders = {run.folder for run in records}
+    named = [
+        run.name for run in records if run.folder.parent not in folders
+    ]  # runs inside others are compared with them
     text = _TEMPLATES.render(
         "report.html",
-        title=records[0].name if len(records) == 1 else f"{len(records)} runs",
+        title=named[0] if len(named) == 1 else f"{len(named)} runs",
         runs=runs,
         missing=MISSING,
         lowest_error=_best((run.results.get("test_error") for run in records), min),
