@@ -223,7 +223,7 @@ class TrainedSegmenter(TrainedModel):
             places = target, target.with_suffix(".tif")
             if not any(place.is_file() for place in places):
                 rows = None if progress is None else partial(_within, progress, number - 1, len(files))
-                (result,) = each_file(lambda each, rows=rows: self._labelled(each, tile, rows), [file])
+                (result,) = each_file(partial(self._labelled, tile=tile, progress=rows), [file])
                 if isinstance(result, str):
                     skipped.append((printable(file), result))
                 else:
