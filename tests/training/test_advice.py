@@ -98,9 +98,11 @@ def tilted(share: float, images: int = 200) -> PoseEvidence:
     return PoseEvidence(images, {"tilt": wilson(share * images, images)}, wilson(images // 8, images), 0.0, 8)
 
 
-def trial(value: float, p: float) -> Trial:
+def trial(value: float, p: float, steps: int = 300) -> Trial:
     usual, other = (Estimate(v, v - 0.05, v + 0.05) for v in (0.8, 0.8 + value))
-    return Trial(100, 12.0, usual, other, Difference(value, value - 0.04, value + 0.04, p, "McNemar"))
+    return Trial(
+        100, 12.0, (steps, steps + 10), usual, other, Difference(value, value - 0.04, value + 0.04, p, "McNemar")
+    )
 
 
 ALL = dict.fromkeys(ELEMENTS, 0.95)
@@ -118,6 +120,15 @@ ALL = dict.fromkeys(ELEMENTS, 0.95)
         (evidence(**ALL), None, trial(0.02, 0.3), {"head": "linear"}, {"mirror": False}, "a clear up"),
         (evidence(**ALL), None, trial(-0.02, 0.3), {}, {}, "no reason to take a head"),
         (evidence(**ALL), None, None, {}, {}, "There was no trial"),
+        (
+            evidence(**ALL),
+            None,
+            trial(0.3, 1e-9, steps=20),
+            {},
+            {},
+            "12 s, 20 steps, were too few for a trial of a head",
+        ),
+        (evidence(96, r2=0.64), tilted(0.5), trial(0.0, 1.0), {}, {}, "no preferred pose"),
         (evidence(**{**ALL, "m": 0.5}), None, trial(0.02, 0.3), {"head": "mirror"}, {}, "can be exchanged"),
         (evidence(r=0.7, mr=0.7), tilted(0.5), trial(0.02, 0.3), {}, {}, "a slight up"),
         (evidence(r=0.7, mr=0.7), tilted(0.5), trial(0.04, 0.02), {"head": "mirror"}, {}, "beyond chance"),
@@ -182,6 +193,7 @@ def upright(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_trial_finds_that_the_labels_depend_on_the_pose(upright: Path) -> None:
     config = configured(str(upright), {}, validation=0.25, seed=0, accelerator="cpu")
     found = try_both(config, prepare_data(config), {"head": "linear"}, {}, seconds=1.0)
+    assert min(found.steps) > 1
     assert found.usual.value < 0.8 < found.other.value
     assert found.difference.beyond_chance
 

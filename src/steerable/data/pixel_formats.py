@@ -39,7 +39,7 @@ class Selection:
         """The selection that a user writes, such as ``("all", "0,2")``.
 
         >>> Selection.parse(None, "0,2")
-        Selection(page=None, channels=(0, 2))
+        Selection(page=None, channels=(0, 2), axes=2)
         """
         if page is not None and page != "all" and not _is_number(page):
             raise ValueError(

@@ -26,8 +26,9 @@ from steerable.training.quick_trials import Trial
 
 __all__ = ["Alternative", "Orientation", "Recommendation", "alternative", "orientation", "recommended"]
 
-TOLD = 0.6  # the share from which on a pose counts as told; a half is chance
+TOLD = 0.55  # a move counts as told where the whole interval of its share is above this; a half is chance
 CLEARLY = 0.85
+FEWEST_STEPS = 50  # of each network in a trial; after fewer they know too little to be compared
 TURNS, MIRRORS = ("r", "r2", "r3"), ("m", "mr", "mr2", "mr3")
 
 USUAL_MOVES = "turns by the angles that the network does not know, small shifts, scales and grey levels"
@@ -77,17 +78,20 @@ class Recommendation:
 
 def orientation(poses: PoseEvidence, tilt: PoseEvidence | None) -> Orientation:
     """What follows from how well poses were told."""
-    turn = max(poses.told[move].value for move in TURNS)
-    mirror = max(poses.told[move].value for move in MIRRORS)
-    kind: Kind = "upright" if turn >= TOLD else "handed" if mirror >= TOLD else "free"
-    missed = [found.high for found in poses.told.values() if found.value < TOLD]
+    turns, mirrors = ([poses.told[move] for move in moves] for moves in (TURNS, MIRRORS))
+    kind: Kind = "upright" if any(map(_is_told, turns)) else "handed" if any(map(_is_told, mirrors)) else "free"
+    missed = [found.high for found in poses.told.values() if not _is_told(found)]
     return Orientation(
         kind,
-        strength=mirror if kind == "handed" else turn,
-        mirrored=poses.told["m"].value < TOLD,
-        aligned=None if tilt is None else tilt.told["tilt"].value >= TOLD,
+        strength=max(found.value for found in (mirrors if kind == "handed" else turns)),
+        mirrored=not _is_told(poses.told["m"]),
+        aligned=None if tilt is None else _is_told(tilt.told["tilt"]),
         doubtful=max(missed, default=0.5),
     )
+
+
+def _is_told(share: Estimate) -> bool:
+    return share.low > TOLD
 
 
 def alternative(found: Orientation, task: str) -> Alternative | None:
@@ -123,7 +127,7 @@ def recommended(found: Orientation | None, trial: Trial | None, task: str, count
         few = "There are too few images to look for an up in them; with few labels, invariance helps most."
         return Recommendation({}, {}, few, head, USUAL_MOVES)
     other = alternative(found, task)
-    takes = other is not None and trial is not None and _is_preferred(found, trial)
+    takes = other is not None and trial is not None and _is_long(trial) and _is_preferred(found, trial)
     model = dict(other.model) if other is not None and takes else {}
     changes = dict(other.changes) if other is not None and takes else {}
     if found.aligned and found.kind == "free":
@@ -138,6 +142,10 @@ def recommended(found: Orientation | None, trial: Trial | None, task: str, count
     elif model.get("name"):
         head = "a plain network has no poses to agree on"
     return Recommendation(model, changes, f"{why}{tried}", head, _augmentation_in_words(found, model, changes))
+
+
+def _is_long(trial: Trial) -> bool:
+    return min(trial.steps) >= FEWEST_STEPS
 
 
 def _is_preferred(found: Orientation, trial: Trial) -> bool:
@@ -162,6 +170,11 @@ def _found_in_words(found: Orientation, count: int) -> str:
 def _tried_in_words(other: Alternative, trial: Trial | None, *, taken: bool) -> str:
     if trial is None:
         return f"There was no trial of {other.what}, for lack of images or time; invariance is kept."
+    if not _is_long(trial):
+        return (
+            f"{trial.seconds:.0f} s, {min(trial.steps)} steps, were too few for a trial of {other.what}; invariance is "
+            "kept. More --seconds would tell."
+        )
     apart, sure = trial.difference, "beyond chance" if trial.difference.beyond_chance else "within chance"
     numbers = (
         f"{_share(trial.other)} against {_share(trial.usual)} on {trial.images:,} validation images after "

@@ -36,6 +36,7 @@ class Trial:
     Args:
         images: how many there were.
         seconds: how long each network was trained.
+        steps: how many steps each of them took in that time.
         usual: the figure of the usual network.
         other: that of the other one.
         difference: the other's figure less the usual one's.
@@ -43,6 +44,7 @@ class Trial:
 
     images: int
     seconds: float
+    steps: tuple[int, int]
     usual: Estimate
     other: Estimate
     difference: Difference
@@ -74,17 +76,18 @@ def try_both(
     if validation is None:
         raise ValueError("two settings are compared on validation images, and none are held out.")
     other = replace(config, model=changed_model(config.model, model), recipe=replace(config.recipe, **changes))
-    values = []
+    values, steps = [], []
     for number, settings in enumerate((config, other)):
-        module = _trained(_small(settings, data), data, seconds, progress, 100 * number)
+        module, taken = _trained(_small(settings, data), data, seconds, progress, 100 * number)
         if isinstance(module, PixelClassifier):
             values.append(upright_values(module.whole, validation, answer=module.answer))
         else:
             values.append(upright_values(module, validation, device=module.device))
+        steps.append(taken)
     specimens = getattr(validation, "specimens", ())
     usual, tried = values
-    apart = difference(tried, usual, specimens)
-    return Trial(len(validation), seconds, estimate(usual, specimens), estimate(tried, specimens), apart)
+    figures = estimate(usual, specimens), estimate(tried, specimens), difference(tried, usual, specimens)
+    return Trial(len(validation), seconds, (steps[0], steps[1]), *figures)
 
 
 def changed_model(model: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,21 +112,22 @@ def _small(settings: RunConfig, data: TrainingData) -> RunConfig:
 
 def _trained(
     settings: RunConfig, data: TrainingData, seconds: float, progress: Progress | None, before: int
-) -> Classifier:
-    """The network after some seconds; the learning rate follows the clock."""
+) -> tuple[Classifier, int]:
+    """(the network after some seconds, its steps); the learning rate follows the clock."""
     device = torch.device(this_machine(settings).device)
     module = make_classifier(settings, data).to(device).train()
     optimiser, recipe = module.configure_optimizers(), settings.recipe
     batches = training_batches(settings, data, device)
     endless = itertools.chain.from_iterable(_epoch(batches, epoch) for epoch in itertools.count())
     take_step(module, optimiser, *next(endless))  # which computes filter bases
-    begun = time.monotonic()
+    begun, steps = time.monotonic(), 1
     while (share := (time.monotonic() - begun) / seconds) < 1:
         set_learning_rate(optimiser, recipe.learning_rate_at(share * recipe.epochs))
         take_step(module, optimiser, *next(endless))
+        steps += 1
         if progress is not None:
             progress(before + int(100 * share), 200)
-    return module.eval()
+    return module.eval(), steps
 
 
 def _epoch(batches: Batches, number: int) -> Iterator[tuple[Tensor, Tensor]]:
