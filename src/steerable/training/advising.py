@@ -137,7 +137,7 @@ def with_options(config: RunConfig, model: Mapping[str, Any], changes: Mapping[s
 
 def _read(config: RunConfig, phase: Phase) -> TrainingData:
     with phase("reading images") as reading:
-        return prepare_data(replace(config, validation=max(config.validation, HELD_OUT)), progress=reading)
+        return prepare_data(replace(config, validation=max(config.validation or 0.0, HELD_OUT)), progress=reading)
 
 
 def _found(config: RunConfig, data: TrainingData, seconds: float, phase: Phase) -> Findings:
