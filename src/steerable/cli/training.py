@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
-BY_DATA = ("parameters", "minutes", "validation", "patience", "task")
+BY_DATA = ("parameters", "minutes", "validation", "patience", "task", "volumes")
 """Settings whose default depends on the data set: the help texts say how."""
 
 Dataset = Annotated[str, typer.Argument(help=settings_of(RunConfig)["dataset"].help)]
@@ -70,7 +70,7 @@ class ModelAndRecipe:
         str | None,
         typer.Option(
             help="The moves that change nothing of importance: C4, D4, C8, D8, …; D4 by default. For wide_resnet one "
-            "per stage, such as D8,D4,D1.",
+            "per stage, such as D8,D4,D1. For volumes O, O_h, or C4 and D4 about z; O by default.",
             rich_help_panel="Network and recipe",
         ),
     ] = None
@@ -155,6 +155,8 @@ def train(
     for name in ("lightning.pytorch", "lightning.fabric"):  # they greet at length; importing them resets the level
         logging.getLogger(name).setLevel(logging.ERROR)
     tell = None if as_json else typer.echo
+    if config.volumes and "volumes" not in said and followed is None and tell is not None and speaks:
+        tell(f"{dataset} holds volumes; --no-volumes reads its files as images.")
     if tell is not None and besides.compare is not None and speaks:
         tell(_time_of_both(config))
     if besides.advise:

@@ -30,7 +30,7 @@ from steerable.reporting.drawings import (
 from steerable.reporting.mistake_pictures import gallery
 from steerable.reporting.plan_rows import plan_rows
 from steerable.reporting.run_records import RunRecord, read_runs
-from steerable.reporting.segmentation import overlap_rows, segmentation_examples
+from steerable.reporting.segmentation import overlap_rows, precision_rows, segmentation_examples
 
 __all__ = ["write_page", "write_report"]
 
@@ -77,8 +77,11 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
         confusions=list(_confusions(runs)),
         galleries=[(run, colour, gallery(run)) for run, colour in runs if run.mistakes],
         segments=any("test_dice" in run.results for run in records),
+        volumes=any(len(run.data.get("image_size") or ()) == 3 for run in records),
         overlaps=[(run, colour, rows) for run, colour in runs if (rows := overlap_rows(run))],
-        segmented=[(run, colour, found) for run, colour in runs if (found := segmentation_examples(run)).examples],
+        counts_objects=any("test_average_precision" in run.results for run in records),
+        precisions=[(run, colour, found) for run, colour in runs if (found := precision_rows(run))],
+        segmented=[(run, colour, seen) for run, colour in runs if (seen := segmentation_examples(run)).examples],
         cost_tables=[(run, colour, cost_table(run)) for run, colour in runs],
         plan_rows=plan_rows,
         files=_files,
@@ -90,10 +93,15 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
 
 
 def _curves(runs: Coloured) -> Markup | None:
-    """Loss, accuracy and Dice over the epochs; None where no run has any."""
+    """Loss, accuracy, Dice and average precision over the epochs; None where no run has any."""
     columns = sorted({column for run, _ in runs for column in run.curves})
     panels = []
-    for title, ending in (("loss", "_loss"), ("accuracy", "_accuracy"), ("Dice", "_dice")):
+    for title, ending in (
+        ("loss", "_loss"),
+        ("accuracy", "_accuracy"),
+        ("Dice", "_dice"),
+        ("average precision", "_average_precision"),
+    ):
         curves = [
             (colour, column.startswith("val_"), run.curves[column])
             for run, colour in runs

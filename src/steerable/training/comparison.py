@@ -58,7 +58,7 @@ def compare(
 
 def _values(network: TrainedModel, data: Any, progress: Progress | None) -> PosedValues:
     if isinstance(network, TrainedSegmenter):
-        return posed_values(network.whole, data, progress=progress)
+        return posed_values(network.whole, data, progress=progress, answer=network.answer)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return posed_values(network.to(device), data, device=device, progress=progress)
 

@@ -28,12 +28,17 @@ PLAIN_RATES = {"learning_rate": 0.1, "weight_decay": 0.002}
 """What suits a plain network in place of the rates of the recipe ``images``, which are for networks that share weights.
 """
 TO_READ = 0.1  # minutes in which a plain run that has no minutes of its own reads images and writes results
-SHARED = ("depth", "stem", "dropout")
+SHARED = ("depth", "stem", "dropout", "axes")
 """The options that a plain network takes over from the steerable one."""
 
 
 def check_comparable(config: RunConfig) -> None:
     """ValueError for a run that has no plain counterpart or no test images, before anything is read."""
+    if config.start is not None:
+        raise ValueError(
+            f"--compare plain trains a plain network on the same images, and this run starts from `{config.start}`, "
+            "which has learnt from others as well. Leave one of the two out."
+        )
     name = config.model["name"]
     if f"plain_{name}" not in MODELS:
         known = [model for model in MODELS if f"plain_{model}" in MODELS]

@@ -115,7 +115,7 @@ def probe_tilt(images: Tensor, specimens: Sequence[str] = (), **how: Any) -> Pos
     still = torch.zeros(count, dtype=torch.long)
     both = []
     for angle in (TILT, -TILT):
-        matrices = turned_and_scaled(torch.full((count,), angle), torch.ones(count), still)
+        matrices = turned_and_scaled(torch.full((count, 1), angle), torch.ones(count), still)
         both.append(warped(prepared, matrices, torch.zeros(count, 2), reflect=True))
     place = torch.arange(side) - (side - 1) / 2
     # Near the edges a blurred image is a mixture with its mirror image, which shows where the edges were.

@@ -14,6 +14,7 @@ from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.masked_images import MaskedImages
 from steerable.training.overlaps import confusion_of, dice_of
+from steerable.training.pixel_answers import ClassScores, PixelAnswer
 from steerable.training.poses import posed_images, posed_scores, upright_scores
 from steerable.training.segmentation_poses import posed_segmentations
 
@@ -47,6 +48,7 @@ def posed_values(
     *,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
+    answer: PixelAnswer | None = None,
 ) -> PosedValues:
     """The figures of each test image.
 
@@ -56,14 +58,15 @@ def posed_values(
         data: the test images.
         device: where a classifier is.
         progress: called with (images tested, all images).
+        answer: what is said of each pixel of images with masks; by default the scores of the classes.
     """
     if isinstance(data, MaskedImages):
-        return _of_pixels(network, data, progress)
+        return _of_pixels(network, answer or ClassScores(len(data.classes)), data, progress)
     upright = upright_scores(network, data, device=device)
     answers: dict[str, list[Tensor]] = {}
     for _, element, scores in posed_scores(network, data, upright, device=device, progress=progress):
         answers.setdefault(element, []).append(scores.argmax(1))
-    tried = posed_images(len(data))
+    tried = posed_images(data)
     by_pose = torch.stack([torch.cat(parts) for parts in answers.values()])
     labels = data.labels.cpu()
     return PosedValues(
@@ -76,11 +79,16 @@ def posed_values(
 
 @torch.no_grad()
 def upright_values(
-    network: Callable[[Tensor], Tensor], data: LabelledImages | MaskedImages, *, device: torch.device | str = "cpu"
+    network: Callable[[Tensor], Tensor],
+    data: LabelledImages | MaskedImages,
+    *,
+    device: torch.device | str = "cpu",
+    answer: PixelAnswer | None = None,
 ) -> Values:
     """(n,), the same of the images as they are alone."""
     if isinstance(data, MaskedImages):
-        return np.array([_dice(network(image).argmax(0), data, number) for number, image in enumerate(data.images)])
+        said = answer or ClassScores(len(data.classes))
+        return np.array([_dice(said.class_map(network(image)), data, k) for k, image in enumerate(data.images)])
     return _numbers(upright_scores(network, data, device=device).argmax(1) == data.labels.cpu())
 
 
@@ -89,12 +97,14 @@ def _dice(said: Tensor, data: MaskedImages, number: int) -> float:
     return float(dice_of(confusion_of(said, data.class_map(number), len(data.classes))).nanmean())
 
 
-def _of_pixels(whole: Callable[[Tensor], Tensor], data: MaskedImages, progress: Progress | None) -> PosedValues:
+def _of_pixels(
+    whole: Callable[[Tensor], Tensor], answer: PixelAnswer, data: MaskedImages, progress: Progress | None
+) -> PosedValues:
     upright: list[float] = []
     tried: dict[int, list[float]] = {}
     shares: dict[int, float] = {}
-    for number, element, scores in posed_segmentations(whole, data, progress=progress):
-        said = scores.argmax(0)
+    for number, element, scores in posed_segmentations(whole, answer, data, progress=progress):
+        said = answer.class_map(scores)
         dice = _dice(said, data, number)
         if element is None:
             upright.append(dice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,18 +10,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from steerable.algebra.families import dihedral
+from steerable.algebra.families import cyclic, dihedral
 from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.space_families import about_axis, octahedral
 from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 
-__all__ = ["POSE_SAMPLE", "PoseReport", "pose_report", "posed_images", "posed_scores", "upright_scores"]
+__all__ = [
+    "POSE_SAMPLE",
+    "VOLUME_POSE_SAMPLE",
+    "PoseReport",
+    "all_poses",
+    "pose_report",
+    "posed_images",
+    "posed_scores",
+    "upright_scores",
+]
 
 
 POSE_SAMPLE = 2000
 """Of larger test sets so many images are tried in all poses, chosen at random; upright ones are all tested."""
+VOLUME_POSE_SAMPLE = 200
+"""The same for volumes, which have 24 poses."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +92,12 @@ def pose_report(
 ) -> PoseReport:
     """Run a classifier on every image, and on every pose of at most 2,000 of them, the same ones each time.
 
+    Of volumes at most 200 are tried in all poses.
+
     Args:
-        scores: uint8 images (n, channels, height, width) → (n, classes).
+        scores: uint8 images (n, channels, height, width), or volumes → (n, classes).
         data: the test images.
-        group: whose elements to try; D4 by default, C2 or D2 … for images that are not square.
+        group: whose elements to try; by default :func:`all_poses`.
         device: where to run.
         batch_size: images at a time; by default fewer of large images.
         progress: called with (images tested in all poses, all of them) after each batch.
@@ -99,9 +114,20 @@ def pose_report(
         correct[element] = correct.get(element, 0) + int((moved.argmax(1) == labels).sum())
         change = (moved - before).norm(dim=1) / before.norm(dim=1).clamp_min(1e-12)
         drift[element] = drift.get(element, 0.0) + float(change.sum())
-    n = len(posed_images(len(data)))
+    n = len(posed_images(data))
     by_element = {g: c / n for g, c in correct.items()}, {g: d / n for g, d in drift.items()}
     return PoseReport(*by_element, confusion.tolist(), images=n)
+
+
+def all_poses(sides: Sequence[int]) -> FiniteGroup:
+    """The turns and mirror images of an image, D4, or D2 if it is not square; the 24 turns of a cube, O.
+
+    Volumes that are not cubes are turned about the axis of their depth alone.
+    """
+    across = 4 if sides[-1] == sides[-2] else 2
+    if len(sides) == 2:
+        return dihedral(across)
+    return octahedral() if len(set(sides)) == 1 else about_axis(cyclic(across), "z")
 
 
 @torch.no_grad()
@@ -120,10 +146,9 @@ def posed_scores(
     See :func:`pose_report` for the arguments.
     """
     batch_size = data.comfortable_batch if batch_size is None else batch_size
-    square = data.images.shape[-1] == data.images.shape[-2]
-    group = group if group is not None else dihedral(4 if square else 2)
+    group = group if group is not None else all_poses(data.image_size)
     image_type = FieldType(group, [(data.images.shape[1], group.trivial)])
-    chosen = posed_images(len(data))
+    chosen = posed_images(data)
     for number, part in enumerate(chosen.split(batch_size), start=1):
         images = data.images[part].to(device)
         yield part, group.identity, upright[part]
@@ -134,8 +159,9 @@ def posed_scores(
             progress(min(number * batch_size, len(chosen)), len(chosen))
 
 
-def posed_images(count: int) -> Tensor:
+def posed_images(data: LabelledImages) -> Tensor:
     """The sorted numbers of the images that are tried in all poses: all, or a random choice that never changes."""
-    if count <= POSE_SAMPLE:
+    count, most = len(data), POSE_SAMPLE if len(data.image_size) == 2 else VOLUME_POSE_SAMPLE
+    if count <= most:
         return torch.arange(count)
-    return torch.from_numpy(np.sort(np.random.default_rng(0).permutation(count)[:POSE_SAMPLE]))
+    return torch.from_numpy(np.sort(np.random.default_rng(0).permutation(count)[:most]))

@@ -79,8 +79,10 @@ def try_both(
     values, steps = [], []
     for number, settings in enumerate((config, other)):
         module, taken = _trained(_small(settings, data), data, seconds, progress, 100 * number)
-        network = module.whole if isinstance(module, PixelClassifier) else module
-        values.append(upright_values(network, validation, device=module.device))
+        if isinstance(module, PixelClassifier):
+            values.append(upright_values(module.whole, validation, answer=module.answer))
+        else:
+            values.append(upright_values(module, validation, device=module.device))
         steps.append(taken)
     specimens = getattr(validation, "specimens", ())
     usual, tried = values

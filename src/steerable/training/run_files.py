@@ -16,6 +16,8 @@ __all__ = [
     "COMPARISON",
     "COMPARISON_NEEDED",
     "CONFIG",
+    "FACTS",
+    "FACTS_JSON",
     "IMAGES",
     "MISTAKES",
     "PICTURES",
@@ -25,6 +27,9 @@ __all__ = [
     "RESOLVED",
     "RESULTS",
     "RESULTS_NEEDED",
+    "START",
+    "START_JSON",
+    "START_WEIGHTS",
     "SUB_RUN",
     "Fields",
     "data_of_run",
@@ -203,7 +208,7 @@ def _side(value: object) -> bool:
 
 
 def _size(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_side, value))
+    return isinstance(value, list) and len(value) in (2, 3) and all(map(_side, value))
 
 
 _NAMES = (lambda value: _list(value, _text), "a list of names")
@@ -214,7 +219,7 @@ _TEXT = (_text, "text")
 _RESCHEDULED = (_rescheduled, "pairs of epochs that were done, more and more, and of epochs in all")
 _PIXELS = (_pixels, "how the numbers in image files become bytes")
 
-FIGURES = ("accuracy", "loss", "dice", "iou")
+FIGURES = ("accuracy", "loss", "dice", "iou", "average_precision", "ap50")
 """What is measured of validation and test images."""
 
 RESULTS: Fields = {
@@ -227,7 +232,7 @@ RESULTS: Fields = {
     "epochs": _COUNT,
     "best_epoch": _COUNT,
     "classes": _NAMES,
-    "image_size": (_size, "height and width"),
+    "image_size": (_size, "height and width, or three sides"),
     "model": _MODEL,
     "task": _TEXT,
     "poses": (_poses, "accuracy, drift and confusion by pose"),
@@ -241,9 +246,16 @@ RESULTS: Fields = {
 RESULTS_NEEDED = ("dataset", "model", "parameters", "epochs")
 """What every ``results.json`` has."""
 
+START_JSON, START_WEIGHTS = "start.json", "start.safetensors"
+"""The copy of the network that a run starts from, where it goes on from a trained one."""
+
+START: Fields = {"name": _TEXT, "model": _MODEL, "classes": _NAMES}
+"""``start.json``."""
+
 CONFIG: Fields = {
     "dataset": _TEXT,
-    "model": _MODEL,
+    # One that starts from a trained network need not name it.
+    "model": (lambda value: isinstance(value, dict) and _text(value.get("name", "")), _MODEL[1]),
     "labels": _COUNT,
     "seed": _COUNT,
     "recipe": (
@@ -256,7 +268,7 @@ CONFIG: Fields = {
 RESOLVED: Fields = {
     "name": _TEXT,
     "classes": _NAMES,
-    "image_size": (_size, "height and width"),
+    "image_size": (_size, "height and width, or three sides"),
     "channels": _COUNT,
     "pixels": _PIXELS,
     "images": (
@@ -284,11 +296,13 @@ PLAN: Fields = {
     "backends": (lambda value: _by_name(value, _text), "the backend of each convolution"),
     "accelerator": _TEXT,
     "threads": (lambda value: _whole(value) and 1 <= value <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}"),
-    **dict.fromkeys(("rescheduled", "shortened"), _RESCHEDULED),
+    "rescheduled": _RESCHEDULED,
+    "start": _TEXT,
+    "shortened": _RESCHEDULED,
 }
 """``plan.json``; :class:`~steerable.training.plan.Plan` checks all of it."""
 
-PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened"))
+PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened", "start"))
 """What every ``plan.json`` has: the end of a run without a time to keep, or of an earlier revision, is not moved."""
 
 MISTAKES: Fields = {
@@ -305,6 +319,29 @@ PICTURES: Fields = {
 }
 """``pictures.json``, of a run for segmentation."""
 
+FACTS_JSON = "facts.json"
+"""What a model card was written from, beside a saved network."""
+
+FACTS: Fields = {
+    "task": _TEXT,
+    "dataset": _TEXT,
+    "images": (lambda value: _by_name(value, _whole), "the number of images of each part"),
+    "classes": _NAMES,
+    "size": _TEXT,
+    "digests": (lambda value: _by_name(value, lambda d: d is None or _text(d)), "a digest of each part's images"),
+    "start": _TEXT,
+    "figures": (lambda value: _by_name(value, _number), "numbers by their names"),
+    "poses": (
+        lambda value: (
+            isinstance(value, dict)
+            and _text(value.get("figure"))
+            and all(_by_name(value.get(key), _number) for key in ("values", "drift"))
+            and value["values"].keys() <= value["drift"].keys()
+        ),
+        "figures and drift by pose",
+    ),
+}
+"""``facts.json``."""
 ADVICE: Fields = {
     "model": (lambda value: isinstance(value, dict), "options of the model"),
     "recipe": (lambda value: _by_name(value, lambda each: isinstance(each, bool)), "settings of the recipe"),
@@ -336,6 +373,7 @@ COMPARISON_NEEDED = tuple(COMPARISON)
 
 IMAGES: Fields = {
     "mask_values": (lambda value: _list(value, _whole), "a list of numbers"),
+    "masks": (lambda value: value in ("classes", "instances"), "classes or instances"),
     "classes": _NAMES,
     "image_size": (_side, "a number of pixels"),
     "channels": _COUNT,

@@ -14,7 +14,7 @@ from steerable import nn as snn
 from steerable.data.masked_images import MaskedImages
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
-from steerable.training.poses import POSE_SAMPLE
+from steerable.training.poses import POSE_SAMPLE, VOLUME_POSE_SAMPLE
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
 from steerable.training.segmentation_poses import POSED
 from steerable.training.speed import autocast, this_machine
@@ -24,7 +24,7 @@ __all__ = ["EVALUATION", "epochs_within", "images_to_test", "settle_backends", "
 TIMED_STEPS = 25
 LONGEST_TRIAL = 0.6  # seconds that the steps of one size are timed
 TEST_LOOKS = 2  # how often each test image is looked at: for the loss, and for the answers
-OTHER_POSES = 7  # in which some of them are looked at as well
+OTHER_POSES = {2: 7, 3: 23}  # in which some of them are looked at as well, by the number of axes
 EVALUATION = 1 / 3  # the cost of an image in an evaluation, relative to one in a step
 BETWEEN_EPOCHS = 0.05  # seconds that validation and bookkeeping take at least
 SPARE = 0.93  # the share of the time that is planned; checkpoints and reports take the rest
@@ -62,8 +62,9 @@ def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: 
 def images_to_test(settings: RunConfig, data: TrainingData) -> float:
     """How many images a run evaluates after its last epoch; one that is looked at nine times counts as nine."""
     if settings.evaluate == "test":
-        posed = min(1.0, (POSED if isinstance(data.test, MaskedImages) else POSE_SAMPLE) / len(data.test))
-        return (TEST_LOOKS + OTHER_POSES * posed) * data.test.samples
+        axes = len(data.test.image_size)
+        tried = POSED if isinstance(data.test, MaskedImages) else POSE_SAMPLE if axes == 2 else VOLUME_POSE_SAMPLE
+        return (TEST_LOOKS + OTHER_POSES[axes] * min(1.0, tried / len(data.test))) * data.test.samples
     return 0 if data.validation is None else data.validation.samples
 
 
