@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from cell_images import write_cells
+
+from steerable.data.mask_folders import load_mask_folder
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "experiments" / "rotated_digits"))
 sys.path.insert(0, str(ROOT / "experiments" / "equivariance_error"))
 sys.path.insert(0, str(ROOT / "experiments" / "modelnet10"))
+sys.path.insert(0, str(ROOT / "experiments" / "nuclei"))
 
 import digit_images  # noqa: E402
 import digit_networks  # noqa: E402
@@ -25,6 +29,7 @@ import digit_plan  # noqa: E402
 import digit_runs  # noqa: E402
 import digit_table  # noqa: E402
 import model_runs  # noqa: E402
+import nuclei_runs  # noqa: E402
 import turned_models  # noqa: E402
 import turning_error  # noqa: E402
 
@@ -148,3 +153,19 @@ def test_the_plan_of_models_has_four_networks_and_few_labels() -> None:
     runs = model_runs.planned(turned=True)
     assert len({run.folder for run in runs}) == len(runs) == 4 * 3 * 3
     assert {run.labels for run in runs} == {100, 500, 0}
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*", "ignore:.*logging interval.*")
+def test_nuclei_are_looked_for_in_every_subset_and_runs_make_a_table(tmp_path: Path) -> None:
+    runs = nuclei_runs.planned()
+    assert len({run.name for run in runs}) == len(runs) == 2 * 3 * 3
+    for part in ("train", "test"):
+        write_cells(tmp_path / "data" / part, 11 if part == "train" else 2, size=(32, 32), instances=True)
+    images = load_mask_folder(tmp_path / "data").train
+    both = [nuclei_runs.config_of(run, str(tmp_path / "data"), images, evaluate="test", steps=1) for run in runs[:2]]
+    assert [config.labels for config in both] == [10, 10]
+    assert both[0].recipe == both[1].recipe
+    nuclei_runs.train(both[1], tmp_path / "runs" / runs[1].name)
+    lines = list(nuclei_runs.table(tmp_path / "runs"))
+    assert len(lines) == 3
+    assert lines[2].startswith("| 10 | plain | ")

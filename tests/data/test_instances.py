@@ -77,7 +77,7 @@ def test_what_vectors_are() -> None:
 def test_objects_grow_again_from_their_fields() -> None:
     for seed in range(6):
         numbers = torch.from_numpy(cells(seed, 90, 70, 15)[1].astype(np.int64))
-        grown, count = grown_instances(courses(said_of(numbers[None])[0]))
+        grown, count = grown_instances(courses(said_of(numbers[None])[0]), smallest=1)
         assert same_objects(grown, numbers.numpy())
         assert count == int(numbers.max())
     # Two discs that overlap are told apart by their vectors alone.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,23 @@ def test_a_head_of_ones_own_is_trained_on_typed_maps() -> None:
     loss = head(trunk(torch.randn(1, 3, 16, 16))[1]).square().mean()
     loss.backward()
     assert trunk.down[0][0].weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("name", ["resnet", "unet"])
+def test_maps_are_compiled_exported_and_copied_like_any_module(name: str) -> None:
+    torch.manual_seed(0)
+    depth = {"resnet": 8, "unet": 1}[name]
+    net = models.create(name, depth=depth, copies=1, features_only=True).eval()
+    x = torch.randn(1, 3, 8, 8)
+    with torch.no_grad():
+        expected = net(x)
+        compiled = torch.compile(net, fullgraph=True, backend="eager")(x)
+        exported = torch.export.export(net, (x,)).module()(x)
+        twin = models.create(name, depth=depth, copies=1, features_only=True).eval()
+        twin.load_state_dict(net.state_dict())
+        for found in (compiled, exported, twin(x), copy.deepcopy(net)(x), snn.to_plain(net)(x)):
+            for y, z in zip(expected, found, strict=True):
+                torch.testing.assert_close(y, z, rtol=1e-4, atol=1e-5)
 
 
 def test_saved_networks_are_read_by_whichever_class_and_without_their_heads(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
     # Of pixels, where the network says something of each.
     names = {"dice": "Dice", "iou": "IoU", "average_precision": "mean average precision"}
     overlaps = [figure for figure in names if poses.get(figure)]
-    for head in ("pose", "accuracy", *map(names.get, overlaps), "drift of the scores"):
+    for head in ("pose", "accuracy", *(names[figure] for figure in overlaps), "drift of the scores"):
         table.add_column(head, justify="right")
     for element, accuracy in poses["accuracy"].items():
         figures = [f"{poses[name][element]:.4f}" for name in overlaps]

@@ -106,6 +106,15 @@ class Besides:
             "mirror image, and compares the two on the test images. A finished run is not trained again for it."
         ),
     ] = None
+    advise: Annotated[
+        bool,
+        typer.Option(
+            "--advise",
+            help="First look at the images as `steerable advise` does, for a fifth of the minutes and a minute at "
+            "most, and choose group, head, turns and mirror images by what is found. A resumed run goes by what was "
+            "found at first.",
+        ),
+    ] = False
 
 
 @app.command()
@@ -141,8 +150,8 @@ def train(
 
         followed = None if plan is None else Plan.load(plan)
         config = _request(dataset, network, followed, said)
-        _check_besides(besides, config)
-        folder = _default_folder(config) if out is None else out
+        _check_besides(besides, config, network, followed)
+        folder = _default_folder(config, said if besides.advise else None) if out is None else out
     for name in ("lightning.pytorch", "lightning.fabric"):  # they greet at length; importing them resets the level
         logging.getLogger(name).setLevel(logging.ERROR)
     tell = None if as_json else typer.echo
@@ -150,6 +159,8 @@ def train(
         tell(f"{dataset} holds volumes; --no-volumes reads its files as images.")
     if tell is not None and besides.compare is not None and speaks:
         tell(_time_of_both(config))
+    if besides.advise:
+        config = _advised(config, folder, said, tell if speaks else None, phase)
     try:
         results = run(config, folder, plan=followed, tell=tell, started=started, phase=phase)
         if besides.compare is not None and not results.get("stopped"):
@@ -187,8 +198,13 @@ def _request(dataset: str, network: ModelAndRecipe, followed: Plan | None, said:
     return repeated(followed, dataset, model=model, recipe=network.recipe, changes=changes, **settings)
 
 
-def _check_besides(besides: Besides, config: RunConfig) -> None:
+def _check_besides(besides: Besides, config: RunConfig, network: ModelAndRecipe, followed: Plan | None) -> None:
     """Refused before any image is read."""
+    given = {name for name in ("model", "group") if getattr(network, name) is not None}
+    given |= {name for name in ("group", "head", "stream") if name in _model_options(network.option or [])}
+    if besides.advise and (given or followed is not None):
+        said = f"--{sorted(given)[0]}" if given else "--plan"
+        raise ValueError(f"--advise chooses the network by the images, and {said} says it. Leave one of the two out.")
     if besides.compare is None:
         return
     if besides.compare != "plain":
@@ -196,6 +212,14 @@ def _check_besides(besides: Besides, config: RunConfig) -> None:
     from steerable.training.plain_contest import check_comparable
 
     check_comparable(config)
+
+
+def _advised(
+    config: RunConfig, folder: Path, said: dict[str, Any], tell: Callable[[str], None] | None, phase: Phase
+) -> RunConfig:
+    from steerable.training.advised_runs import advised
+
+    return advised(config, folder, said=said, tell=tell, phase=phase)
 
 
 def _time_of_both(config: RunConfig) -> str:
@@ -242,10 +266,14 @@ def _is_said(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _default_folder(config: RunConfig) -> Path:
-    """runs/NAME, or runs/NAME-2 and so on where others are taken by runs with other settings."""
+def _default_folder(config: RunConfig, advised: dict[str, Any] | None = None) -> Path:
+    """runs/NAME, or runs/NAME-2 and so on where others are taken by runs with other settings.
+
+    For a run that is advised by its images, ``advised`` is what the user has said; others have no advice in them.
+    """
     from steerable.data.datasets import DATASETS
     from steerable.data.files import source_name
+    from steerable.training.advised_runs import request_in
     from steerable.training.run import check_run_folder
 
     name = config.dataset if config.dataset in DATASETS else source_name(Path(config.dataset))
@@ -253,7 +281,7 @@ def _default_folder(config: RunConfig) -> Path:
     while True:
         folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
         try:
-            check_run_folder(config, folder)
+            check_run_folder(config if advised is None else request_in(config, folder, advised), folder)
         except FileExistsError:
             number += 1
         else:

@@ -79,10 +79,10 @@ def instance_type(group: Group | str) -> FieldType:
     if not isinstance(group, FiniteGroup):
         return FieldType(group, f"{scores} + E1")
     if group.action is not None and group.action.shape[1] == 2:
-        vectors = [irrep.name for irrep in group.irreps if np.array_equal(irrep.matrices, group.action)]
+        vectors = [str(irrep.name) for irrep in group.irreps if np.array_equal(irrep.matrices, group.action)]
         if not vectors and not group.action[:, 0, 1].any():  # turns by 180° and mirror images keep the axes
             axes = [group.action[:, k, k] for k in range(2)]
-            lines = [(irrep.name, irrep.matrices[:, 0, 0]) for irrep in group.irreps if irrep.dim == 1]
+            lines = [(str(irrep.name), irrep.matrices[:, 0, 0]) for irrep in group.irreps if irrep.dim == 1]
             vectors = [name for axis in axes for name, values in lines if np.array_equal(values, axis)]
         found = FieldType(group, " + ".join([scores, *vectors]))
         if found.channels == len(PARTS) + 2 and np.array_equal(

@@ -59,9 +59,13 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
     if out.is_dir():
         raise ValueError(f"`{out}` is a folder; a report is one HTML file. Write it to `{out / 'report.html'}`.")
     runs: Coloured = list(zip(records, colours(len(records)), strict=True))
+    folders = {run.folder for run in records}
+    named = [
+        run.name for run in records if run.folder.parent not in folders
+    ]  # runs inside others are compared with them
     text = _TEMPLATES.render(
         "report.html",
-        title=records[0].name if len(records) == 1 else f"{len(records)} runs",
+        title=named[0] if len(named) == 1 else f"{len(named)} runs",
         runs=runs,
         missing=MISSING,
         lowest_error=_best((run.results.get("test_error") for run in records), min),
@@ -76,8 +80,8 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
         volumes=any(len(run.data.get("image_size") or ()) == 3 for run in records),
         overlaps=[(run, colour, rows) for run, colour in runs if (rows := overlap_rows(run))],
         counts_objects=any("test_average_precision" in run.results for run in records),
-        precisions=[(run, colour, rows) for run, colour in runs if (rows := precision_rows(run))],
-        segmented=[(run, colour, found) for run, colour in runs if (found := segmentation_examples(run)).examples],
+        precisions=[(run, colour, found) for run, colour in runs if (found := precision_rows(run))],
+        segmented=[(run, colour, seen) for run, colour in runs if (seen := segmentation_examples(run)).examples],
         cost_tables=[(run, colour, cost_table(run)) for run, colour in runs],
         plan_rows=plan_rows,
         files=_files,

@@ -42,7 +42,7 @@ def compare(
     same = (steerable.image_size, steerable.pixels) == (plain.image_size, plain.pixels)
     theirs = data if same else plain.test_images(dataset, data_dir)[1]
     segments = isinstance(data, MaskedImages)
-    values = [_values(network, images, progress) for network, images in ((steerable, data), (plain, theirs))]
+    values = _values(steerable, data, progress), _values(plain, theirs, progress)
     specimens = () if segments else data.specimens
     task = "segment" if segments else "classify"
     return {

@@ -40,10 +40,10 @@ def compared_figures(comparison: Mapping[str, Any]) -> Iterator[ComparedFigure]:
     for key, name in FIGURES[comparison["task"]].items():
         found = comparison["figures"][key]
         apart = found["difference"]
-        pair = (interval_in_words(found[network]) for network in ("steerable", "plain"))
         yield ComparedFigure(
             name,
-            *pair,
+            interval_in_words(found["steerable"]),
+            interval_in_words(found["plain"]),
             interval_in_words(apart, signed=True),
             _p(apart["p"]).removeprefix("= "),
             beyond_chance=apart["p"] < 0.05,

@@ -107,7 +107,7 @@ def _by_specimen(values: Values, specimens: Sequence[str]) -> tuple[Values, Valu
     if not specimens:
         return values, np.ones_like(values)
     _, numbers = np.unique(np.asarray(specimens), return_inverse=True)
-    return np.bincount(numbers, values), np.bincount(numbers).astype(np.float64)
+    return np.bincount(numbers, values).astype(np.float64), np.bincount(numbers).astype(np.float64)
 
 
 def _bootstrap(sums: Values, counts: Values) -> tuple[float, float]:
@@ -125,13 +125,11 @@ def _bootstrap(sums: Values, counts: Values) -> tuple[float, float]:
 def _mcnemar(ours: int, theirs: int) -> float:
     """How probable so uneven a division of ``ours + theirs`` fair coins is, in either direction."""
     coins, fewer = ours + theirs, min(ours, theirs)
-    # As whole numbers: a float has no room for 2^-n of many images.
-    ways = math.comb(coins, 0)
-    total = ways
+    ways = total = 1  # as whole numbers: a float has no room for 2^n of many images
     for heads in range(1, fewer + 1):
         ways = ways * (coins - heads + 1) // heads
         total += ways
-    return min(1.0, 2 * total / 2**coins)
+    return min(1.0, float(2 * total / 2**coins))
 
 
 def _sign_flips(sums: Values) -> float:

@@ -112,7 +112,7 @@ class ObjectFields(PixelAnswer):
         which = (parts - INSIDE).clamp_min(0)
         entropy = F.cross_entropy(inside, which, reduction="none", label_smoothing=smoothing)
         error = (said - vectors).square().sum(1) / RADIUS**2
-        of_objects = ((entropy + error) * found).sum() / found.sum().clamp_min(1)
+        of_objects: Tensor = ((entropy + error) * found).sum() / found.sum().clamp_min(1)
         return ClassScores(self.classes).loss(two, found, smoothing) + of_objects
 
     def class_map(self, fields: Tensor) -> Tensor:

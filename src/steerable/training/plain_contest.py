@@ -15,6 +15,7 @@ from steerable.atomic import write_json
 from steerable.models.registry import MODELS
 from steerable.training.comparison import compare
 from steerable.training.config import OWN_IMAGES, RunConfig
+from steerable.training.moves_to_show import invariance
 from steerable.training.phases import Phase, unseen
 from steerable.training.recipes import Recipe, load_recipe
 from steerable.training.run import train
@@ -53,9 +54,9 @@ def plain_request(request: RunConfig, results: Mapping[str, Any]) -> RunConfig:
     """The run of the plain network that a finished run is compared with.
 
     It has as many parameters, the same depth and stem, images, seed and augmentation: turns by every angle and mirror
-    images where the steerable network is shown those that it does not know. It has the same minutes, in which it has
-    as many epochs as fit; where the run had a number of epochs in place of minutes, as long as that took and a tenth
-    more, in which the images are read.
+    images where the steerable network is shown those that it does not know, and no turns where that one is shown none
+    because it uses the orientation. It has the same minutes, in which it has as many epochs as fit; where the run had a
+    number of epochs in place of minutes, as long as that took and a tenth more, in which the images are read.
 
     Args:
         request: that of the steerable run.
@@ -63,11 +64,14 @@ def plain_request(request: RunConfig, results: Mapping[str, Any]) -> RunConfig:
     """
     model, name = results["model"], f"plain_{request.model['name']}"
     shared = {key: model[key] for key in SHARED if key in model and key in MODELS[name].options}
+    recipe = plain_recipe(request.recipe)
+    if request.task == "classify" and invariance(model) is None:
+        recipe = replace(recipe, turn=False)  # images that stand upright are not turned for the one, nor for the other
     minutes = request.minutes or round(1.1 * float(results["training_minutes"]) + TO_READ, 3)
     return replace(
         request,
         model={"name": name, **shared},
-        recipe=plain_recipe(request.recipe),
+        recipe=recipe,
         parameters=int(results["parameters"]),
         minutes=minutes,
         fit="stretch",

@@ -18,7 +18,7 @@ from steerable.training.pixel_answers import ClassScores, PixelAnswer
 from steerable.training.poses import posed_images, posed_scores, upright_scores
 from steerable.training.segmentation_poses import posed_segmentations
 
-__all__ = ["PosedValues", "posed_values"]
+__all__ = ["PosedValues", "posed_values", "upright_values"]
 
 Values = npt.NDArray[np.float64]
 
@@ -77,6 +77,26 @@ def posed_values(
     )
 
 
+@torch.no_grad()
+def upright_values(
+    network: Callable[[Tensor], Tensor],
+    data: LabelledImages | MaskedImages,
+    *,
+    device: torch.device | str = "cpu",
+    answer: PixelAnswer | None = None,
+) -> Values:
+    """(n,), the same of the images as they are alone."""
+    if isinstance(data, MaskedImages):
+        said = answer or ClassScores(len(data.classes))
+        return np.array([_dice(said.class_map(network(image)), data, k) for k, image in enumerate(data.images)])
+    return _numbers(upright_scores(network, data, device=device).argmax(1) == data.labels.cpu())
+
+
+def _dice(said: Tensor, data: MaskedImages, number: int) -> float:
+    """The mean Dice over the classes that occur in an image."""
+    return float(dice_of(confusion_of(said, data.class_map(number), len(data.classes))).nanmean())
+
+
 def _of_pixels(
     whole: Callable[[Tensor], Tensor], answer: PixelAnswer, data: MaskedImages, progress: Progress | None
 ) -> PosedValues:
@@ -84,8 +104,8 @@ def _of_pixels(
     tried: dict[int, list[float]] = {}
     shares: dict[int, float] = {}
     for number, element, scores in posed_segmentations(whole, answer, data, progress=progress):
-        said, truth = answer.class_map(scores), data.class_map(number)
-        dice = float(dice_of(confusion_of(said, truth, len(data.classes))).nanmean())
+        said = answer.class_map(scores)
+        dice = _dice(said, data, number)
         if element is None:
             upright.append(dice)
             first, same = said, torch.ones_like(said, dtype=torch.bool)

@@ -193,6 +193,7 @@ def augmentation(settings: RunConfig, images: Images) -> Augmentation | None:
     if not recipe.augment:
         return None
     moves = moves_to_show(settings.model) if recipe.turn else Moves(angle=0.0, flip=True)
+    moves["flip"] = moves["flip"] and recipe.mirror
     # Tiles lie anywhere in their image already.
     shift = 0 if isinstance(images, MaskedImages) else recipe.shift_of(min(images.image_size))
     return Augmentation(

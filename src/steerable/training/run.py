@@ -10,6 +10,7 @@ A run folder has
 - ``metrics/``: learning curves, CSV and TensorBoard
 - ``model/``: the trained network, safetensors and its config, class names and image size
 - ``mistakes.json``: the test images that were most surely taken for something else
+- ``advice.json``: where it was asked for, what was found in the images before the run and what it chose by that
 - ``plain/`` and ``comparison.json``: where it was asked for, the run of a plain network, and what sets the two apart
 - ``results.json``: the final figures; ``stopped`` says whether somebody ended the run early, which can then go on
 

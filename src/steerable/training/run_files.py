@@ -12,6 +12,7 @@ from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import shown
 
 __all__ = [
+    "ADVICE",
     "COMPARISON",
     "COMPARISON_NEEDED",
     "CONFIG",
@@ -341,6 +342,12 @@ FACTS: Fields = {
     ),
 }
 """``facts.json``."""
+ADVICE: Fields = {
+    "model": (lambda value: isinstance(value, dict), "options of the model"),
+    "recipe": (lambda value: _by_name(value, lambda each: isinstance(each, bool)), "settings of the recipe"),
+    "why": _TEXT,
+}
+"""``advice.json``, as far as a run goes by it."""
 
 SUB_RUN = "plain"
 """The folder inside a run folder with the run of the plain network that it is compared with."""

@@ -44,7 +44,7 @@ __all__ = [
 
 FILES = (
     *("plan.json", "resolved.json", START_JSON, START_WEIGHTS, "environment.json"),
-    *("mistakes.json", "comparison.json", "results.json", "report.html"),
+    *("mistakes.json", "advice.json", "comparison.json", "results.json", "report.html"),
 )
 FOLDERS = ("checkpoints", "metrics", "model", SUB_RUN)
 LONGEST_WAIT = 600.0  # seconds for the process that plans the run
@@ -168,7 +168,7 @@ def earlier_results(folder: Path) -> dict[str, Any] | None:
 
 def _is_left_by_a_start(name: str) -> bool:
     """Whether a start that was killed before it wrote its config may have left a file of this name."""
-    return name in (LOCK, "plan.json", START_JSON, START_WEIGHTS) or is_leftover(name)
+    return name in (LOCK, "plan.json", "advice.json", START_JSON, START_WEIGHTS) or is_leftover(name)
 
 
 def _without_later_settings(asked: RunConfig, earlier: RunConfig, folder: Path) -> RunConfig:

@@ -67,13 +67,12 @@ def example_pictures(whole: Callable[[Tensor], Tensor], answer: PixelAnswer, dat
         for pose in POSES:
             image = transform(data.images[number], pose, kinds[0])
             truth = transform(data.masks[number][None], pose, kinds[1])[0].numpy()
-            said = answer.labels(whole(image))
+            labels = answer.labels(whole(image))
             if answer.kind == "instances":
-                poses.append(
-                    {"pose": pose, **_pictures(image, truth, _renumbered(said, truth), _badly_found(said, truth))}
-                )
+                wrong = _badly_found(labels, truth)
+                poses.append({"pose": pose, **_pictures(image, truth, _renumbered(labels, truth), wrong)})
             else:
-                poses.append({"pose": pose, **_pictures(image, truth, said)})
+                poses.append({"pose": pose, **_pictures(image, truth, labels)})
         examples.append({"file": data.files[number] if data.files else None, **figures, "poses": poses})
     colours = [f"#{bytes(colour).hex()}" for colour in (*class_colours(classes), ORANGE)]
     if answer.kind == "instances":

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
 
+from steerable.algebra.compact_groups import CompactGroup
+from steerable.algebra.families import dihedral, group_named
 from steerable.errors import did_you_mean
 from steerable.models import widths
 from steerable.models.registry import MODELS, build_model
 from steerable.training.config import SIZES, RunConfig
-from steerable.types.network_plans import HALVINGS, STEMS
+from steerable.types.field_types import FieldType
+from steerable.types.network_plans import HALVINGS, PAPER_MIXES, STEMS
 
 __all__ = [
     "count_parameters",
@@ -49,10 +53,16 @@ def sizes_to_try(model: dict[str, Any], side: int) -> list[dict[str, Any]]:
         side: height and width of the images.
     """
     axes = model.get("axes", 2)
-    sizes = MODELS[model["name"]].sizes_on(axes)
-    if not sizes:
+    entry = MODELS[model["name"]]
+    if not entry.sizes_on(axes):
         return [model]
-    usual, smallest = _stem(side, 16 if axes == 3 else 24 if side <= 96 else 32), sizes[0]
+    usual, wider, width = (
+        _stem(side, 16 if axes == 3 else 24 if side <= 96 else 32),
+        _copies_for_one(model),
+        entry.width,
+    )
+    sizes = [{**size, width: wider * size[width]} for size in entry.sizes_on(axes)]
+    smallest = sizes[0]
     found = [with_stem({**smallest, **model}, side, 2 * usual)] if _is_exact(2 * usual, side) else []
     for size in sizes:
         finer = size["depth"] > smallest["depth"] and side // usual < (12 if axes == 3 else 24)
@@ -125,6 +135,22 @@ def with_depth(model: dict[str, Any], *, shallow: bool) -> dict[str, Any]:
 def count_parameters(model: dict[str, Any]) -> int:
     """The number of parameters of a model, by its name and options."""
     return widths.count_parameters(lambda: _built(model))
+
+
+def _copies_for_one(model: Mapping[str, Any]) -> int:
+    """How many copies of a group's capsules have about the channels of one copy of those of D4, which sizes are for.
+
+    >>> [_copies_for_one({"name": "resnet", "group": group}) for group in ("D4", "C4", "D1", "D8")]
+    [1, 5, 10, 1]
+    """
+    entry = MODELS[model["name"]]
+    if entry.width != "copies" or "stream" in model or "group" not in model or model.get("axes", 2) != 2:
+        return 1
+    group, d4 = group_named(model["group"]), dihedral(4)
+    if group == d4 or isinstance(group, CompactGroup):
+        return 1
+    usual = FieldType(d4, PAPER_MIXES[0] if entry.task == "classification" else "regular")
+    return max(1, round(usual.channels / FieldType(group, "regular").channels))
 
 
 def _stem(side: int, largest: int) -> int:

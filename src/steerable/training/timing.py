@@ -19,7 +19,7 @@ from steerable.training.preparing import TrainingData, make_classifier, training
 from steerable.training.segmentation_poses import POSED
 from steerable.training.speed import autocast, this_machine
 
-__all__ = ["EVALUATION", "epochs_within", "images_to_test", "settle_backends", "steps_per_epoch"]
+__all__ = ["EVALUATION", "epochs_within", "images_to_test", "settle_backends", "steps_per_epoch", "take_step"]
 
 TIMED_STEPS = 25
 LONGEST_TRIAL = 0.6  # seconds that the steps of one size are timed
@@ -44,7 +44,7 @@ def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: 
     last = time.perf_counter()
     whole = min(config.recipe.batch_size, data.train.samples_per_epoch)
     for images, labels in endless:
-        _step(module, optimiser, images, labels)
+        take_step(module, optimiser, images, labels)
         if len(labels) == whole:  # the last batch of an epoch may be smaller
             times.append(time.perf_counter() - last)
         # The first step, which computes filter bases, is not counted; three at least are.
@@ -81,7 +81,8 @@ def steps_per_epoch(config: RunConfig, data: TrainingData) -> int:
     return math.ceil(data.train.samples_per_epoch / config.recipe.batch_size)
 
 
-def _step(module: Classifier, optimiser: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> None:
+def take_step(module: Classifier, optimiser: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> None:
+    """One step of a run's network outside a trainer."""
     with autocast(images.device, module.settings.precision):
         scores = module.network(module.prepare(images))
     module.loss(scores.float(), labels).backward()

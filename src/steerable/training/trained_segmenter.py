@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Iterable, Iterator
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from steerable.errors import listing
 from steerable.models.places import is_hub_name, local_folder
 from steerable.models.registry import MODELS
 from steerable.models.tiling import Tiling, bands_in_tiles, predict_in_tiles
-from steerable.training.pixel_answers import PixelAnswer, answer_for
+from steerable.training.pixel_answers import Band, PixelAnswer, answer_for
 from steerable.training.run_files import IMAGES, RESULTS, read_fields, read_object
 from steerable.training.segmentation_poses import SegmentationPoses, segmentation_poses
 from steerable.training.trained_model import TrainedModel
@@ -35,6 +35,7 @@ from steerable.training.trained_model import TrainedModel
 __all__ = ["TrainedSegmenter", "load_trained"]
 
 MANIFEST = "predictions.json"
+THOUSAND = 1000  # parts of an image, of which a bar shows how many are done
 
 
 def load_trained(run: str | Path) -> TrainedModel:
@@ -89,14 +90,20 @@ class TrainedSegmenter(TrainedModel):
         """
         return predict_in_tiles(self, image, Tiling.for_network(self.model, tile))
 
-    def label_image(self, image: Tensor, tile: int | None = None) -> npt.NDArray[Any]:
+    def label_image(self, image: Tensor, tile: int | None = None, progress: Progress | None = None) -> npt.NDArray[Any]:
         """The number of the most probable class of each pixel, uint8 (height, width), or of its object, int32.
 
-        Of the network's outputs only a band is kept. Objects are grown in the whole image, three bytes of which are
-        kept for each pixel, so that no border of a tile cuts them.
+        Of the network's outputs only a band is kept. Objects grow in the whole image, so that no border of a tile cuts
+        them; this takes three bytes for each pixel of what is put together, and about 40 while they grow.
+
+        Args:
+            image: see :meth:`whole`.
+            tile: likewise.
+            progress: called with (rows done, all rows).
         """
         bands = bands_in_tiles(self, image, Tiling.for_network(self.model, tile))
-        return self.answer.label_image(bands, (image.shape[1], image.shape[2]))
+        size = image.shape[1], image.shape[2]
+        return self.answer.label_image(bands if progress is None else _counted(bands, size[0], progress), size)
 
     def predict(  # type: ignore[override]  # classes of pixels, not of images
         self, images: Iterable[Any], tile: int | None = None
@@ -197,7 +204,7 @@ class TrainedSegmenter(TrainedModel):
             path: a file or a folder.
             out: the folder for the label images, with sub-folders as ``path`` has them.
             tile: see :meth:`whole`.
-            progress: called with (images done, all images) after each image.
+            progress: called with (thousandths of images done, thousandths of all images), row of tiles by row.
 
         Returns:
             (the files that were written now or before, [(file, why it was left out)]).
@@ -215,7 +222,8 @@ class TrainedSegmenter(TrainedModel):
             taken[target] = file
             places = target, target.with_suffix(".tif")
             if not any(place.is_file() for place in places):
-                (result,) = each_file(lambda each: self._labelled(each, tile), [file])
+                rows = None if progress is None else partial(_within, progress, number - 1, len(files))
+                (result,) = each_file(partial(self._labelled, tile=tile, progress=rows), [file])
                 if isinstance(result, str):
                     skipped.append((printable(file), result))
                 else:
@@ -223,7 +231,7 @@ class TrainedSegmenter(TrainedModel):
                     write_bytes(*self._encoded(result, target))
             written += [str(place) for place in places if place.is_file()][:1]
             if progress is not None:
-                progress(number, len(files))
+                progress(THOUSAND * number, THOUSAND * len(files))
         return written, skipped
 
     def _encoded(self, labels: npt.NDArray[Any], target: Path) -> tuple[Path, bytes]:
@@ -234,12 +242,12 @@ class TrainedSegmenter(TrainedModel):
             return target, label_file(labels.astype(np.uint16))
         return target.with_suffix(".tif"), label_file(labels, kind="TIFF")
 
-    def _labelled(self, file: Path, tile: int | None) -> npt.NDArray[Any]:
+    def _labelled(self, file: Path, tile: int | None, progress: Progress | None) -> npt.NDArray[Any]:
         pixels = whole_image(file, self.pixels)
         if len(pixels) != self.channels and not {len(pixels), self.channels} <= {1, 3}:
             raise Unusable(f"it has {len(pixels)} channels, expected {self.channels} as in the training images")
         image = torch.from_numpy(np.array(with_channels(pixels, self.channels)))
-        return self.label_image(image, tile)
+        return self.label_image(image, tile, progress)
 
     def _claim(self, out: Path, tile: int | None) -> None:
         """Note in the folder which network writes there; ValueError where another one did."""
@@ -261,6 +269,18 @@ class TrainedSegmenter(TrainedModel):
             found.update(name.encode())
             found.update(value.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         return found.hexdigest()
+
+
+def _counted(bands: Iterable[Band], rows: int, progress: Progress) -> Iterator[Band]:
+    """The bands of an image with so many rows, and a word to ``progress`` after each."""
+    for first, band in bands:
+        yield first, band
+        progress(first + band.shape[1], rows)
+
+
+def _within(progress: Progress, before: int, files: int, done: int, rows: int) -> None:
+    """Say how far all files are when so many are finished, and of the next so many of its rows are."""
+    progress(THOUSAND * before + THOUSAND * done // rows, THOUSAND * files)
 
 
 def _of_objects(poses: SegmentationPoses) -> dict[str, float]:
