@@ -102,7 +102,7 @@ def cost(
     group: Annotated[str, typer.Option(help="The group of both types.")] = "D4",
     kernel_size: Annotated[int, typer.Option(help="Taps along each side of the filter.", min=1, max=99)] = 3,
     network: ResNetOptions,
-    size: Annotated[int, typer.Option(help="Height and width of the images, for FLOPs.", min=1, max=10**6)] = 32,
+    size: Annotated[int, typer.Option(help="The side of the images or volumes, for FLOPs.", min=1, max=10**6)] = 32,
     as_json: Json = False,
 ) -> None:
     """Show channels, parameters, utilisation μ and FLOPs of one convolution, or of all those of a residual network."""
@@ -155,10 +155,6 @@ def _print_costs(rows: list[dict[str, Any]], title: str) -> None:
 def _network_costs(group: Group, kernel_size: int, size: int, network: ResNetOptions) -> list[dict[str, Any]]:
     from steerable.types.network_plans import resnet_plan
 
-    if axes_moved_by(group) != 2:
-        raise ValueError(
-            f"resnet is a network for images, and {group.name} moves volumes. Choose another group, such as D4."
-        )
     if size < 4:
         raise ValueError(f"resnet halves its images twice, so their size must be at least 4; got {size}.")
     options = asdict(network)
