@@ -42,7 +42,7 @@ from steerable.conversion.network import Converted
 from steerable.conversion.network_assembly import assembled
 from steerable.conversion.plan import ConversionPlan
 from steerable.conversion.refusals import place_of_module, refusal
-from steerable.conversion.report import NEW_WEIGHTS, ConversionReport
+from steerable.conversion.report import NEW_WEIGHTS, ConversionReport, ReportRow
 from steerable.conversion.report_rows import count_parameters
 from steerable.conversion.widths import Mix, Widths, matching_width
 from steerable.conversion.windows import Downsampling
@@ -73,8 +73,6 @@ def convert(
     out_type: FieldType | str | None = None,
 ) -> Converted:
     """The steerable counterpart of an ordinary network: same layout, new weights, exactly equivariant.
-
-    Groups of the plane are for networks of images, groups of space for networks of volumes.
 
     ``model`` is not changed. The weights are freshly drawn: the counterpart has to be trained, since it does not
     compute what ``model`` computes. Pretrained weights are not carried over, and a warning says so where ``model``
@@ -114,8 +112,7 @@ def convert(
         net, rows = assembled(plan, widths, downsampling)
     types = widths.type_of(plan.in_variable), widths.type_of(plan.out_variable)
     counts = count_parameters(model.parameters()), count_parameters(net.parameters())
-    found = *_checked(net, model, *types), plan.remark, _carried(group), group.axes or 2
-    report = ConversionReport(group.name, match, widths.factor, rows, *counts, *found)
+    report = _report(match, widths, rows, counts, _checked(net, model, *types), plan.remark)
     converted = _in_the_manner_of(model, Converted(net, *types, report))
     converted.plain_name = type(model).__name__
     converted.request = _request(group, match, mix, downsampling, head, in_channels, out_type)
@@ -124,6 +121,19 @@ def convert(
             f"{NEW_WEIGHTS} {converted.plain_name} has been trained, and its counterpart has not.", stacklevel=2
         )
     return converted
+
+
+def _report(
+    match: Match,
+    widths: Widths,
+    rows: tuple[ReportRow, ...],
+    counts: tuple[int, int],
+    checked: tuple[int | None, str],
+    remark: str,
+) -> ConversionReport:
+    group = widths.group
+    last = _carried(group), group.axes or 2
+    return ConversionReport(group.name, match, widths.factor, rows, *counts, *checked, remark, *last)
 
 
 def _request(group: Group, match: Match, mix: Mix, *rest: Any) -> dict[str, Any] | None:
