@@ -3,7 +3,8 @@
 For each angular frequency m the eigenvectors of P_m relative to T (see :mod:`steerable.filters.spectra`) are the
 filters whose energy is most purely of that frequency, and their leaks are 1 - λ. A few filters are almost perfect and
 the others are useless, so that one tolerance is all there is to choose. Both forms commute with the symmetries of the
-grid, so that every such filter turns exactly with the elements that the grid carries.
+grid, so that every such filter turns exactly with the elements that the grid carries. No filter of a frequency above 0
+responds to constant images, so that networks of these filters are exactly equivariant on them, for every angle.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ __all__ = ["DEFAULT_LEAK", "filter_space"]
 DEFAULT_LEAK = 0.03
 """The tolerance where none is given; with it 3×3, 5×5 and 7×7 filters have frequencies up to 2, 4 and 6."""
 
+_NATURAL = 2.0  # the falloff of natural images
+_FAVOUR = 0.25  # the exponent of a response in the length of a filter; experiments/equivariance_error compares others
 _TOLD_APART = 1e-6  # a difference of leaks from which on rounding cannot mix two eigenvectors
 
 
@@ -62,9 +65,9 @@ def filter_space(
     >>> from steerable import cyclic
     >>> space = filter_space(cyclic(8), 5, leak=0.02)
     >>> space
-    <FilterSpace most steerable filters (leak 0.02) of C8: 13 coefficients, 5×5 taps>
+    <FilterSpace most steerable filters (leak 0.02) of C8: 11 coefficients, 5×5 taps>
     >>> sorted(set(space.frequencies.tolist())), bool(space.leaks.max() < 0.02)
-    ([0, 1, 2, 3, 4], True)
+    ([0, 1, 2, 3], True)
     """
     shape = planar_size(group, size)
     _check_share("leak", leak, "the share of a filter that need not turn as it should")
@@ -107,11 +110,22 @@ def _check_highest(highest: object, carried: int, what: str) -> None:
 
 @lru_cache(maxsize=256)
 def _most_steerable(shape: tuple[int, int], leak: float, band: float, falloff: float) -> tuple[HarmonicFilter, ...]:
-    """All filters below the tolerance that the grid can tell apart, by frequency and then by leak."""
+    """A basis of the span of all filters below the tolerance that the grid can tell apart, frequency by frequency.
+
+    Within a frequency the basis is orthogonal, smoothest filters first, and filters that respond more to natural images
+    are longer. Random coefficients then give smooth filters, which turn better than rough ones.
+    """
     candidates = [f for f in _eigenfilters(shape, band, falloff) if f.leak <= leak]
     kept, _ = independent(sorted(candidates, key=lambda f: f.leak))
-    chosen = {id(f) for f in kept}
-    return tuple(f for f in candidates if id(f) in chosen)
+    spectra, found = tap_spectra(shape, band, falloff), []
+    for m in sorted({f.frequency for f in kept}):
+        span = np.stack([f.taps for f in kept if f.frequency == m])
+        filters, responses = _smoothest_first(span, shape, m)
+        leaks = spectra.leaks(m, filters)  # each is a mean of those of the span's eigenvectors
+        found += [(m, f * r**_FAVOUR, share) for f, r, share in zip(filters, responses, leaks.tolist(), strict=True)]
+    columns = sum(f.shape[1] for _, f, _ in found)
+    length = math.sqrt(sum(float((f**2).sum()) for _, f, _ in found) / max(columns, 1))
+    return tuple(HarmonicFilter(m, read_only(f / length), share) for m, f, share in found)
 
 
 @lru_cache(maxsize=64)
@@ -130,7 +144,7 @@ def _eigenfilters(shape: tuple[int, int], band: float, falloff: float) -> tuple[
         ordered = np.tensordot((root @ vectors).T, filters, axes=1)[::-1]
         gaps = np.flatnonzero(-np.diff(shares[::-1]) > _TOLD_APART)
         for alike in np.split(ordered, gaps + 1):
-            taps = _from_centre_outwards(alike, shape, m)
+            taps, _ = _smoothest_first(alike, shape, m)
             leaks = spectra.leaks(m, taps).tolist()
             found += [HarmonicFilter(m, read_only(f), leak) for f, leak in zip(taps, leaks, strict=True)]
     return tuple(found)
@@ -143,24 +157,30 @@ def _least_leak(shape: tuple[int, int], band: float, falloff: float) -> float:
 def _filters_of_the_grid(shape: tuple[int, int], frequency: int) -> FloatArray:
     """(n, taps, 1 or 2): all filters that the symmetries of the grid turn with the frequency, orthonormal.
 
-    The symmetries are D4 for a square grid and D2 for an oblong one.
+    The symmetries are D4 for a square grid and D2 for an oblong one. They let filters of the frequencies 4, 8, …
+    respond to images that are constant, as no filter of a frequency above 0 should. The leak does not see it, since a
+    single frequency ω = 0 has no area, so such filters are left out: for m > 0 taps sum to 0.
     """
     grid = dihedral(4 if shape[0] == shape[1] else 2)
-    return intertwiner_basis(harmonic(grid, frequency), pixel_patch(grid, shape))
+    filters = intertwiner_basis(harmonic(grid, frequency), pixel_patch(grid, shape))
+    if frequency == 0 or not len(filters):
+        return filters
+    _, sizes, combinations = np.linalg.svd(filters.sum(axis=1).T)
+    return np.tensordot(combinations[np.count_nonzero(sizes > 1e-9) :], filters, axes=1)
 
 
-def _from_centre_outwards(filters: FloatArray, shape: tuple[int, int], frequency: int) -> FloatArray:
-    """The same span: orthogonal filters, in the order of their mean square distance from the centre.
+def _smoothest_first(filters: FloatArray, shape: tuple[int, int], frequency: int) -> tuple[FloatArray, FloatArray]:
+    """The same span: orthogonal filters with taps of length 1, and their responses to natural images, largest first.
 
     Where leaks are equal up to rounding, rounding would decide which combinations of filters an eigenproblem returns.
-    The distances are far apart, so that weights that were learned on one machine mean the same on every other.
+    The responses are far apart, so that weights that were learned on one machine mean the same on every other.
     """
-    points = tap_coordinates(shape) / 2
     flat = filters.reshape(len(filters), -1)
     orthonormal = np.linalg.qr(flat.T)[0].T.reshape(filters.shape)
-    distance = np.einsum("atd,t,btd->ab", orthonormal, (points**2).sum(axis=1), orthonormal)
-    ordered = np.tensordot(np.linalg.eigh(distance)[1].T, orthonormal, axes=1)
-    profiles = np.einsum("atd,td->at", ordered, harmonics_at(points, frequency))
+    _, response = tap_spectra(shape, 1.0, _NATURAL).forms(frequency, orthonormal)
+    responses, axes = np.linalg.eigh(response)
+    ordered = np.tensordot(axes.T[::-1], orthonormal, axes=1)
+    profiles = np.einsum("atd,td->at", ordered, harmonics_at(tap_coordinates(shape) / 2, frequency))
     peak = np.argmax(np.round(np.abs(profiles), 6), axis=1)
     signs = np.sign(profiles[np.arange(len(profiles)), peak])
-    return np.asarray(math.sqrt(filters.shape[2]) * signs[:, None, None] * ordered)
+    return np.asarray(math.sqrt(filters.shape[2]) * signs[:, None, None] * ordered), responses[::-1]
