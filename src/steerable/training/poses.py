@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from steerable.algebra.families import dihedral
 from steerable.algebra.group_interface import Group
 from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
+from steerable.training.turns import poses_of, turns, turns_off_the_grid
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 
@@ -31,12 +32,20 @@ class PoseReport:
     ``drift[g]`` is the mean of ‖f(gx) - f(x)‖ / ‖f(x)‖ over the images x, f being the class scores: 0 for an invariant
     network. ``confusion[i][j]`` counts images of class i that were taken for class j, of all images. ``images`` says
     how many of them were tried in all poses; 0 stands for all.
+
+    ``group`` is the name of the network's own group, empty for a plain one, and ``own_poses`` are the elements that it
+    contains. Where it also turns images by angles that the pixel grid does not carry, ``turned_accuracy`` and
+    ``turned_drift`` have the figures of images inside a disc by angle, such as ``"15"`` for 15° counter-clockwise.
     """
 
     accuracy: dict[str, float]
     drift: dict[str, float]
     confusion: list[list[int]]
     images: int = 0
+    group: str = ""
+    own_poses: list[str] = field(default_factory=list)
+    turned_accuracy: dict[str, float] = field(default_factory=dict)
+    turned_drift: dict[str, float] = field(default_factory=dict)
 
     @property
     def upright(self) -> float:
@@ -72,6 +81,7 @@ def pose_report(
     data: LabelledImages,
     *,
     group: Group | None = None,
+    own: Group | None = None,
     device: torch.device | str = "cpu",
     batch_size: int | None = None,
     progress: Progress | None = None,
@@ -83,6 +93,7 @@ def pose_report(
         scores: uint8 images (n, channels, height, width) → (n, classes).
         data: the test images.
         group: whose elements to try; D4 by default, C2 or D2 … for images that are not square.
+        own: the network's own group. If it turns images by other angles than the pixel grid does, so are square images.
         device: where to run.
         batch_size: images at a time; by default fewer of large images.
         progress: called with (images tested in all poses, all of them) after each batch.
@@ -111,7 +122,11 @@ def pose_report(
             progress(min(number * batch_size, len(chosen)), len(chosen))
     n = len(chosen)
     by_element = {g: c / n for g, c in correct.items()}, {g: d / n for g, d in drift.items()}
-    return PoseReport(*by_element, confusion.tolist(), images=n)
+    turned: tuple[dict[str, float], dict[str, float]] = ({}, {})
+    if square and turns_off_the_grid(own):
+        turned = turns(scores, data, chosen, device=device, batch_size=batch_size)
+    name, contained = ("" if own is None else own.name), poses_of(own, group)
+    return PoseReport(*by_element, confusion.tolist(), n, name, contained, *turned)
 
 
 def _sample(count: int) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from steerable import nn as snn
+from steerable.algebra.families import group_named
 from steerable.data.masked_images import MaskedImages
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
@@ -18,6 +19,7 @@ from steerable.training.poses import POSE_SAMPLE
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
 from steerable.training.segmentation_poses import POSED
 from steerable.training.speed import autocast, this_machine
+from steerable.training.turns import TURNED, TURNS, turns_off_the_grid
 
 __all__ = ["EVALUATION", "epochs_within", "images_to_test", "settle_backends", "steps_per_epoch"]
 
@@ -63,7 +65,9 @@ def images_to_test(settings: RunConfig, data: TrainingData) -> float:
     """How many images a run evaluates after its last epoch; one that is looked at nine times counts as nine."""
     if settings.evaluate == "test":
         posed = min(1.0, (POSED if isinstance(data.test, MaskedImages) else POSE_SAMPLE) / len(data.test))
-        return (TEST_LOOKS + OTHER_POSES * posed) * data.test.samples
+        group = settings.model.get("group")
+        turned = len(TURNS) * TURNED if isinstance(group, str) and turns_off_the_grid(group_named(group)) else 0
+        return (TEST_LOOKS + OTHER_POSES * posed) * data.test.samples + min(turned, len(TURNS) * data.test.samples)
     return 0 if data.validation is None else data.validation.samples
 
 
