@@ -58,7 +58,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 tests: $(STAMP)
-	$(BIN)/pytest -n $(WORKERS) tests
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile tests
 
 # This is the only target that installs a system package, so no other target depends on it.
 browser:

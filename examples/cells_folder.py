@@ -5,7 +5,8 @@
     steerable predict runs/my-cells new-cells --out labels
 
 Cells are round and bright, and some have a dark nucleus, which is a class of its own: masks hold 0 for the background,
-1 for a cell and 2 for a nucleus. With --unlabelled, one large image without a mask is put aside: something to predict.
+1 for a cell and 2 for a nucleus. With --numbered, cells may touch, and masks have one number for each of them. With
+--unlabelled, one large image without a mask is put aside: something to predict.
 """
 
 from __future__ import annotations
@@ -23,44 +24,46 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the folder to make")
     parser.add_argument("--count", type=int, default=50, help="how many images")
     parser.add_argument("--size", type=int, default=96, help="height and width of the images")
+    parser.add_argument("--numbered", action="store_true", help="one number for each cell, in place of classes")
     parser.add_argument("--unlabelled", type=Path, help="a folder for one image of 300×500 pixels without a mask")
     arguments = parser.parse_args()
     if arguments.out.exists():
         parser.error(f"{arguments.out} exists already")
     generator = np.random.default_rng(0)
     for number in range(arguments.count):
-        image, mask = _cells(generator, arguments.size, arguments.size)
+        image, mask = _cells(generator, arguments.size, arguments.size, numbered=arguments.numbered)
         _save(image, arguments.out / "images" / f"{number:03}.png")
         _save(mask, arguments.out / "masks" / f"{number:03}.png")
     print(f"{arguments.count} images with masks in {arguments.out}")
     if arguments.unlabelled:
-        _save(_cells(generator, 300, 500)[0], arguments.unlabelled / "large.png")
+        _save(_cells(generator, 300, 500, numbered=arguments.numbered)[0], arguments.unlabelled / "large.png")
         print(f"1 large image in {arguments.unlabelled}")
 
 
 def _cells(
-    generator: np.random.Generator, height: int, width: int
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """An image and its mask, (height, width) each; cells do not touch."""
+    generator: np.random.Generator, height: int, width: int, *, numbered: bool
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8 | np.uint16]]:
+    """An image and its mask, (height, width) each; cells touch where they are numbered, and else do not."""
     rows, columns = np.mgrid[:height, :width]
     image = generator.normal(50, 10, (height, width)) + 20 * np.sin(columns / 40 + generator.uniform(0, 6))
-    mask = np.zeros((height, width), np.uint8)
-    for _ in range(height * width // 500):
+    mask = np.zeros((height, width), np.uint16)
+    for number in range(1, height * width // 500 + 1):
         radius = generator.uniform(5, 10)
         y, x = generator.uniform(0, height), generator.uniform(0, width)
         distance = np.hypot(rows - y, columns - x)
-        if mask[distance < radius + 2].any():
+        if mask[distance < (0.8 * radius if numbered else radius + 2)].any():
             continue
-        mask[distance < radius] = 1
+        mask[(distance < radius) & (mask == 0)] = number if numbered else 1
         image += generator.uniform(70, 120) / (1 + np.exp(2 * (distance - radius)))
         if generator.uniform() < 0.7:
             inner = np.hypot(rows - y - radius / 5, columns - x)
-            mask[inner < radius / 2] = 2
+            if not numbered:
+                mask[inner < radius / 2] = 2
             image -= 70 / (1 + np.exp(2 * (inner - radius / 2)))
-    return image.clip(0, 255).astype(np.uint8), mask
+    return image.clip(0, 255).astype(np.uint8), mask if numbered else mask.astype(np.uint8)
 
 
-def _save(pixels: npt.NDArray[np.uint8], path: Path) -> None:
+def _save(pixels: npt.NDArray[np.uint8 | np.uint16], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels).save(path)
 

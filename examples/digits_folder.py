@@ -21,8 +21,11 @@ from sklearn.datasets import load_digits
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the folder to make")
-    parser.add_argument("--classes", type=int, default=10, choices=range(2, 11), help="the digits 0 to CLASSES - 1")
+    parser.add_argument("--classes", type=int, default=10, choices=range(2, 11), help="how many digits")
+    parser.add_argument("--first", type=int, default=0, choices=range(9), help="the first of them")
     parser.add_argument("--each", type=int, default=1000, help="at most so many images of a class")
+    parser.add_argument("--colour", action="store_true", help="ink of a random colour, in place of grey")
+    parser.add_argument("--test", action="store_true", help="OUT/train has EACH images of a class, OUT/test the others")
     parser.add_argument("--size", type=int, default=8, help="height and width of the images")
     parser.add_argument(
         "--unlabelled", type=Path, help="a folder for the last five images of each class, turned at random"
@@ -32,14 +35,21 @@ def main() -> None:
         parser.error(f"{arguments.out} exists already")
     digits = load_digits()
     pictures = np.rint(digits.images * (255 / 16)).astype(np.uint8)  # ink is 0 to 16
-    turns = np.random.default_rng(0)
+    turns, inks = np.random.default_rng(0), np.random.default_rng(1)
+    if arguments.colour:
+        pictures = np.rint(pictures[..., None] * inks.uniform(0.3, 1, (len(pictures), 1, 1, 3))).astype(np.uint8)
+    if arguments.first + arguments.classes > 10:
+        parser.error(f"there are no {arguments.classes} digits from {arguments.first} on")
     written = 0
-    for label in range(arguments.classes):
+    for label in range(arguments.first, arguments.first + arguments.classes):
         numbers = np.flatnonzero(digits.target == label)
         kept = numbers[:-5] if arguments.unlabelled else numbers
+        train = arguments.out / "train" if arguments.test else arguments.out
         for number in kept[: arguments.each]:
-            _save(pictures[number], arguments.out / str(label) / f"{number:04}.png", arguments.size)
+            _save(pictures[number], train / str(label) / f"{number:04}.png", arguments.size)
             written += 1
+        for number in kept[arguments.each :] if arguments.test else ():
+            _save(pictures[number], arguments.out / "test" / str(label) / f"{number:04}.png", arguments.size)
         for number in numbers[-5:] if arguments.unlabelled else ():
             turned = np.rot90(pictures[number], int(turns.integers(4)))
             _save(turned, arguments.unlabelled / f"digit-{label}-{number:04}.png", arguments.size)

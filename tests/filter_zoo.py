@@ -53,3 +53,21 @@ def rings(group: st.FiniteGroup) -> st.FilterSpace:
 
 
 PLANAR = {"cross": cross, "stencils": stencils, "slanted": slanted, "steerable": steerable, "rings": rings}
+
+
+def voxels(group: st.Group) -> st.FilterSpace:
+    """The most steerable voxel filters of a 3×3×3 patch: ten, of degrees from 0 to 2; in layers about an axis."""
+    return st.filter_space(group, 3)
+
+
+def even_voxels(group: st.Group) -> st.FilterSpace:
+    """Those of a patch whose centre lies between voxels."""
+    return st.filter_space(group, 4, leak=0.01)
+
+
+def shells(group: st.Group) -> st.FilterSpace:
+    """Spherical harmonics on two Gaussian shells of a 3×3×3 patch, or rings in layers."""
+    return st.ring_space(group, 3, highest=[0, 2])
+
+
+SPATIAL = {"voxels": voxels, "even voxels": even_voxels, "shells": shells}

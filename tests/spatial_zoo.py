@@ -9,6 +9,24 @@ import steerable as st
 from steerable.algebra.spatial_groups import SpatialGroup
 
 SPATIAL_GROUPS = {"SO3": st.so3(), "O3": st.o3()}
+
+AXIAL_GROUPS = {
+    "SO2 about z": st.about_axis(st.so2()),
+    "SO2 down": st.about_axis(st.so2(), (0, 0, -2)),
+    "O2 about x": st.about_axis(st.o2(), "x"),
+    "O2 about y, flips": st.about_axis(st.o2(), "y", flips=True),
+    "O2 down, flips": st.about_axis(st.o2(), (0, 0, -1), flips=True),
+    "C8 about z": st.about_axis(st.cyclic(8)),
+    "D8 about x, flips": st.about_axis(st.dihedral(8), "x", flips=True),
+    "D6 about y": st.about_axis(st.dihedral(6), "y"),
+}
+"""Groups that keep one axis of the grid; the first ones turn by any angle."""
+SLANTED_GROUPS = {
+    "SO2 about (1, 1, 1)": st.about_axis(st.so2(), (1, 1, 1)),
+    "O2 about (1, -1, 0), flips": st.about_axis(st.o2(), (1, -1, 0), flips=True),
+    "C8 about (1, 2, 3)": st.about_axis(st.cyclic(8), (1, 2, 3)),
+}
+"""Groups that keep a line which is not an axis of the grid."""
 KINDS = ("trivial", "irrep", "regular(1)", "sphere(2)", "mixed", "product", "turned", "skewed", "nothing")
 
 

@@ -13,16 +13,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from cell_images import write_cells
+
+from steerable.data.mask_folders import load_mask_folder
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "experiments" / "rotated_digits"))
 sys.path.insert(0, str(ROOT / "experiments" / "equivariance_error"))
+sys.path.insert(0, str(ROOT / "experiments" / "modelnet10"))
+sys.path.insert(0, str(ROOT / "experiments" / "nuclei"))
 
 import digit_images  # noqa: E402
 import digit_networks  # noqa: E402
 import digit_plan  # noqa: E402
 import digit_runs  # noqa: E402
 import digit_table  # noqa: E402
+import model_runs  # noqa: E402
+import nuclei_runs  # noqa: E402
+import turned_models  # noqa: E402
 import turning_error  # noqa: E402
 
 TINY = digit_plan.Run("C8", "C8", 0, 3000, 2, 4, 0.01, 0.0)
@@ -107,3 +115,57 @@ def test_invariance_is_exact_at_the_turns_of_the_grid() -> None:
     assert parameters <= turning_error.PARAMETERS + 1000
     assert upright == 0
     assert quarter < 1e-4 < other
+
+
+def test_models_are_turned_each_in_its_own_way() -> None:
+    """A ball stays one, and a rod points elsewhere."""
+    grid = np.stack(np.meshgrid(*[np.arange(16) - 7.5] * 3, indexing="ij"))
+    ball, rod = np.sqrt((grid**2).sum(0)) < 5, (np.abs(grid[0]) < 7) & (np.hypot(grid[1], grid[2]) < 2)
+    turned = turned_models.turned(np.stack([ball, rod, rod]), seed=0)
+    assert turned.dtype == bool
+    assert (turned[0] != ball).mean() < 0.03
+    assert 0.8 < turned[1].sum() / rod.sum() < 1.2
+    assert (turned[1] != turned[2]).sum() > rod.sum() / 3
+
+
+def test_a_run_on_models_is_kept_and_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    solid = np.zeros((20, 8, 8, 8), bool)
+    for k in range(20):
+        solid[k, 1:7, 1:7, : 1 + k % 10 // 2] = True
+    labels = np.arange(20) % 10
+    np.savez(tmp_path / "modelnet10.npz", X_train=solid, y_train=labels, X_test=solid[:10], y_test=labels[:10])
+    (tmp_path / "plan.toml").write_text(
+        """
+        common = { recipe = "images", epochs = 1, seeds = [0], labels = [10, 0] }
+        networks = [{ name = "plain", model = { name = "plain_resnet", depth = 8, width = 2 } }]
+        """
+    )
+    monkeypatch.setattr(model_runs, "HERE", tmp_path)
+    for _ in range(2):
+        model_runs.main([str(tmp_path), "--runs", str(tmp_path / "runs"), "--labels", "10", "--turned"])
+    assert [path.name for path in (tmp_path / "runs").iterdir() if path.name != "turned"] == ["plain-10-turned-seed0"]
+    line = model_runs.table(tmp_path / "runs").splitlines()[2]
+    assert line.startswith("| plain | 10 | turned | ")
+    assert line.endswith(" | 0 |")
+
+
+def test_the_plan_of_models_has_four_networks_and_few_labels() -> None:
+    runs = model_runs.planned(turned=True)
+    assert len({run.folder for run in runs}) == len(runs) == 4 * 3 * 3
+    assert {run.labels for run in runs} == {100, 500, 0}
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*", "ignore:.*logging interval.*")
+def test_nuclei_are_looked_for_in_every_subset_and_runs_make_a_table(tmp_path: Path) -> None:
+    runs = nuclei_runs.planned()
+    assert len({run.name for run in runs}) == len(runs) == 2 * 3 * 3
+    for part in ("train", "test"):
+        write_cells(tmp_path / "data" / part, 11 if part == "train" else 2, size=(32, 32), instances=True)
+    images = load_mask_folder(tmp_path / "data").train
+    both = [nuclei_runs.config_of(run, str(tmp_path / "data"), images, evaluate="test", steps=1) for run in runs[:2]]
+    assert [config.labels for config in both] == [10, 10]
+    assert both[0].recipe == both[1].recipe
+    nuclei_runs.train(both[1], tmp_path / "runs" / runs[1].name)
+    lines = list(nuclei_runs.table(tmp_path / "runs"))
+    assert len(lines) == 3
+    assert lines[2].startswith("| 10 | plain | ")

@@ -93,3 +93,38 @@ def test_the_same_command_trains_nothing_again(work: Path) -> None:
     before = (work / "runs" / "my-cells" / "results.json").read_bytes()
     steerable("train", "my-cells", *BUDGET, cwd=work)
     assert (work / "runs" / "my-cells" / "results.json").read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with cells that touch and are numbered, and a finished run."""
+    work = tmp_path_factory.mktemp("work")
+    script, options = ROOT / "examples" / "cells_folder.py", ("--out", "many-cells", "--unlabelled", "crowd")
+    made = [sys.executable, script, *options, "--numbered", "--count", "24", "--size", "48"]
+    subprocess.run(made, cwd=work, check=True, capture_output=True)
+    budget = ("--epochs", "16", "--batch-size", "8", "-m", "copies=2", "-m", "depth=2", "--accelerator", "cpu")
+    run = steerable("train", "many-cells", *budget, "--no-progress", cwd=work)
+    assert re.search(
+        r"many-cells: 19 training, 5 test images with \d+ numbered objects to train on \(instances\)", run.stdout
+    )
+    assert "mean average" in run.stdout
+    return work
+
+
+def test_numbered_cells_are_found_in_every_pose(numbered: Path) -> None:
+    found = json.loads(steerable("evaluate", "runs/many-cells", "--json", cwd=numbered).stdout)
+    assert found["test_ap50"] > 0.3
+    precisions = found["poses"]["average_precision"].values()
+    assert max(precisions) - min(precisions) < 0.01
+    page = (numbered / "runs" / "many-cells" / "report.html").read_text()
+    assert "Objects found" in page
+
+
+def test_numbered_cells_of_a_large_image_have_numbers(numbered: Path) -> None:
+    said = steerable("predict", "runs/many-cells", "crowd", "--out", "numbered", cwd=numbered).stdout
+    assert "1 label images in numbered: 0 background, 1, 2, … objects" in said
+    labels = np.asarray(Image.open(numbered / "numbered" / "large.png"))
+    assert labels.dtype == np.uint16
+    assert labels.shape == (300, 500)
+    assert np.unique(labels).tolist() == list(range(labels.max() + 1))
+    assert labels.max() > 50

@@ -15,6 +15,7 @@ EXTRAS = MappingProxyType(
         "jinja2": "training",
         "lightning": "training",
         "matplotlib": "training",
+        "nibabel": "volumes",
         "numba": "fast",
         "onnx": "onnx",
         "onnxruntime": "onnx",
@@ -25,6 +26,7 @@ EXTRAS = MappingProxyType(
         "safetensors": "training",
         "sklearn": "training",
         "tensorboard": "training",
+        "tifffile": "volumes",
         "torchmetrics": "training",
         "typer": "training",
     }

@@ -1,42 +1,57 @@
-"""π(g): how a group element moves a whole field, its pixels and its fibres."""
+"""π(g): how a group element moves a whole field, its pixels or voxels and its fibres."""
 
 from __future__ import annotations
 
 import itertools
-from typing import Literal, get_args
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from steerable.algebra.actions import on_grid
+from steerable.algebra.actions import on_array_axes, on_grid
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.monomials import Monomial
 from steerable.algebra.representations import Representation
 from steerable.errors import check_choice, expect
+from steerable.filters.pixel_grids import Spacing, grid_spacing
 from steerable.types.field_types import FieldType
 
 __all__ = ["Interpolation", "elements_on_the_grid", "transform"]
 
-Interpolation = Literal["bicubic", "bilinear"]
+Interpolation = Literal["bicubic", "bilinear", "tricubic", "trilinear"]
+
+_WAYS: dict[int, tuple[str, str]] = {2: ("bicubic", "bilinear"), 3: ("tricubic", "trilinear")}
+_SHAPES = {2: "height, width", 3: "depth, height, width"}
 
 
 def transform(
-    x: Tensor, element: Element, field_type: FieldType, *, interpolation: Interpolation = "bicubic"
+    x: Tensor,
+    element: Element,
+    field_type: FieldType,
+    *,
+    interpolation: Interpolation | None = None,
+    spacing: float | Sequence[float] | None = None,
 ) -> Tensor:
     """[π(g)x](p) = ρ(g) x(g⁻¹p): differentiable, on the tensor's own device and in its dtype.
 
-    Elements that map pixels onto pixels move images exactly. For all others values between pixels are interpolated,
-    and what comes from outside the image is zero; that takes floating point, as every matrix with fractions does.
+    Elements that map pixels onto pixels, or voxels onto voxels, move fields exactly. For all others values in between
+    are interpolated, and what comes from outside the field is zero; that takes floating point, as every matrix with
+    fractions does.
 
     Args:
-        x: (batch, channels, height, width), or (channels, height, width) without a batch, or (batch, channels) for
-            pooled fields, on which only ρ acts.
-        element: g, by name; for SO(2) and O(2) an element such as ``so2().rotation(30)``.
+        x: (batch, channels, height, width) for groups of the plane, (batch, channels, depth, height, width) for groups
+            of space, or either without a batch, or (batch, channels) for pooled fields, on which only ρ acts.
+        element: g, by name; for SO(2) and O(2) an element such as ``so2().rotation(30)``, for SO(3) and O(3) one such
+            as ``so3().rotation((0, 0, 1), 30)``.
         field_type: the type of x.
-        interpolation: ``"bicubic"`` or ``"bilinear"``, for elements that do not map pixels onto pixels.
+        interpolation: for elements that do not map pixels onto pixels: ``"bicubic"`` (the default) or ``"bilinear"``
+            for images, ``"tricubic"`` (the default) or ``"trilinear"`` for volumes.
+        spacing: how far apart pixels or voxels are along each axis, if not equally far. Exchanges of axes are then
+            interpolated as well.
 
     >>> from steerable import FieldType, dihedral
     >>> image = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
@@ -50,71 +65,103 @@ def transform(
     >>> transform(image, so2().rotation(90), FieldType(so2(), "A")).flatten().tolist()
     [2.0, 4.0, 1.0, 3.0]
     """
+    axes = _checked_axes(x, field_type, interpolation)
+    motion = field_type.group.motion(element)
+    channel_dim = 1 if x.ndim == 2 else x.ndim - 1 - axes
+    if x.ndim > 2:
+        if motion is None:
+            raise ValueError(
+                f"`{element}` of {field_type.group.name} does not move the plane, so it cannot move an image. Use an "
+                "element of cyclic(n), dihedral(n), so2() or o2(), or for volumes of octahedral(), so3() or o3()."
+            )
+        apart = grid_spacing((1,) * axes, spacing)
+        x = _move_pixels(x, _in_steps(motion, apart), linear=interpolation == _WAYS[axes][1])
+    return _move_fibres(x, field_type.representation, element, channel_dim)
+
+
+def _checked_axes(x: Tensor, field_type: FieldType, interpolation: str | None) -> int:
+    """The number of axes of images or volumes, after a check that x is a field of this type."""
     if not isinstance(x, Tensor):
         raise TypeError(
             f"expected the field as a torch.Tensor, such as torch.as_tensor(image), got {type(x).__name__}."
         )
     expect(field_type, FieldType, "the field's type, such as FieldType(dihedral(4), '3*A1')")
-    check_choice("interpolation", interpolation, get_args(Interpolation))
-    motion = field_type.group.motion(element)
-    if x.ndim not in (2, 3, 4):
+    axes = field_type.group.axes or 2
+    if interpolation is not None:
+        check_choice("interpolation", interpolation, _WAYS[axes])
+    if x.ndim not in (2, 1 + axes, 2 + axes):
+        moved = f"{field_type.group.name}, which moves {'space' if axes == 3 else 'the plane'}"
         raise ValueError(
-            "transform takes (batch, channels, height, width), (channels, height, width) or (batch, channels); got "
-            f"shape {tuple(x.shape)}."
+            f"transform takes (batch, channels, {_SHAPES[axes]}), (channels, {_SHAPES[axes]}) or (batch, channels) for "
+            f"{moved}; got shape {tuple(x.shape)}."
         )
-    channel_dim = 1 if x.ndim == 2 else x.ndim - 3
+    channel_dim = 1 if x.ndim == 2 else x.ndim - 1 - axes
     if x.shape[channel_dim] != field_type.channels:
         raise ValueError(
             f"a field of type `{field_type}` has {field_type.channels} channels, got {x.shape[channel_dim]} (shape "
-            f"{tuple(x.shape)})."
+            f"{tuple(x.shape)}).{_volumes_meant(x, field_type)}"
         )
-    if x.ndim > 2:
-        if motion is None or motion.shape != (2, 2):
-            raise ValueError(
-                f"`{element}` of {field_type.group.name} does not move the plane, so it cannot move an image. Use an "
-                "element of cyclic(n), dihedral(n), so2() or o2()."
-            )
-        x = _move_pixels(x, motion, interpolation)
-    return _move_fibres(x, field_type.representation, element, channel_dim)
+    return axes
 
 
-def elements_on_the_grid(group: Group) -> tuple[Element, ...]:
-    """The elements that map pixels onto pixels, so that :func:`transform` moves images exactly."""
-    return group.grid_elements if group.axes == 2 else ()
+def _volumes_meant(x: Tensor, field_type: FieldType) -> str:
+    """A sentence for images that are taken for a volume without a batch."""
+    if x.ndim != 4 or x.shape[1] != field_type.channels or field_type.group.axes != 3:
+        return ""
+    return f" Fields of {field_type.group.name} are volumes: (batch, channels, {_SHAPES[3]}), or without a batch."
 
 
-def _move_pixels(x: Tensor, matrix: FloatArray, interpolation: Interpolation) -> Tensor:
-    if not on_grid(matrix[None])[0]:
-        return _interpolated(x, matrix, interpolation)
-    mirrored = np.linalg.det(matrix) < 0
-    rotation = np.diag([-1.0, 1.0]) @ matrix if mirrored else matrix  # g = m r^k
-    quarter_turns = round(float(np.arctan2(rotation[1, 0], rotation[0, 0])) / (np.pi / 2)) % 4
-    if quarter_turns:
-        x = torch.rot90(x, quarter_turns, (-2, -1))
-    return torch.flip(x, (-1,)) if mirrored else x
+def elements_on_the_grid(group: Group, spacing: float | Sequence[float] | None = None) -> tuple[Element, ...]:
+    """The elements that map pixels onto pixels or voxels onto voxels, so that :func:`transform` moves them exactly."""
+    if group.axes not in _WAYS:
+        return ()
+    if spacing is None:
+        return group.grid_elements
+    apart = grid_spacing((1,) * group.axes, spacing)
+    motions = [_in_steps(np.asarray(group.motion(g)), apart) for g in group.grid_elements]
+    return tuple(g for g, motion in zip(group.grid_elements, motions, strict=True) if on_grid(motion[None])[0])
 
 
-def _interpolated(x: Tensor, matrix: FloatArray, interpolation: Interpolation) -> Tensor:
-    """The image whose value at p is that of x at g⁻¹p; p is counted from the centre, to the right and up."""
-    height, width = x.shape[-2:]
-    right, up = np.arange(width) - (width - 1) / 2, (height - 1) / 2 - np.arange(height)
-    source_right, source_up = (a * right[None, :] + b * up[:, None] for a, b in matrix.T)
-    columns, rows = source_right.ravel() + (width - 1) / 2, (height - 1) / 2 - source_up.ravel()
-    pixels, moved = x.flatten(-2), torch.zeros_like(x).flatten(-2)
-    reach = range(-1, 3) if interpolation == "bicubic" else range(2)
-    for down, along in itertools.product(reach, reach):
-        row, column = np.floor(rows).astype(np.int64) + down, np.floor(columns).astype(np.int64) + along
-        weight = _weight(rows - row, interpolation) * _weight(columns - column, interpolation)
-        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-        index = torch.as_tensor(np.where(inside, row * width + column, 0), device=x.device)
-        moved = moved + pixels.index_select(-1, index) * _factors(weight * inside, x)
+def _in_steps(matrix: FloatArray, spacing: Spacing) -> FloatArray:
+    """How a motion moves the places of an array that are this far apart, counted in steps along each axis."""
+    apart = np.array(spacing)
+    return np.asarray(on_array_axes(matrix[None])[0] * apart / apart[:, None])
+
+
+def _move_pixels(x: Tensor, motion: FloatArray, *, linear: bool) -> Tensor:
+    if not on_grid(motion[None])[0]:
+        return _interpolated(x, motion, linear=linear)
+    # Each axis of the result is one axis of the field, forwards or backwards.
+    axes, first = len(motion), x.ndim - len(motion)
+    source = np.abs(motion).argmax(axis=1)
+    if not np.array_equal(source, np.arange(axes)):
+        x = x.permute(*range(first), *(first + source).tolist())
+    backwards = [first + axis for axis in range(axes) if motion[axis, source[axis]] < 0]
+    return torch.flip(x, backwards) if backwards else x
+
+
+def _interpolated(x: Tensor, motion: FloatArray, *, linear: bool) -> Tensor:
+    """The field whose value at p is that of x at g⁻¹p; p is counted from the centre along the array's axes."""
+    shape = x.shape[x.ndim - len(motion) :]
+    centre = (np.array(shape) - 1) / 2
+    places = np.stack([grid.ravel() for grid in np.indices(shape)]).astype(np.float64) - centre[:, None]
+    source = np.linalg.inv(motion) @ places + centre[:, None]
+    corner = np.floor(source).astype(np.int64)
+    pixels, moved = x.flatten(-len(motion)), torch.zeros_like(x).flatten(-len(motion))
+    reach = range(2) if linear else range(-1, 3)
+    for step in itertools.product(reach, repeat=len(motion)):
+        neighbour = corner + np.array(step)[:, None]
+        weight = _weight(source - neighbour, linear=linear).prod(axis=0)
+        inside = ((neighbour >= 0) & (neighbour < np.array(shape)[:, None])).all(axis=0)
+        index = np.ravel_multi_index(tuple(np.where(inside, neighbour, 0)), shape)
+        moved = moved + pixels.index_select(-1, torch.as_tensor(index, device=x.device)) * _factors(weight * inside, x)
     return moved.view(x.shape)
 
 
-def _weight(distance: FloatArray, interpolation: Interpolation) -> FloatArray:
+def _weight(distance: FloatArray, *, linear: bool) -> FloatArray:
     """How much a pixel at that distance along one axis counts: a hat, or Keys' cubic, which is exact for parabolas."""
     d = np.abs(distance)
-    if interpolation == "bilinear":
+    if linear:
         return np.asarray(np.clip(1 - d, 0, None))
     return np.where(d < 1, (1.5 * d - 2.5) * d**2 + 1, np.where(d < 2, ((2.5 - 0.5 * d) * d - 4) * d + 2, 0.0))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from group_zoo import group
 from scipy.spatial.transform import Rotation
-from spatial_zoo import SPATIAL_GROUPS, error
+from spatial_zoo import AXIAL_GROUPS, SLANTED_GROUPS, SPATIAL_GROUPS, error
 
 import steerable as st
 from steerable.algebra.spatial_groups import SpatialGroup
@@ -241,6 +241,47 @@ def test_groups_of_the_plane_about_an_axis() -> None:
     assert st.pixel_patch(st.about_axis(st.dihedral(4), "x"), 3).dim == 27
 
 
+@pytest.mark.parametrize("name", [name for name in AXIAL_GROUPS if "O2" in name])
+def test_rotations_about_one_axis_by_any_angle(name: str) -> None:
+    g = AXIAL_GROUPS[name]
+    flips, direction = "flips" in name, g.motion(g.rotation(0)) @ np.array(g.line.direction)
+    for a, b in zip(g.random(6, seed=0), g.random(6, seed=1), strict=True):
+        assert error(g.motion(g.multiply(a, b)), g.motion(a) @ g.motion(b)) < 1e-14
+        assert g.element(g.motion(a)) == a
+        assert error(g.motion(a) @ direction, direction * (-1 if flips and a.mirrored else 1)) < 1e-14
+    assert error(g.motion(g.rotation(37)), SO3.rotation(direction, 37).matrix) < 1e-14
+    assert g == pickle.loads(pickle.dumps(g)) != st.so2()
+    assert g.axes == 3
+    assert len(g.grid_elements) == (8 if g.reflections else 4)
+
+
+@pytest.mark.parametrize("name", [*(name for name in AXIAL_GROUPS if "O2" in name), *SLANTED_GROUPS])
+def test_representations_of_space_seen_by_groups_about_one_axis(name: str) -> None:
+    g = {**AXIAL_GROUPS, **SLANTED_GROUPS}[name]
+    for larger, irrep in ((SO3, "L3"), (O3, "L2o"), (O3, "L1o")):
+        if not (larger.reflections or "flips" in name or name[0] in "CS"):
+            with pytest.raises(ValueError, match="cannot restrict"):
+                larger.irrep(irrep).restrict(g)
+            continue
+        rho = larger.irrep(irrep)
+        seen = rho.restrict(g)
+        for element in g.random(6, seed=0):
+            assert error(seen(element), rho(larger.element(g.motion(element)))) < 1e-12
+
+
+def test_groups_about_one_axis_in_words() -> None:
+    g = st.about_axis(st.o2(), "x", flips=True)
+    assert repr(g) == "<O2 about x with flips, all rotations and reflections of space about x>"
+    assert st.about_axis(st.so2(), flips=True) == st.about_axis(st.so2())
+    assert [str(irrep) for irrep in g.irreps_of((1,) * 4)] == ["A1", "A2", "E1", "E2"]
+    assert st.FieldType(g, "2*regular(1) + E3").channels == 14
+    with pytest.raises(ValueError, match=r"O2 about x with flips has no rotation\(\(0, 0, 1\), 90\): it turns"):
+        g.rotation("z", 90)
+    with pytest.raises(TypeError, match=r"restrict it: rho.restrict\(about_axis\(cyclic\(8\), 'x'\)\)"):
+        _ = g.irrep("E1").matrices
+    assert g.irrep("E1").restrict(st.about_axis(st.cyclic(8), "x")).dim == 2
+
+
 MESSY = [[1, 0, 0], [0, 1, 0.1], [0, 0, 1]]
 
 
@@ -321,8 +362,8 @@ MESSY = [[1, 0, 0], [0, 1, 0.1], [0, 0, 1]]
         (lambda: SO3.sphere(1.5), TypeError, "a degree is a whole number ≥ 0; got float 1.5"),
         (lambda: SO3.regular(-1), ValueError, "a degree is a whole number from 0 to 12; got -1"),
         (lambda: SO3.colour, AttributeError, "SO3 has no attribute `colour`"),
-        (lambda: st.about_axis(SO3), ValueError, "about_axis takes a finite group that moves the plane, .* got SO3"),
-        (lambda: st.about_axis(st.octahedral()), ValueError, "about_axis takes a finite group .* got O"),
+        (lambda: st.about_axis(SO3), ValueError, "about_axis takes a group that moves the plane, .* got SO3"),
+        (lambda: st.about_axis(st.octahedral()), ValueError, "about_axis takes a group that moves the plane, .* got O"),
         (lambda: st.about_axis(st.cyclic(4), (0, 0, 0)), ValueError, "an axis has a direction"),
     ],
 )

@@ -260,3 +260,14 @@ def test_nonlinearities_follow_from_the_matrices() -> None:
 def test_bad_input_is_refused_with_words(call, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         call()
+
+
+@pytest.mark.parametrize("target", ["L0e", "L0o", "r"])
+@pytest.mark.parametrize("source", ["L0e", "L0o", "r", "L1o"])
+def test_signs_and_pairs_have_the_intertwiners_that_their_characters_give(source: str, target: str) -> None:
+    """Representations in which all rotations are 1, so that reflections alone decide."""
+    pi, rho = (st.o3().capsule(name).representation for name in (source, target))
+    basis = st.intertwiner_basis(pi, rho)
+    assert len(basis) == st.intertwining_number(pi, rho)
+    for g in st.o3().random(3, seed=0):
+        assert np.abs(rho(g) @ basis - basis @ pi(g)).max(initial=0) < 1e-12

@@ -22,6 +22,7 @@ COMMANDS = {
     "nothing": (),
     "help": ("--help",),
     "version": ("--version",),
+    "advise": ("advise", "images"),
     "train": ("train", "digits", "--out", "run"),
     "train a folder": ("train", "images", "--out", "run"),
     "evaluate": ("evaluate", "finished"),
@@ -36,6 +37,7 @@ COMMANDS = {
 }
 NO_COMMAND = ("typer", "rich")  # without these there is no command at all
 NEEDED = {
+    "advise": ("lightning", "torchmetrics", "huggingface_hub", "safetensors", "PIL"),
     "train": ("lightning", "torchmetrics", "huggingface_hub", "safetensors", "matplotlib", "sklearn"),
     "train a folder": ("lightning", "torchmetrics", "huggingface_hub", "safetensors", "matplotlib", "PIL"),
     "evaluate": ("huggingface_hub", "safetensors", "sklearn"),

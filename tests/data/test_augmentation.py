@@ -2,13 +2,18 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
 from smooth_images import images, turns
+from torch import Tensor
 
+from steerable import FieldType, octahedral, transform
 from steerable.data import Augmentation, augment
+from steerable.data.augmentation import Padding
+from steerable.data.warping import PERMUTATIONS, turned_and_scaled
 
 PADDINGS = {"zero": "constant", "reflect": "reflect"}
 
@@ -155,3 +160,68 @@ def test_wrong_augmentations() -> None:
         augment(images(1, 1, 4, 8), torch.Generator())
     with pytest.raises(ValueError, match="quarter turns need square images, got 5×8"):
         augment(images(1, 1, 5, 8), torch.Generator(), dihedral=True)
+
+
+def _volumes(count: int = 48) -> Tensor:
+    return torch.randint(256, (count, 2, 6, 6, 6), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+
+
+def test_volumes_are_moved_by_the_48_symmetries_of_the_cube() -> None:
+    cube = Augmentation(shift=0, dihedral=True, axes=3)
+    draws = torch.zeros(48, 4, dtype=torch.int64)
+    draws[:, 3] = torch.arange(48)
+    volumes = _volumes()[:1].expand(48, -1, -1, -1, -1)
+    moved = cube.apply(volumes, draws)
+    assert len({bytes(one.numpy().tobytes()) for one in moved}) == 48
+    for number, (order, bits) in enumerate((order, bits) for order in PERMUTATIONS[3] for bits in range(8)):
+        mirrored = volumes[0].flip([3 - k for k in range(3) if bits >> k & 1])
+        # The coordinate along axis a of the source is the one along axis order[a] of the result.
+        back = [order.index(axis) for axis in range(3)]
+        assert torch.equal(moved[number], mirrored.permute(0, *(1 + axis for axis in back))), number
+    upright = Augmentation(shift=0, dihedral=True, axes=3, upright=True)
+    drawn = upright.draw(500, torch.Generator().manual_seed(0))[:, 3]
+    assert set(drawn.tolist()) == {0, 1, 2, 3, 8, 9, 10, 11}  # z stays z
+
+
+@pytest.mark.parametrize("padding", ["zero", "reflect"])
+def test_volumes_between_voxels_agree_with_exact_moves(padding: Padding) -> None:
+    exact = Augmentation(shift=2, dihedral=True, axes=3, padding=padding)
+    draws = exact.draw(48, torch.Generator().manual_seed(1))
+    turned = replace(exact, angle=10.0)
+    nothing = torch.cat([draws, torch.zeros(48, 6)], dim=1)
+    volumes = _volumes()
+    assert torch.equal(turned.apply(volumes, nothing), exact.apply(volumes, draws))
+
+
+@pytest.mark.parametrize(("axis", "element"), [((0, 0, 90), "r"), ((90, 0, 0), "s")])
+def test_a_quarter_turn_of_a_volume_is_that_of_the_octahedral_group(axis: tuple[float, ...], element: str) -> None:
+    turned = Augmentation(shift=0, flip=False, angle=90.0, axes=3)
+    draws = torch.zeros(3, 10)
+    draws[:, 4:7] = torch.tensor(axis)
+    volumes = _volumes(3)
+    assert torch.equal(turned.apply(volumes, draws), transform(volumes, element, FieldType(octahedral(), "2*A1")))
+
+
+def test_turns_of_volumes_are_equally_likely() -> None:
+    anything = Augmentation(shift=0, flip=False, angle=180.0, axes=3)
+    draws = anything.draw(20_000, torch.Generator().manual_seed(0))
+    matrices = turned_and_scaled(draws[:, 4:7], torch.ones(len(draws)), torch.zeros(len(draws), dtype=torch.int64))
+    assert torch.allclose(matrices @ matrices.mT, torch.eye(3).expand_as(matrices), atol=1e-5)
+    assert matrices.mean(0).abs().max() < 0.02  # as for Haar's measure
+    assert abs(float((matrices**2).mean()) - 1 / 3) < 0.01
+    few = replace(anything, angle=30.0).draw(5_000, torch.Generator().manual_seed(0))[:, 4:7].norm(dim=1)
+    assert 29 < few.max() <= 30.0001
+    assert few.median() > 20  # small turns are rare
+    upright = replace(anything, upright=True).draw(100, torch.Generator().manual_seed(0))
+    assert not upright[:, 4:6].any()
+    assert upright[:, 6].std() > 80
+
+
+def test_volumes_have_words_and_limits_of_their_own() -> None:
+    some = Augmentation(2, flip=False, angle=45.0, axes=3, upright=True)
+    assert str(some) == "turns up to 45° about z, shifts up to 2 voxels"
+    with pytest.raises(ValueError, match=r"for volumes with 3 sides, got 8×8\. Use axes=2"):
+        some.check(8, 8)
+    with pytest.raises(ValueError, match="quarter turns need cubic volumes, got 4×8×8"):
+        Augmentation(1, dihedral=True, axes=3).check(4, 8, 8)
+    Augmentation(1, dihedral=True, axes=3, upright=True).check(4, 8, 8)

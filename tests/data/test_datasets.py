@@ -71,6 +71,18 @@ def test_balanced_subsets(size: int) -> None:
         assert set(numbers(part)) <= set(numbers(data.balanced_subset(size + 1, seed=4)))
 
 
+@pytest.mark.parametrize("each", [1, 4, 11, 30])
+def test_at_most_so_many_of_each_class(each: int) -> None:
+    data = numbered(20, 12, 10)
+    part = data.at_most(each, seed=4)
+    assert part.counts == tuple(min(each, count) for count in data.counts)
+    assert part.labels.tolist() == data.labels[numbers(part)].tolist()
+    assert numbers(part) == sorted(set(numbers(part)))
+    assert set(numbers(part)) <= set(numbers(data.at_most(each + 1, seed=4)))
+    with pytest.raises(ValueError, match="at least one image of each class, got 0"):
+        data.at_most(0)
+
+
 def test_a_class_with_too_few_images_is_named() -> None:
     with pytest.raises(ValueError, match=r"12 images takes 4 of each class.*`c \(2 of 4\)`.*Take at most 6 images"):
         numbered(5, 4, 2).balanced_subset(12)
@@ -156,11 +168,11 @@ def test_unknown_names_come_with_the_known_ones(
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_every_entry_says_what_its_loader_gives(name: str) -> None:
-    """CIFAR's files are not here: the loader is only found, and the names of the classes are counted."""
+    """CIFAR's and ModelNet's files are not here: the loader is only found, and the names of the classes are counted."""
     entry = DATASETS[name]
     assert callable(resolve(entry.loader))
-    if name.startswith("cifar"):
-        assert len(set(entry.classes)) == int(name.removeprefix("cifar").removesuffix("-unchecked"))
+    if name.startswith(("cifar", "modelnet")):
+        assert len(set(entry.classes)) == int("".join(filter(str.isdigit, name)))
     else:
         found = entry.load(None, download=False, seed=0)
         assert (found.classes, found.channels, found.name) == (entry.classes, entry.channels, name)

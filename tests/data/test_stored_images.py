@@ -12,7 +12,8 @@ from PIL import Image
 
 from steerable.data.files import Unusable
 from steerable.data.pixel_formats import Selection
-from steerable.data.stored_images import StoredImage, stored_image
+from steerable.data.stored_arrays import StoredImage
+from steerable.data.stored_images import stored_image
 
 TYPES = ("u1", "u2", "i2", "u4", "i4", "f2", "f4", "f8")
 LAYOUTS = {

@@ -135,6 +135,12 @@ def test_complex_irreps_count_twice_in_the_formula() -> None:
     assert "Σ sᵢ mᵢ m′ᵢ = 2 · 2 · 1 = 4" in words(filters_page("C4", "A", "E", 3))
 
 
+def test_filters_of_volumes_are_shown_as_slices() -> None:
+    page = filters_page("O", "A1", "T1", 3)
+    assert "3 equivariant 3×3×3 filters from A1 to T1" in words(page)
+    assert "st-error" not in poses_page("C4 about z", "A", "E", 3, 1)
+
+
 def test_no_filter_is_no_error() -> None:
     page = filters_page("D4", "A1", "A2", 3)
     assert "0 equivariant 3×3 filters" in words(page)
@@ -144,7 +150,8 @@ def test_no_filter_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("O", "A1", "A1", 3, 1), "pictures and their filters are moved by C1, C2, C3"),
+        (("O_h", "A1g", "A1g", 3, 1), "filters are shown of C1, C2, C3"),
+        (("O", "A1", "A1", 4, 1), "the filter's size is a whole number from 1 to 3; got 4"),
         (("D4", "A1", "F", 3, 1), "unknown capsule `F` of D4"),
         (("D4", "A1", "E", 8, 1), "the filter's size is a whole number from 1 to 7; got 8"),
         (("D4", "A1", "E", 3, 3), "the filter's number is a whole number from 1 to 2; got 3"),

@@ -55,6 +55,26 @@ def test_tables_show_the_group(name: str) -> None:
         np.testing.assert_array_equal(tiles(sheet, 1, group.order)[0], irrep.matrices)
 
 
+@pytest.mark.parametrize("name", ["T", "O"])
+def test_filters_of_volumes_are_drawn_as_slices(name: str) -> None:
+    group = group_named(name)
+    drawing = figures.patch_basis_figure(group, 3)
+    patch = st.pixel_patch(group, 3)
+    assert len(drawing.axes) == 27
+    drawn = {str(axes.get_label()): tiles(shown(drawing, str(axes.get_label())), 1, 3)[0] for axes in drawing.axes}
+    for irrep, copies in zip(group.irreps, patch.type, strict=True):
+        for copy in range(copies):
+            columns = np.stack([drawn[f"{irrep} {copy} {k}"].ravel() for k in range(irrep.dim)], axis=1)
+            for element in group.elements:
+                np.testing.assert_allclose(patch(element) @ columns, columns @ irrep(element), atol=1e-12)
+    source, target = group.capsule("trivial"), group.capsule(str(group.irreps[-1]))
+    kernel = st.kernel_basis(source.representation, target.representation, 3)[0]
+    poses = figures.filter_poses_figure(source, target, 3)
+    np.testing.assert_allclose(tiles(shown(poses, "moved e"), target.dim, 3), kernel[:, 0], atol=1e-12)
+    for element in group.elements:
+        np.testing.assert_allclose(shown(poses, f"moved {element}"), shown(poses, f"mixed {element}"), atol=1e-12)
+
+
 @pytest.mark.parametrize("name", PLANAR)
 def test_the_patch_is_drawn_in_the_basis_that_block_diagonalises_it(name: str) -> None:
     group = group_named(name)
@@ -185,7 +205,7 @@ def test_files_are_written_and_are_the_same_each_time(tmp_path: Path) -> None:
         assert one.read_bytes() == two.read_bytes(), one
 
 
-@pytest.mark.parametrize(("name", "filters"), [("C3", True), ("O", False), ("C8 abstractly", False)])
+@pytest.mark.parametrize(("name", "filters"), [("C3", True), ("I", False), ("C8 abstractly", False)])
 def test_every_group_has_its_tables_and_those_of_the_plane_their_filters(
     name: str, filters: bool, tmp_path: Path
 ) -> None:
@@ -193,6 +213,11 @@ def test_every_group_has_its_tables_and_those_of_the_plane_their_filters(
     names = [path.stem for path in figures.write_figures(tmp_path, group, formats=("svg",))]
     turned = ["steerable_filters", "capsule_filters", "filter_in_every_pose"]
     assert names == ["multiplication_table", "character_table", "irreps", *(turned if filters else [])]
+
+
+def test_groups_of_voxels_have_their_filters(tmp_path: Path) -> None:
+    names = [path.stem for path in figures.write_figures(tmp_path, st.tetrahedral(), formats=("svg",))]
+    assert names[3:] == ["basis_filters", "capsule_filters", "filter_in_every_pose"]
 
 
 @pytest.mark.parametrize("group", [st.so2(), st.o2()], ids=lambda group: group.name)

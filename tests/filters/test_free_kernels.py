@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from group_zoo import group, random_invertible, random_orthogonal
+from group_zoo import group, random_invertible, random_orthogonal, same_span
 
 import steerable as st
 from steerable.filters.free_kernels import free_kernels
+from steerable.filters.kernel_bases import _by_orbits
 
 GROUPS = ("C3", "C5", "C8", "D3", "D6", "D8")
 SPACES = {"steerable": st.filter_space, "rings": st.ring_space}
@@ -60,7 +61,12 @@ def test_the_compact_form_is_the_same_basis(name: str) -> None:
             float(np.mean(space.representation.character * rho_in.character * rho_out.character))
         )
         dense = st.kernel_basis(rho_in, rho_out, space)
-        np.testing.assert_allclose(free.dense().reshape(dense.shape), dense, atol=1e-13)
+        for parameter, kernel in enumerate(dense):
+            theta = np.zeros(free.count)
+            theta[parameter] = 1
+            product = np.tensordot(theta.reshape(free.orbits, -1), free.table, axes=1)
+            entries = product.reshape(-1, space.taps)[free.order]
+            np.testing.assert_allclose(entries.reshape(kernel.shape), kernel, atol=1e-13)
         assert free.energy == pytest.approx((dense**2).sum())
     assert free_kernels(g.irreps[-1], g.regular, space) is None
     assert free_kernels(g.trivial, g.trivial, space) is None
@@ -73,6 +79,19 @@ def test_the_compact_form_is_small() -> None:
     assert free is not None
     assert free.count == 28 * 32
     assert free.table.size == 28 * 32 * 49  # written out, the basis would have 45 million numbers
+
+
+@pytest.mark.parametrize("name", ["T", "O"])
+def test_the_compact_form_of_voxels_has_the_span_of_the_orbits(name: str) -> None:
+    """Written out, the kernels of 5×5×5 voxels between regular capsules of O would have 216 million numbers."""
+    g = group(name)
+    voxels, rho = st.pixel_space(g, 2), g.quotient(g.subgroups(up_to_conjugacy=True)[1])
+    assert free_kernels(g.regular, rho, voxels) is not None
+    by_orbits = _by_orbits(g.regular, rho, voxels.representation)
+    assert same_span(st.kernel_basis(g.regular, rho, voxels), by_orbits.dense())
+    large = free_kernels(g.regular, g.regular, st.pixel_space(g, 5))
+    assert large is not None
+    assert large.table.size == 125 * g.order * 125
 
 
 def test_a_size_stands_for_the_default_space() -> None:

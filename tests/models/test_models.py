@@ -19,7 +19,7 @@ from steerable import nn as snn
 from steerable.lazy import resolve
 from steerable.models.residual_blocks import Downsampling, Head
 from steerable.models.resnets import Layout
-from steerable.models.saving import read_tensors, write_tensors
+from steerable.models.tensor_files import read_tensors, write_tensors
 from steerable.models.unets import UNetLayout
 from steerable.models.wide_resnets import WideOptions
 from steerable.types.network_plans import STEMS
@@ -145,7 +145,7 @@ def test_names_and_options_are_known_without_torch() -> None:
         "import sys; from steerable.models.registry import MODELS; print(MODELS['unet'].help, 'torch' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert found == "copies, depth, group, stream, inner, restricted_to False\n"
+    assert found == "copies, depth, group, stream, inner, restricted_to, axes (2, 3) False\n"
 
 
 def test_a_network_saved_with_every_option_written_out_comes_back(tmp_path: Path) -> None:
@@ -211,6 +211,7 @@ def test_what_is_no_name_on_the_hub_is_looked_for_here_alone(
         raise AssertionError("a server was asked")
 
     monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", asked)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", asked)
     with pytest.raises(
         FileNotFoundError, match=r"there is no folder .* or a model of the hub by its name, `owner/name`"
     ):

@@ -67,6 +67,17 @@ def test_the_function_stays_and_is_saved(build: Callable[[], nn.Module], subgrou
         assert torch.equal(again(x.float()), smaller(x.float()))
 
 
+@pytest.mark.parametrize(("build", "subgroup"), CHOICES.values(), ids=CHOICES)
+def test_without_storage_it_has_the_same_layout(build: Callable[[], nn.Module], subgroup: object) -> None:
+    with torch.device("meta"):
+        described = build().restrict(subgroup)
+    found = build().restrict(subgroup)
+    assert str(described) == str(found)
+    shapes = [{key: value.shape for key, value in net.state_dict().items()} for net in (described, found)]
+    assert shapes[0] == shapes[1]
+    assert all(p.is_meta for p in described.parameters())
+
+
 def test_in_several_steps() -> None:
     net = lively(models.resnet(8, 1, group="D8", head="invariant")).eval()
     once, x = net.restrict("D4"), torch.randn(1, 3, 16, 16, dtype=torch.float64)

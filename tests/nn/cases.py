@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -46,8 +46,35 @@ OFF_GRID: dict[str, FiniteGroup] = {name: st.group_named(name) for name in ("C3"
 # Groups with infinitely many elements: exact for the symmetries of the square.
 INFINITE: dict[str, Group] = {"SO2": st.so2(), "O2": st.o2()}
 
+# Groups of space that the grid of voxels carries: all rotations of the cube, its mirrors, the tetrahedron's rotations,
+# and a group of the plane about an axis.
+VOLUMES: dict[str, FiniteGroup] = {
+    "O": st.octahedral(),
+    "Oh": st.octahedral(reflections=True),
+    "T": st.tetrahedral(),
+    "D4z": st.about_axis(st.dihedral(4), "z"),
+}
+
+# Groups that turn volumes by angles that the grid of voxels does not carry: exact for the part that it carries.
+VOLUMES_OFF_GRID: dict[str, Group] = {
+    "SO3": st.so3(),
+    "O3": st.o3(),
+    "I": st.icosahedral(),
+    "SO2 about z": st.about_axis(st.so2(), "z"),
+}
+_SMALLEST = {2: GROUPS["D1"], 3: st.about_axis(st.dihedral(1), "z")}
+
 # Irreps, quotients and regular capsules, in no particular order.
 _MIXED = {
+    "O": "T1 + A2 + q6a + 2*A1",
+    "O_h": "T1u + A2g + q8a + 2*A1g",
+    "T": "T + 2*q4a + A",
+    "D4 about z": "2*E + A2 + 2*qmr2 + A1",
+    "D1 about z": "2*B + 2*regular + A",
+    "SO3": "3*L0",
+    "O3": "2*L0o + r + L0e",
+    "I": "3*A",
+    "SO2 about z": "3*A",
     "D4": "2*E + regular + A2 + 2*qmr2 + A1",
     "D1": "2*A2 + 2*regular + A1",
     "C1": "3*A",
@@ -63,6 +90,11 @@ _MIXED = {
     "O2": "2*A2 + r + A1",
 }
 _PERMUTATIONS = {
+    "O": "A1 + 2*q6a",
+    "O_h": "A1g + 2*q8a",
+    "T": "A + 2*q4a",
+    "D4 about z": "A1 + 2*qm + r2m",
+    "D1 about z": "A + 2*regular",
     "D4": "A1 + 2*regular + qm + r2m",
     "D1": "A1 + 2*regular",
     "C1": "3*A",
@@ -84,6 +116,10 @@ _TURNING = {
     "D8": "E1 + 2*E2",
     "SO2": "2*E1 + regular(2) + E3",
     "O2": "E1 + qm(2) + 2*E2",
+    "SO3": "L1 + L2",
+    "O3": "L1o + L2e",
+    "I": "T1 + H",
+    "SO2 about z": "E1 + E2",
 }
 
 
@@ -98,6 +134,11 @@ def typical(group: Group) -> FieldType:
     return FieldType(group, " + ".join([_MIXED[group.name], *turning]))
 
 
+def solid(group: Group) -> FieldType:
+    """What networks of volumes are made of: signed permutations, and capsules that turn their channels."""
+    return FieldType(group, " + ".join([_MIXED[group.name], *filter(None, [_TURNING.get(group.name)])]))
+
+
 def permutations(group: Group) -> FieldType:
     return FieldType(group, _PERMUTATIONS[group.name])
 
@@ -108,7 +149,9 @@ def regular(group: Group) -> st.Capsule:
 
 
 def last_irrep(group: Group) -> st.Representation:
-    return group.irreps[-1] if isinstance(group, FiniteGroup) else group.irrep("E2")
+    if isinstance(group, FiniteGroup):
+        return group.irreps[-1]
+    return group.irrep({"SO3": "L1", "O3": "L1o"}.get(group.name, "E2"))
 
 
 def orthogonal(group: Group) -> FieldType:
@@ -191,7 +234,8 @@ class Case:
     Attributes:
         name: what tests are called.
         build: a function from a group to the layer.
-        sizes: (height, width) of inputs on which it is exact, ``VECTOR`` for pooled fields; odd, even, and not square.
+        sizes: (height, width) of inputs on which it is exact, or (depth, height, width); ``VECTOR`` for pooled fields;
+            odd, even, and not square.
         out: height or width of the output, from that of the input; None where the output is pooled.
         bfloat16_in_autocast: whether autocast makes it run in bfloat16, as it does for matrix products; other layers
             keep the dtype of their input.
@@ -201,6 +245,7 @@ class Case:
         has_onnx: False where torch.onnx has no operation for torch's own layer either.
         needs_grid: its filters or their initialisation exist only where the pixel grid carries the whole group.
         needs_elements: it works with channels of which each belongs to an element or a coset, as finite groups have.
+        axes: 3 for a layer on volumes.
     """
 
     name: str
@@ -214,6 +259,17 @@ class Case:
     has_onnx: bool = True
     needs_grid: bool = False
     needs_elements: bool = False
+    axes: int = 2
+
+    @property
+    def home(self) -> FiniteGroup:
+        """The group over which laws are tried that no group changes."""
+        return GROUPS["D4"] if self.axes == 2 else VOLUMES["D4z"]
+
+    @property
+    def smallest(self) -> FiniteGroup:
+        """One mirror: a group with few kinds of capsules, for laws that take long."""
+        return _SMALLEST[self.axes]
 
 
 def conv(
@@ -552,14 +608,128 @@ _LIST = [
     Case("Concat", lambda G: snn.Concat([typical(G), permutations(G), typical(G)]), ((5, 5), (4, 7), VECTOR)),
 ]
 
-CASES: dict[str, Case] = {case.name: case for case in _LIST}
+_CUBES: tuple[Size, ...] = ((3, 3, 3), (4, 3, 2))
+_EVEN_CUBES, _ODD_CUBES = ((4, 4, 4), (2, 4, 2)), ((3, 3, 3), (5, 3, 3))
+
+
+def volume_net(G: Group) -> EquivariantModule:
+    """A residual network on volumes; invariant at the end."""
+    stream, inner = permutations(G), mixed(G)
+    act = snn.CReLU(inner)
+    block = snn.Sequential(
+        snn.Conv3d(stream, inner, 3, padding=1),
+        snn.BatchNorm3d(inner),
+        act,
+        snn.Conv3d(act.out_type, stream, 1),
+    )
+    return snn.Sequential(
+        snn.Conv3d(FieldType(G, "2*A1"), stream, 2),
+        snn.Residual(block),
+        snn.MaxPool3d(stream, 3, 2, 1),
+        snn.GroupPool(stream),
+        snn.GlobalAvgPool(FieldType(G, [(len(stream), G.trivial)])),
+    )
+
+
+def in_space(case: Case, name: str) -> Case:
+    """A layer of images and volumes, on volumes."""
+    sizes = tuple(dict.fromkeys(size if size == VECTOR else _CUBES[k > 0] for k, size in enumerate(case.sizes)))
+    return replace(case, name=f"{name}-of-volumes", sizes=sizes, axes=3)
+
+
+_VOLUME_LIST = [
+    # Torch keeps channels_last of its convolutions of volumes in float32 only.
+    Case(
+        "Conv3d",
+        lambda G: snn.Conv3d(solid(G), turned(G), 3, padding=1, padding_mode="replicate"),
+        _CUBES,
+        bfloat16_in_autocast=True,
+        has_bank=True,
+        axes=3,
+    ),
+    Case(
+        "Conv3d-stride-groups",
+        lambda G: snn.Conv3d(2 * mixed(G), 2 * permutations(G), 3, 2, 1, groups=2, bias=False),
+        _ODD_CUBES,
+        out=window(3, 2, 1),
+        bfloat16_in_autocast=True,
+        has_bank=True,
+        axes=3,
+    ),
+    Case(
+        "ConvTranspose3d",
+        lambda G: snn.ConvTranspose3d(solid(G), turned(G), 4, 2, 1),
+        ((2, 2, 2), (3, 2, 1)),
+        out=lambda n: 2 * n,
+        bfloat16_in_autocast=True,
+        has_bank=True,
+        axes=3,
+    ),
+    on(snn.BatchNorm3d, turned, sizes=(*_CUBES, VECTOR), keeps_channels_last=True, axes=3),
+    on(snn.InstanceNorm3d, turned, sizes=_CUBES, keeps_channels_last=True, axes=3, affine=True),
+    on(snn.AvgPool3d, solid, 2, sizes=_EVEN_CUBES, out=window(2, 2), axes=3),
+    on(snn.MaxPool3d, permutations, 3, 2, 1, sizes=_ODD_CUBES, out=window(3, 2, 1), axes=3),
+    on(snn.NormMaxPool3d, turned, 2, sizes=_EVEN_CUBES, out=window(2, 2), axes=3),
+    on(snn.BlurPool3d, mixed, sizes=_EVEN_CUBES, out=window(4, 2, 1), bfloat16_in_autocast=True, axes=3),
+    on(snn.AdaptiveAvgPool3d, mixed, 2, sizes=_CUBES, out=lambda n: 2, has_onnx=False, axes=3),
+    on(snn.AdaptiveMaxPool3d, permutations, 2, sizes=_CUBES, out=lambda n: 2, has_onnx=False, axes=3),
+    on(
+        snn.Upsample,
+        mixed,
+        2,
+        "trilinear",
+        label="trilinear",
+        sizes=((2, 2, 2), (1, 2, 3)),
+        out=lambda n: 2 * n,
+        axes=3,
+    ),
+    on(snn.Dropout3d, mixed, 0.4, sizes=(*_CUBES, VECTOR), random=True, keeps_channels_last=True, axes=3),
+    on(snn.DiskMask, mixed, 3, label="ball", sizes=((3, 3, 3),), axes=3),
+    in_space(Case("", lambda G: snn.GroupNorm(1, turned(G)), keeps_channels_last=True), "GroupNorm"),
+    in_space(on(snn.LayerNorm, turned, keeps_channels_last=True), "LayerNorm"),
+    in_space(on(snn.CReLU, mixed, keeps_channels_last=True), "CReLU"),
+    in_space(on(snn.TensorProduct, turned, bfloat16_in_autocast=True, keeps_channels_last=True), "TensorProduct"),
+    in_space(on(snn.NormReLU, solid, keeps_channels_last=True), "NormReLU"),
+    in_space(on(snn.Gated, solid, keeps_channels_last=True), "Gated"),
+    in_space(
+        on(
+            snn.Fourier,
+            lambda G: turned(G)[:3],
+            torch.square,
+            tolerance=1e-9,
+            bfloat16_in_autocast=True,
+            keeps_channels_last=True,
+        ),
+        "Fourier",
+    ),
+    in_space(on(snn.GlobalAvgPool, mixed, sizes=((5, 5), (4, 7)), out=None), "GlobalAvgPool"),
+    Case("Sequential-of-volumes", volume_net, ((4, 4, 4), (2, 4, 4)), None, True, has_bank=True, axes=3),
+]
+
+CASES: dict[str, Case] = {case.name: case for case in (*_LIST, *_VOLUME_LIST)}
 
 PAIRS: dict[str, tuple[Case, Group]] = {
     f"{name}-{case.name}": (case, group)
-    for name, group in (GROUPS | OFF_GRID | INFINITE).items()
+    for name, group in (GROUPS | OFF_GRID | INFINITE | VOLUMES).items()
     for case in CASES.values()
-    if (name in GROUPS or not case.needs_grid) and not (name in INFINITE and case.needs_elements)
+    if (case.axes == 3) == (name in VOLUMES)
+    and (name in GROUPS | VOLUMES or not case.needs_grid)
+    and not (name in INFINITE and case.needs_elements)
 }
+_TURNED_BY_ANY_ANGLE = ("Conv3d", "ConvTranspose3d", "BatchNorm3d", "AvgPool3d")
+PAIRS |= {
+    f"{name}-{case.name}": (case, group)
+    for name, group in VOLUMES_OFF_GRID.items()
+    for case in CASES.values()
+    if case.name in _TURNED_BY_ANY_ANGLE or (case.name.endswith("-of-volumes") and case.out is not None)
+}
+
+ON_FIBRES: dict[str, Case] = {
+    case.name: in_space(case, case.name)
+    for case in _LIST
+    if VECTOR in case.sizes and len(case.sizes) > 1 and not case.name.startswith(("BatchNorm2d", "Dropout2d"))
+}
+"""Layers that treat each pixel alike, which need no other one for volumes."""
 
 
 TURNS_WITHIN = 0.2
@@ -589,21 +759,23 @@ COARSER: dict[str, float | None] = {
     "ConvTranspose2d-2-2-0-1": None,
     "ConvTranspose2d-3-2-0-2": None,
     "ConvTranspose2d-slanted": None,
+    "ConvTranspose3d": None,
+    "AvgPool3d": 0.3,
 }
 
 
 def _cosets(G: Group) -> FieldType:
     """Quotients by parts of ``_subgroup``."""
-    return FieldType(G, "2*regular + r2" if G.name in ("C4", "D4") else "2*regular + A1")
+    return FieldType(G, "2*regular + r2" if G.name in ("C4", "D4", "D4 about z") else "2*regular + A1")
 
 
 def _subgroup(G: Group) -> tuple[str, ...]:
-    return ("e", "r2") if G.name in ("C4", "D4") else G.elements
+    return ("e", "r2") if G.name in ("C4", "D4", "D4 about z") else G.elements
 
 
 def _half(G: Group) -> list[str] | Group:
     smaller = {"C4": ["e", "r2"], "SO2": st.cyclic(8), "O2": st.so2()}
-    if G.name in ("D4", "D6", "D8"):
+    if G.name in ("D4", "D6", "D8", "D4 about z"):
         return [g for g in G.elements if not g.startswith("m")]
     return smaller.get(G.name, ["e"])
 

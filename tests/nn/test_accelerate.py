@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -139,6 +139,27 @@ def test_a_result_that_differs_is_not_used(on_a_gpu: None, monkeypatch: pytest.M
         other(X).square().sum().backward()
     for p, q in zip(net.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(p.grad, q.grad)
+
+
+class WrongOnce(FakeGraphs):
+    """A unit on the other side of a kink, for one input among others."""
+
+    wrong: ClassVar[list[bool]] = []
+
+    def backward(self, upstream: Tensor) -> list[Tensor | None]:
+        off = 0.0 if self.wrong else 1.0
+        self.wrong.append(True)
+        return [None if g is None else g + off for g in super().backward(upstream)]
+
+
+def test_a_unit_that_rounding_carries_across_a_kink_is_no_objection(
+    on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WrongOnce, "wrong", [])
+    monkeypatch.setattr(replay, "record", WrongOnce)
+    net = snn.accelerate(network(), X)
+    assert net.forward.records
+    assert len(WrongOnce.wrong) == 2  # the first input disagreed, the second one did not
 
 
 def test_a_compiler_that_is_wrong_is_left_out(on_a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:

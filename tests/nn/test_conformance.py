@@ -20,6 +20,7 @@ from cases import (
     PAIRS,
     TURNS_WITHIN,
     VECTOR,
+    VOLUMES_OFF_GRID,
     Case,
     Size,
     built,
@@ -47,6 +48,10 @@ EXACT = {torch.float64: 1e-12, torch.float32: 1e-5}
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 every_group = pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
 every_pair = pytest.mark.parametrize(("case", "group"), PAIRS.values(), ids=PAIRS)
+# Files, copies and dtypes do not depend on the group: one that the grid carries, one that it does not, an infinite one,
+# and one of space.
+KINDS = {name: pair for name, pair in PAIRS.items() if name.partition("-")[0] in ("D4", "D8", "O2", "O")}
+every_kind_of_group = pytest.mark.parametrize(("case", "group"), KINDS.values(), ids=KINDS)
 every_bank = pytest.mark.parametrize("case", [c for c in CASES.values() if c.has_bank], ids=lambda c: c.name)
 
 
@@ -62,7 +67,11 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 def _turns_smooth_images(case: Case, group: Group) -> bool:
     """Whether the law of other angles applies: to layers of one image, of any size, between fields of one group."""
-    if group.name not in OFF_GRID | INFINITE or case.sizes == (VECTOR,) or COARSER.get(case.name, TURNS_WITHIN) is None:
+    if (
+        group.name not in OFF_GRID | INFINITE | VOLUMES_OFF_GRID
+        or case.sizes == (VECTOR,)
+        or COARSER.get(case.name, TURNS_WITHIN) is None
+    ):
         return False
     return not case.random and not case.name.startswith(("Concat", "DiskMask", "Restrict", "CosetPool", "SubgroupPool"))
 
@@ -91,7 +100,7 @@ def expected_shape(case: Case, module: EquivariantModule, size: Size, batch: int
 
 
 def test_every_public_layer_has_a_case():
-    tested = {type(case.build(D4)) for case in CASES.values()}
+    tested = {type(case.build(case.home)) for case in CASES.values()}
     missing = public_layers() - tested
     assert not missing, f"add an entry to tests/nn/cases.py for {', '.join(sorted(t.__name__ for t in missing))}"
 
@@ -99,10 +108,10 @@ def test_every_public_layer_has_a_case():
 def test_every_layer_that_takes_images_is_tried_on_square_and_oblong_ones():
     for case in CASES.values():
         sizes = [size for size in case.sizes if size != VECTOR]
-        assert not sizes or any(h != w for h, w in sizes) or case.name.startswith("DiskMask"), case.name
+        assert not sizes or any(len({*size}) > 1 for size in sizes) or case.name.startswith("DiskMask"), case.name
 
 
-@every_pair
+@every_kind_of_group
 def test_layers_say_their_types_and_shapes(case: Case, group: Group):
     module = case.build(group)
     assert isinstance(module.in_type, FieldType)
@@ -146,12 +155,16 @@ def test_turns_smooth_images_by_other_angles_within_a_stated_error(name: str):
     module = built(case, group)
     tolerance = COARSER.get(case.name, TURNS_WITHIN)
     assert tolerance is not None
-    options = {"elements": off_grid_elements(group), "size": 32 + case.sizes[0][0] % 2, "batch": 1}
+    options = {
+        "elements": off_grid_elements(group),
+        "size": (32 if case.axes == 2 else 14) + case.sizes[0][0] % 2,
+        "batch": 1,
+    }
     assert_equivariant(module, off_grid=tolerance, **options)
 
 
 @every_group
-@pytest.mark.parametrize("name", [n for n in CASES if n.startswith(("BatchNorm", "InstanceNorm"))])
+@pytest.mark.parametrize("name", [n for n in CASES if n.startswith(("BatchNorm2d", "InstanceNorm2d"))])
 def test_running_statistics_do_not_depend_on_the_pose(group: Group, name: str):
     module = built(CASES[name], group).train()
     (x,) = fields(module, (5, 4))
@@ -183,7 +196,7 @@ def test_dropout_drops_whole_capsules_and_keeps_the_mean(group: Group, layer: ty
         assert bool((y == y[:, :, :1, :1]).all())
 
 
-@every_pair
+@every_kind_of_group
 def test_output_has_the_declared_shape_and_the_dtype_of_the_input(case: Case, group: Group):
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         module = built(case, group, dtype)
@@ -197,7 +210,7 @@ def test_output_has_the_declared_shape_and_the_dtype_of_the_input(case: Case, gr
 @every_case
 def test_numbers_that_are_not_floating_point_are_refused_with_a_remedy(case: Case):
     """Unless a layer only moves them. Constants would be rounded to whole numbers, and torch's words help nobody."""
-    module = built(case, D4, torch.float32)
+    module = built(case, case.home, torch.float32)
     moves = not any(m.computes for m in module.modules() if isinstance(m, EquivariantModule))
     for dtype, remedy in (
         (torch.uint8, "`x.float() / 255`"),
@@ -234,7 +247,7 @@ def test_an_image_of_bytes_is_told_how_to_become_a_field():
 
 @every_case
 def test_bfloat16_module_is_right_to_half_precision(case: Case):
-    module = built(case, D4)
+    module = built(case, case.home)
     xs = [x.bfloat16() for x in fields(module, case.sizes[0])]
     expected = module(*[x.double() for x in xs])
     assert relative_error(module.bfloat16()(*xs), expected) <= 0.05
@@ -243,7 +256,7 @@ def test_bfloat16_module_is_right_to_half_precision(case: Case):
 @every_case
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 def test_autocast_gives_the_dtype_of_the_plain_counterpart(case: Case, training: bool):
-    module = built(case, D4, torch.float32).train(training)
+    module = built(case, case.home, torch.float32).train(training)
     xs = fields(module, case.sizes[0], torch.float32)
     torch.manual_seed(0)
     expected = copy.deepcopy(module)(*xs)
@@ -272,30 +285,31 @@ def test_lengths_of_large_half_precision_capsules_do_not_overflow(name: str, dty
 
 @every_case
 def test_channels_last_gives_the_same_values_and_stays_where_torch_keeps_it(case: Case):
-    module = built(case, D4)
+    module = built(case, case.home)
     for size in case.sizes:
         if size == VECTOR:
             continue
         xs = fields(module, size)
         expected = module(*xs)
-        last = [x.to(memory_format=torch.channels_last) for x in xs]
-        for candidate in (module, copy.deepcopy(module).to(memory_format=torch.channels_last)):
+        form = torch.channels_last if case.axes == 2 else torch.channels_last_3d
+        last = [x.to(memory_format=form) for x in xs]
+        for candidate in (module, copy.deepcopy(module).to(memory_format=form)):
             y = candidate(*[x.clone(memory_format=torch.preserve_format) for x in last])
             assert relative_error(y, expected) <= 1e-12
             if case.keeps_channels_last:
-                assert y.is_contiguous(memory_format=torch.channels_last), tuple(y.stride())
+                assert y.is_contiguous(memory_format=form), tuple(y.stride())
 
 
 @every_case
 def test_inputs_may_have_any_strides(case: Case):
-    module = built(case, D4)
+    module = built(case, case.home)
     for size in case.sizes:
         xs = fields(module, size)
         odd = [torch.stack([x, x], -1)[..., 0] for x in xs]
         assert relative_error(module(*odd), module(*xs)) <= 1e-12
 
 
-@every_pair
+@every_kind_of_group
 def test_constants_keep_full_precision_when_the_dtype_changes(case: Case, group: Group):
     module = built(case, group, torch.float32)
     with default_dtype(torch.float64):
@@ -311,9 +325,9 @@ def test_constants_keep_full_precision_when_the_dtype_changes(case: Case, group:
 
 @every_case
 def test_layers_made_on_the_meta_device_work_after_to_empty(case: Case):
-    module = built(case, D4)
+    module = built(case, case.home)
     with torch.device("meta"):
-        skeleton = case.build(D4)
+        skeleton = case.build(case.home)
     skeleton = skeleton.double().to_empty(device="cpu").eval()
     skeleton.load_state_dict(module.state_dict())
     xs = fields(module, case.sizes[0])
@@ -323,7 +337,7 @@ def test_layers_made_on_the_meta_device_work_after_to_empty(case: Case):
 # ---------------------------------------------------------------- copies and files
 
 
-@every_pair
+@every_kind_of_group
 def test_copies_and_pickles_are_the_same_function(case: Case, group: Group):
     module = built(case, group)
     xs = fields(module, case.sizes[0])
@@ -346,7 +360,7 @@ def _storages(module: nn.Module) -> set[int]:
     return {t.untyped_storage().data_ptr() for t in (*module.parameters(), *module.buffers()) if t.numel()}
 
 
-@every_pair
+@every_kind_of_group
 def test_state_dict_holds_parameters_and_running_statistics_only(case: Case, group: Group):
     module = built(case, group)
     statistics = {"running_mean", "running_var", "num_batches_tracked"}
@@ -359,7 +373,7 @@ def test_state_dict_holds_parameters_and_running_statistics_only(case: Case, gro
     assert set(module.state_dict()) == names | running
 
 
-@every_pair
+@every_kind_of_group
 def test_state_dict_loads_across_modes_and_through_safetensors(case: Case, group: Group):
     module = built(case, group)
     xs = fields(module, case.sizes[0])
@@ -373,7 +387,7 @@ def test_state_dict_loads_across_modes_and_through_safetensors(case: Case, group
 
 @every_case
 def test_values_that_are_not_finite_are_refused_on_load(case: Case):
-    module = built(case, D4)
+    module = built(case, case.home)
     before = copy.deepcopy(module.state_dict())
     for key, value in before.items():
         if not value.is_floating_point():
@@ -415,7 +429,7 @@ def _on_copies(module: nn.Module) -> Callable[..., Tensor]:
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_compiles_without_graph_breaks_in_training_and_evaluation(case: Case):
     # D1 has fewer kinds of capsules than D4, hence smaller graphs with all the same operations.
-    module = built(case, GROUPS["D1"])
+    module = built(case, case.smallest)
     for training in (True, False):
         eager, compiled = copy.deepcopy(module).train(training), copy.deepcopy(module).train(training)
         graph = torch.compile(_on_copies(compiled), fullgraph=True, backend="aot_eager")
@@ -433,7 +447,7 @@ def test_compiles_without_graph_breaks_in_training_and_evaluation(case: Case):
 )
 def test_one_graph_serves_all_sizes(name: str):
     case = CASES[name]
-    module = built(case, D4)
+    module = built(case, case.home)
     graph = torch.compile(module, fullgraph=True, backend="aot_eager", dynamic=True)
     with torch.no_grad():
         for size in ((4, 6), (8, 8), (6, 10)):
@@ -500,7 +514,7 @@ def test_compiled_evaluation_sees_new_weights():
 
 @every_case
 def test_gradients_agree_with_finite_differences(case: Case):
-    module = built(case, D4)
+    module = built(case, case.home)
     size = min(case.sizes, key=math.prod)
     xs = [x.requires_grad_() for x in fields(module, size)]
     assert torch.autograd.gradcheck(
@@ -514,7 +528,7 @@ def test_gradients_agree_with_finite_differences(case: Case):
 )
 def test_second_derivatives_agree_with_finite_differences(name: str):
     case = CASES[name]
-    module = built(case, D4)
+    module = built(case, case.home)
     size = min(case.sizes, key=math.prod)
     inputs = (*[x.requires_grad_() for x in fields(module, size)], *module.parameters())
     assert torch.autograd.gradgradcheck(lambda *args: _called(module, args), inputs, fast_mode=True)
@@ -539,7 +553,7 @@ def _called(module: EquivariantModule, args: tuple[Tensor, ...]) -> Tensor:
 @every_case
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 def test_gradients_at_a_zero_field_are_finite(case: Case, training: bool):
-    module = built(case, D4, torch.float32).train(training)
+    module = built(case, case.home, torch.float32).train(training)
     for size in case.sizes:
         xs = [torch.zeros_like(x).requires_grad_() for x in fields(module, size, torch.float32)]
         module(*[x.clone() for x in xs]).sum().backward()
@@ -572,7 +586,7 @@ def test_per_sample_gradients_by_vmap_equal_those_of_a_loop():
 # ---------------------------------------------------------------- plain PyTorch
 
 
-@every_pair
+@every_kind_of_group
 def test_to_plain_is_the_same_function_in_torch_modules_only(case: Case, group: Group):
     module = built(case, group)
     plain = snn.to_plain(module)
@@ -587,7 +601,7 @@ def test_to_plain_is_the_same_function_in_torch_modules_only(case: Case, group: 
 
 @every_case
 def test_to_plain_leaves_the_original_as_it_was(case: Case):
-    module = built(case, D4).train()
+    module = built(case, case.home).train()
     classes = {name: type(m) for name, m in module.named_modules()}
     state = copy.deepcopy(module.state_dict())
     xs = fields(module, case.sizes[0])
@@ -604,7 +618,7 @@ def test_to_plain_leaves_the_original_as_it_was(case: Case):
 
 @every_case
 def test_plain_layers_can_be_pickled(case: Case):
-    module = built(case, D4)
+    module = built(case, case.home)
     xs = fields(module, case.sizes[0])
     plain = _saved_and_loaded(snn.to_plain(module))
     assert relative_error(plain(*[x.clone() for x in xs]), module(*xs)) <= 1e-12
@@ -718,12 +732,12 @@ def _in_inference_mode(module: nn.Module) -> None:
     ],
 )
 def test_filters_are_never_stale(case: Case, change: Callable[[nn.Module], None]):
-    module = built(case, D4, torch.float32)
+    module = built(case, case.home, torch.float32)
     xs = fields(module, case.sizes[0], torch.float32)
     with torch.no_grad():
         before = module(*xs)
     change(module)
-    fresh = case.build(D4).to(next(module.parameters()).dtype).eval()
+    fresh = case.build(case.home).to(next(module.parameters()).dtype).eval()
     fresh.load_state_dict(module.state_dict())
     xs = [x.to(next(module.parameters()).dtype) for x in xs]
     with torch.no_grad():
@@ -738,13 +752,13 @@ def test_filters_are_never_stale(case: Case, change: Callable[[nn.Module], None]
 @pytest.mark.parametrize("through_data", [False, True])
 def test_filters_are_not_stale_when_one_parameter_alone_changes(case: Case, through_data: bool):
     """Also the bias by itself, or one of several layers."""
-    module = built(case, D4)
+    module = built(case, case.home)
     xs = fields(module, case.sizes[0])
     for name, parameter in module.named_parameters():
         with torch.no_grad():
             before = module(*xs)
             (parameter.data if through_data else parameter).add_(1.0)
-            fresh = case.build(D4).double().eval()
+            fresh = case.build(case.home).double().eval()
             fresh.load_state_dict(module.state_dict())
             after = module(*xs)
         assert torch.equal(after, fresh(*xs)), name
@@ -757,7 +771,7 @@ def _banks(module: nn.Module) -> list[FilterBankModule]:
 
 @every_bank
 def test_evaluation_expands_filters_once(case: Case):
-    module = built(case, D4)
+    module = built(case, case.home)
     with torch.no_grad():
         module(*fields(module, case.sizes[0]))
         first = [m.filters()[0] for m in _banks(module)]
@@ -767,7 +781,7 @@ def test_evaluation_expands_filters_once(case: Case):
 
 @every_bank
 def test_frozen_layers_keep_filters_with_gradients_on(case: Case):
-    module = built(case, D4).requires_grad_(False)
+    module = built(case, case.home).requires_grad_(False)
     module(*fields(module, case.sizes[0]))
     for m in _banks(module):
         assert m.filters()[0] is m.filters()[0]
@@ -775,7 +789,7 @@ def test_frozen_layers_keep_filters_with_gradients_on(case: Case):
 
 @every_bank
 def test_weights_have_gradients_in_evaluation_mode(case: Case):
-    module = built(case, D4)
+    module = built(case, case.home)
     xs = fields(module, case.sizes[0])
     with torch.no_grad():
         expected = module(*xs)
@@ -787,7 +801,7 @@ def test_weights_have_gradients_in_evaluation_mode(case: Case):
 
 @every_bank
 def test_inference_mode_leaves_nothing_behind(case: Case):
-    module = built(case, D4)
+    module = built(case, case.home)
     xs = fields(module, case.sizes[0])
     with torch.inference_mode():
         expected = module(*xs).clone()

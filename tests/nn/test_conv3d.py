@@ -9,18 +9,9 @@ from torch import Tensor, nn
 import steerable as st
 from steerable import FieldType
 from steerable import nn as snn
-from steerable.nn.convolution_layer import ConvolutionLayer
-from steerable.nn.transposed_convolution_layer import TransposedConvolutionLayer
+from steerable.nn import Conv3d, ConvTranspose3d
 
 CUBE, CUBE_WITH_MIRRORS = st.octahedral(), st.octahedral(reflections=True)
-
-
-class Conv3d(ConvolutionLayer):
-    axes = 3
-
-
-class ConvTranspose3d(TransposedConvolutionLayer):
-    axes = 3
 
 
 def moved(x: Tensor, element: str, field_type: FieldType) -> Tensor:
@@ -127,8 +118,11 @@ def test_a_volume_that_a_stride_does_not_fit_warns() -> None:
             r"shape \(batch, 1, depth, height, width\), got one of rank",
         ),
         (lambda t: Conv3d(t, t, 3)(torch.zeros(1, 1, 5, 2, 5)), "the padded height is only 2"),
-        (lambda t: snn.Conv2d(t, t, 3), r"O acts on 3 dimensions; a patch has 3 extents, got \(3, 3\)"),
-        (lambda t: snn.MaxPool2d(t, 2), "O does not map the pixel grid onto itself, so that no layer on images"),
+        (
+            lambda t: snn.Conv2d(t, t, 3),
+            r"Conv2d is a layer for images, but O acts on 3 dimensions. Use Conv3d, or a group of the plane, such as",
+        ),
+        (lambda t: snn.MaxPool2d(t, 2), "MaxPool2d is a layer for images, but O acts on 3 dimensions. Use MaxPool3d"),
     ],
 )
 def test_what_is_refused(call, message: str) -> None:

@@ -27,7 +27,7 @@ every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 @every_case
 def test_commutes_and_agrees_with_the_cpu(case: Case):
-    module = built(case, D4)
+    module = built(case, case.home)
     for size in case.sizes:
         xs = fields(module, size)
         expected = module(*xs)
@@ -40,7 +40,7 @@ def test_commutes_and_agrees_with_the_cpu(case: Case):
 @every_case
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_autocast_runs_in_training(case: Case, dtype: torch.dtype):
-    module = built(case, D4, torch.float32).train()
+    module = built(case, case.home, torch.float32).train()
     xs = [x.cuda().requires_grad_() for x in fields(module, case.sizes[0], torch.float32)]
     module = module.cuda()
     with torch.autocast("cuda", dtype=dtype):

@@ -44,7 +44,7 @@ def assert_nothing_happened(module: EquivariantModule, before: dict[str, Tensor]
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_an_empty_batch_gives_an_empty_batch_and_changes_nothing(case: Case, training: bool, dtype: torch.dtype):
     for size in case.sizes:
-        module = built(case, D4, dtype).train(training)
+        module = built(case, case.home, dtype).train(training)
         before = copy.deepcopy(module.state_dict())
         xs = empty_fields(module, size, dtype)
         y = module(*[x.clone() for x in xs])

@@ -37,7 +37,7 @@ class Together(nn.Module):
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_plain_layers_export(case: Case):
-    module = built(case, D4)
+    module = built(case, case.home)
     for size in dict.fromkeys((case.sizes[0], case.sizes[-1])):
         xs = fields(module, size)
         program = torch.export.export(snn.to_plain(module), tuple(xs))
@@ -48,7 +48,7 @@ def test_plain_layers_export(case: Case):
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_layers_export_as_they_are(case: Case, training: bool):
     """Without ``to_plain``, each by itself at the top, into torch's own operations."""
-    module = built(case, GROUPS["D1"]).train(training and not case.random)
+    module = built(case, case.smallest).train(training and not case.random)
     xs = fields(module, case.sizes[0])
     program = torch.export.export(copy.deepcopy(module), tuple(xs))
     assert not own_operations(str(program.graph))
@@ -62,7 +62,7 @@ def test_layers_export_as_they_are(case: Case, training: bool):
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_layers_can_be_traced_and_saved(case: Case, training: bool):
     """By torch.jit.trace, which traces twice and compares; the file holds torch's own operations only."""
-    module = built(case, GROUPS["D1"], torch.float32).train(training and not case.random)
+    module = built(case, case.smallest, torch.float32).train(training and not case.random)
     for size, gradients in ((case.sizes[0], False), (case.sizes[-1], True)):
         xs, others = fields(module, size, torch.float32), fields(module, size, torch.float32, seed=1)
         with torch.set_grad_enabled(gradients):
@@ -108,7 +108,7 @@ def test_grouped_convolutions_export_at_the_top(text: str, groups: int):
 @pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # torch.onnx's own
 def test_plain_layers_run_in_onnxruntime(part: int, tmp_path: Path):
     cases = [case for case in CASES.values() if case.has_onnx][part::4]
-    modules = [built(case, D4, torch.float32) for case in cases]
+    modules = [built(case, case.home, torch.float32) for case in cases]
     inputs = [fields(module, case.sizes[0], torch.float32) for case, module in zip(cases, modules, strict=True)]
     together = Together([snn.to_plain(module) for module in modules], [len(xs) for xs in inputs]).eval()
     flat = tuple(x for xs in inputs for x in xs)

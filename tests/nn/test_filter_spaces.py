@@ -210,7 +210,7 @@ def test_orthogonal_banks_need_a_grid_that_carries_the_group() -> None:
     ("layer", "option", "remedy"),
     [
         (snn.Conv2d, "filter", "Did you mean `filters`?"),
-        (snn.Conv2d, "padding_mod", "Did you mean `padding_mode` or `padding`?"),
+        (snn.Conv2d, "padding_mod", "Did you mean `padding_mode` or `padding` or `spacing`?"),
         (snn.Conv2d, "strides", "Did you mean `stride` or `strict`?"),
         (snn.Conv2d, "output_padding", "Did you mean `padding` or `padding_mode`?"),
         (snn.ConvTranspose2d, "groups", "Known names: `in_type`, `out_type`, `kernel_size`, `stride`"),

@@ -109,7 +109,7 @@ def test_other_errors() -> None:
         "AvgPool2d: D4 exchanges height and width, so that the kernel has one extent for both; got (2, 3)."
     )
     assert message(ValueError, snn.AdaptiveAvgPool2d, PERMUTED, (2, 3)) == (
-        "D4 exchanges height and width, so that the output is square; got (2, 3)."
+        "D4 exchanges height and width, so that the output has one extent for both; got (2, 3)."
     )
     assert message(ValueError, snn.AvgPool2d(PERMUTED, 5), torch.zeros(1, 16, 4, 4)) == (
         "AvgPool2d: the kernel spans 5 pixels but the padded height is only 4 (4 + 2·0). Use a larger input, more "

@@ -28,6 +28,8 @@ SUBGROUPS = {
     "C8": ("C4",),
     "D6": ("C6",),
     "D8": ("D4",),
+    "D4z": ("C4",),
+    "Oh": (st.octahedral(),),
 }
 CHOSEN = {
     f"{name}-{number}": (case, group, subgroup)
@@ -89,7 +91,9 @@ def test_it_learns_on_in_the_larger_space_and_keeps_the_promises_that_are_left(
     assert all(p.grad is not None for p in smaller.parameters())
 
 
-@pytest.mark.parametrize("name", [n for n, (case, _) in PAIRS.items() if case.has_bank and n.startswith(("D4", "D8"))])
+@pytest.mark.parametrize(
+    "name", [n for n, (case, _) in PAIRS.items() if case.has_bank and n.startswith(("D4-", "D8-"))]
+)
 def test_filters_are_all_of_the_larger_space(name: str):
     case, group = PAIRS[name]
     module = built(case, group)
@@ -122,12 +126,12 @@ def test_in_two_steps_it_is_the_same_function(name: str):
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_dtype_mode_and_plain_copy(case: Case):
-    module = built(case, D4, torch.float32).train()
+    module = built(case, case.home, torch.float32).train()
     smaller = module.restrict("C2")
     assert all(m.training for m in smaller.modules())
     for tensor in (*smaller.parameters(), *smaller.buffers()):
         assert tensor.dtype in (torch.float32, torch.int64)
-    smaller = built(case, D4).restrict("C2")
+    smaller = built(case, case.home).restrict("C2")
     assert not any(m.training for m in smaller.modules())
     plain = snn.to_plain(smaller)
     assert not any(isinstance(m, EquivariantModule) for m in plain.modules())

@@ -140,11 +140,11 @@ def test_strict_makes_it_an_error_every_time(make: type) -> None:
 
 
 def test_groups_that_do_not_act_on_images() -> None:
-    with pytest.raises(ValueError, match="pixel grid") as error:
-        snn.MaxPool2d(FieldType(st.octahedral(), "regular"), 2)
+    with pytest.raises(ValueError, match="volumes") as error:
+        snn.MaxPool3d(FieldType(st.dihedral(4), "regular"), 2)
     assert str(error.value) == (
-        "O does not map the pixel grid onto itself, so that no layer on images is exactly equivariant to it. Use "
-        "C1, C2, C4, D1, D2 or D4."
+        "MaxPool3d is a layer for volumes, but D4 acts on 2 dimensions. Use MaxPool2d, or a group of space, such as "
+        "octahedral() or about_axis(dihedral(4), 'z')."
     )
 
 

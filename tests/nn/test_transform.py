@@ -86,14 +86,19 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="takes") as error:
         st.transform(torch.zeros(19), "r", MIXED)
     assert str(error.value) == (
-        "transform takes (batch, channels, height, width), (channels, height, width) or (batch, channels); got shape "
-        "(19,)."
+        "transform takes (batch, channels, height, width), (channels, height, width) or (batch, channels) for D4, "
+        "which moves the plane; got shape (19,)."
     )
     with pytest.raises(ValueError, match="plane") as error:
-        st.transform(torch.zeros(1, 24, 4, 4), "r", FieldType(st.octahedral(), "regular"))
+        st.transform(torch.zeros(1, 2, 4, 4), "a", FieldType(st.group_from_permutations([[1, 0]]), "regular"))
     assert str(error.value) == (
-        "`r` of O does not move the plane, so it cannot move an image. Use an element of cyclic(n), dihedral(n), so2() "
-        "or o2()."
+        "`a` of group of order 2 does not move the plane, so it cannot move an image. Use an element of cyclic(n), "
+        "dihedral(n), so2() or o2(), or for volumes of octahedral(), so3() or o3()."
+    )
+    with pytest.raises(ValueError, match="24 channels, got 1") as error:
+        st.transform(torch.zeros(1, 24, 4, 4), "r", FieldType(st.octahedral(), "regular"))
+    assert str(error.value).endswith(
+        "Fields of O are volumes: (batch, channels, depth, height, width), or without a batch."
     )
     with pytest.raises(ValueError, match="`interpolation` must be one of bicubic, bilinear; got 'nearest'"):
         st.transform(torch.zeros(1, 19, 4, 4), "r", MIXED, interpolation="nearest")

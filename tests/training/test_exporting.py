@@ -89,12 +89,12 @@ def test_a_folder_of_safetensors_is_read_again(tmp_path: Path) -> None:
 def test_the_licence_of_a_model_is_its_authors(tmp_path: Path) -> None:
     card = (export_safetensors(trained(), tmp_path / "unsaid") / "README.md").read_text()
     assert "license" not in card
-    assert "Licence: not stated" in card
+    assert "| licence | not stated. It is for the author" in card
     assert "apache" not in card.lower()
     assert "pushed" not in card
     card = (export_safetensors(trained(), tmp_path / "said", licence="cc-by-4.0") / "README.md").read_text()
     assert "license: cc-by-4.0" in card
-    assert "Licence: cc-by-4.0" in card
+    assert "| licence | cc-by-4.0 |" in card
 
 
 def test_a_network_with_its_normalisation_from_a_folder_of_any_kind(tmp_path: Path) -> None:

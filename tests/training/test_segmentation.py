@@ -22,6 +22,7 @@ from steerable.training.config import RunConfig
 from steerable.training.defaults import configured
 from steerable.training.export import export_onnx, export_safetensors
 from steerable.training.overlaps import confusion_of, dice_of, iou_of, soft_dice_loss
+from steerable.training.pixel_answers import ClassScores
 from steerable.training.run import prepare_data, train
 from steerable.training.segmentation_poses import segmentation_poses
 from steerable.training.trained_model import TrainedModel
@@ -263,7 +264,7 @@ def test_poses_turn_answers_back(folder: Path) -> None:
         slope = torch.linspace(0, 0.1, image.shape[2]).expand_as(bright)
         return torch.stack([-bright, bright + slope])
 
-    poses = segmentation_poses(perfect, data)
+    poses = segmentation_poses(perfect, ClassScores(2), data)
     assert poses.dice["e"] > 0.9
     assert poses.drift["e"] == 0
     assert poses.drift["m"] > 1e-3

@@ -10,6 +10,7 @@ import pytest
 from steerable.reporting.report import write_report
 from steerable.training import results
 from steerable.training.config import RunConfig
+from steerable.training.preparing import prepare_data
 from steerable.training.recipes import load_recipe
 from steerable.training.run import train
 from steerable.training.trained_model import TrainedModel
@@ -88,6 +89,16 @@ def test_bad_evaluations_are_refused() -> None:
         config(evaluate="validation", validation=0)
     with pytest.raises(ValueError, match="evaluate is one of test, validation; got 'train'"):
         config(evaluate="train")
+
+
+def test_labels_per_class_are_given_once_and_for_classes_only() -> None:
+    assert (
+        prepare_data(config(labels=None, labels_per_class=7, validation=0, evaluate="test")).train.counts == (7,) * 10
+    )
+    with pytest.raises(ValueError, match=r"labels=20 and labels_per_class=7 both say how many .* Give one of the two"):
+        config(labels=20, labels_per_class=7)
+    with pytest.raises(ValueError, match=r"labels_per_class=7 is for classification.*Give labels"):
+        config(task="segment", labels=None, labels_per_class=7)
 
 
 def test_a_sweep_that_tunes_writes_validation_errors_and_its_table_says_so(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from group_zoo import group, random_orthogonal
 
 import steerable as st
+from steerable.types.shared_subgroups import shared_subgroup, subgroup_of
 
 D4 = st.dihedral(4)
 
@@ -78,3 +79,18 @@ def test_a_subgroup_is_given_by_name(fields: st.FieldType, name: str) -> None:
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(ValueError, match=r"no group is called 'r2'\. Known are C1, C2"):
         st.nn.Restrict(st.FieldType(D4, "E"), "r2")
+
+
+def test_what_finite_groups_share_with_groups_about_an_axis() -> None:
+    """The rotations of the cube about z are C4; those of O(3) that keep right hands are all of O."""
+    cube = st.octahedral(reflections=True)
+    for larger, about in ((st.o3(), st.about_axis(st.so2())), (st.so3(), st.about_axis(st.o2(), "x", flips=True))):
+        other = cube if larger.reflections else st.octahedral()
+        shared = shared_subgroup(about, other, larger)
+        expected = 8 if about.reflections else 4
+        assert shared.order == expected
+        axis = about.line.direction
+        assert all(np.allclose(np.abs(shared.motion(g) @ axis), np.abs(axis)) for g in shared.elements)
+    assert shared_subgroup(st.so3(), cube, st.o3()).order == 24
+    assert subgroup_of(st.o3(), "O2") == st.about_axis(st.o2())
+    assert subgroup_of(st.so3(), "O2") == st.about_axis(st.o2(), flips=True)

@@ -20,6 +20,7 @@ __all__ = [
     "is_faithful",
     "motion_text",
     "moved_like",
+    "on_array_axes",
     "on_grid",
     "planar_matrix",
     "turn",
@@ -53,6 +54,15 @@ def is_faithful(action: FloatArray) -> bool:
 def on_grid(action: FloatArray) -> NDArray[np.bool_]:
     """(order,): whether each matrix permutes the axes up to signs, so that it maps pixels onto pixels."""
     return np.asarray(np.isin(np.abs(action), (0.0, 1.0)).all(axis=(1, 2)))
+
+
+def on_array_axes(action: FloatArray) -> FloatArray:
+    """(n, k, k): how matrices (n, k, k) move the places of an array, by (row, column) or (slice, row, column).
+
+    x runs along the last axis; y and z run against the axes before it, since rows are counted downwards.
+    """
+    to_array = np.diag([1.0] + [-1.0] * (action.shape[1] - 1))[::-1]
+    return np.asarray(to_array @ action @ to_array.T)
 
 
 def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> FloatArray:

@@ -50,6 +50,8 @@ class CompactGroup(Group):
     _irrep_example: str
     _element_examples: tuple[str, str]
     subgroups_in_words: str
+    finite_example: str
+    """A finite subgroup, as one writes it."""
 
     # ---------------------------------------------------------------- elements
 
@@ -60,7 +62,7 @@ class CompactGroup(Group):
         rotation, reflection = self._element_examples
         mirrors = f" or {self.name}.{reflection}" if self.reflections else ""
         of_another = f" of {element.group.name}" if isinstance(getattr(element, "group", None), Group) else ""
-        how = "angle" if self.axes == 2 else "axis and angle"
+        how = "angle" if rotation == "rotation(30)" else "axis and angle"
         raise TypeError(
             f"`{element}`{of_another} is not an element of {self.name}, whose elements are given by {how}: write "
             f"{self.name}.{rotation}{mirrors}, or {self.name}.element(matrix) for an element of another group."
@@ -146,9 +148,9 @@ class CompactGroup(Group):
             what = "list of irreps"
             remedy = f"Name one, as in irrep('{self._irrep_example}'), or ask for the first few with irreps_of(kind)."
         elif name in LISTS:
-            smaller = "cyclic(8)" if self.axes == 2 else "octahedral()"
             what = f"`{name}`"
-            remedy = f"Work with elements such as {self._element_examples[0]} or random(5), or restrict to {smaller}."
+            elements = f"elements such as {self._element_examples[0]} or random(5)"
+            remedy = f"Work with {elements}, or restrict to {self.finite_example}."
         else:
             raise AttributeError(f"{self.name} has no attribute `{name}`.")
         raise _InfiniteGroupError(

@@ -8,6 +8,7 @@ from typing import final
 from steerable.algebra.compact_groups import AnyWave, CompactGroup
 from steerable.algebra.compact_representations import CompactRepresentation
 from steerable.algebra.irreps import Irrep
+from steerable.algebra.planar_groups import PlanarGroup
 from steerable.errors import expect
 
 __all__ = ["CompactIrrep", "compact_irrep", "first_irreps"]
@@ -33,8 +34,9 @@ def compact_irrep(group: CompactGroup, name: str) -> CompactIrrep:
     wave = group.wave_named(name)
     if wave is None:
         known = ", ".join(f"`{irrep}`" for irrep in first_irreps(group, 4))
-        per = "frequency" if group.axes == 2 else "degree"
-        count = "two per degree, even and odd" if group.axes == 3 and group.reflections else f"one per {per}"
+        planar = isinstance(group, PlanarGroup)
+        per = "frequency" if planar else "degree"
+        count = "two per degree, even and odd" if group.reflections and not planar else f"one per {per}"
         raise ValueError(f"{group.name} has no irrep `{name}`. Its irreps are {known} and so on, {count}.")
     return _irrep(group, wave)
 

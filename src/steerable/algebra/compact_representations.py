@@ -96,7 +96,8 @@ class CompactRepresentation(Representation):
         """Not to be had: there are infinitely many; evaluate ρ at elements."""
         raise TypeError(
             f"{self.group.name} has infinitely many elements, so that the matrices of {self} cannot be listed. "
-            f"Evaluate it at elements, as in rho(G.random(1)[0]), or restrict it: rho.restrict({self._finite_example})."
+            "Evaluate it at elements, as in rho(G.random(1)[0]), or restrict it: "
+            f"rho.restrict({self.group.finite_example})."
         )
 
     @property
@@ -186,7 +187,7 @@ class CompactRepresentation(Representation):
             return self
         if not isinstance(subgroup, Group):
             raise TypeError(
-                f"expected a subgroup of {self.group.name}, such as {self._finite_example}, got "
+                f"expected a subgroup of {self.group.name}, such as {self.group.finite_example}, got "
                 f"{type(subgroup).__name__} {shown(subgroup)}. {self.group.name} has no list of elements to choose "
                 "from."
             )
@@ -227,10 +228,6 @@ class CompactRepresentation(Representation):
     @property
     def _space(self) -> str:
         return "the plane" if self.group.axes == 2 else "space"
-
-    @property
-    def _finite_example(self) -> str:
-        return "cyclic(8)" if self.group.axes == 2 else "octahedral()"
 
     def _refuse(self, subgroup: Group, reason: str) -> NoReturn:
         raise ValueError(

@@ -16,9 +16,12 @@ from steerable.algebra.actions import planar_matrix
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.planar_groups import PlanarGroup
-from steerable.algebra.space_families import icosahedral, o3, octahedral, so3, tetrahedral
+from steerable.algebra.space_families import about_axis, icosahedral, o3, octahedral, so3, tetrahedral
+from steerable.errors import check_choice
 
-__all__ = ["cyclic", "dihedral", "group_named", "o2", "planar_matrix", "so2", "trivial"]
+__all__ = ["cyclic", "dihedral", "group_named", "group_on", "o2", "planar_matrix", "so2", "trivial"]
+
+DEFAULT_GROUPS = {2: "D4", 3: "O"}  # of a network where none is named, by the number of axes
 
 
 def trivial() -> FiniteGroup:
@@ -83,6 +86,8 @@ def o2() -> PlanarGroup:
 def group_named(name: str) -> Group:
     """The group of that name: C1, C2, … D1, D2, … T, T_d, O, O_h, I, I_h, SO2, O2, SO3, O3. ``Oh`` is O_h, too.
 
+    ``"C4 about z"`` moves volumes, see :func:`~steerable.algebra.space_families.about_axis`.
+
     >>> group_named("D4") == dihedral(4)
     True
     >>> group_named("Ih")
@@ -91,6 +96,8 @@ def group_named(name: str) -> Group:
     named = _NAMED.get(name) if isinstance(name, str) else None
     if named is not None:
         return named()
+    if isinstance(name, str) and (about := re.fullmatch(r"(.+) about ([xyz])( with flips)?", name)):
+        return about_axis(group_named(about[1]), about[2], flips=about[3] is not None)  # type: ignore[call-overload,no-any-return]
     match = re.fullmatch(r"([CD])([1-9]\d{0,3})", name) if isinstance(name, str) else None
     if match is None:
         raise ValueError(
@@ -98,6 +105,25 @@ def group_named(name: str) -> Group:
             "and O3."
         )
     return (cyclic if match[1] == "C" else dihedral)(int(match[2]))
+
+
+def group_on(name: str | None, axes: int) -> Group:
+    """The group of that name on images (2 axes) or volumes (3); those of the plane move volumes about z.
+
+    Without a name it is D4, or O on volumes.
+
+    >>> group_on("C4", 3).name, group_on(None, 3).name
+    ('C4 about z', 'O')
+    """
+    check_choice("axes", axes, tuple(DEFAULT_GROUPS))
+    group = group_named(DEFAULT_GROUPS[axes] if name is None else name)
+    if group.axes == axes:
+        return group
+    if axes == 2:
+        raise ValueError(
+            f"{group.name} moves volumes, and this network sees images. Give axes=3, or a group such as D4."
+        )
+    return group_named(f"{group.name} about z")
 
 
 _NAMED: dict[str, Callable[[], Group]] = {

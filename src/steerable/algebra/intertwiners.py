@@ -81,7 +81,9 @@ def hom_basis(pi: Representation, rho: Representation) -> SparseBasis:
     """The basis of :func:`intertwiner_basis` in sparse form, remembered by the content of π and ρ."""
     expected = intertwining_number(pi, rho)
     if pi.monomial is not None and rho.monomial is not None:
-        basis = solve_monomial(pi.monomial, rho.monomial)
+        # Of compact groups, rotations are 1 and reflections an involution: the first and last generator make a group.
+        rows = np.array([0, -1]) if isinstance(pi, CompactRepresentation) else np.arange(len(pi.monomial.image))
+        basis = solve_monomial(pi.monomial.at(rows), rho.monomial.at(rows))
     else:
         if isinstance(pi, CompactRepresentation) and isinstance(rho, CompactRepresentation):
             dense = _by_irreps(pi, rho)

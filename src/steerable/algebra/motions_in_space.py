@@ -6,6 +6,7 @@ the viewer, so that one about z moves x and y as a rotation of the plane does.
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "motion_of_space",
     "reflection_matrix",
     "rotation_matrix",
+    "signed_permutations",
     "straightened",
 ]
 
@@ -76,6 +78,15 @@ def about_z(matrices: FloatArray, *, proper: bool = False) -> FloatArray:
     spatial[..., :2, :2] = matrices
     spatial[..., 2, 2] = np.round(np.linalg.det(matrices)) if proper else 1.0
     return spatial
+
+
+def signed_permutations() -> list[FloatArray]:
+    """The 48 matrices that permute the axes up to signs: all motions that map voxels onto voxels."""
+    return [
+        np.diag(signs) @ np.eye(3)[list(order)]
+        for order in itertools.permutations(range(3))
+        for signs in itertools.product((1.0, -1.0), repeat=3)
+    ]
 
 
 def straightened(matrix: FloatArray) -> FloatArray:

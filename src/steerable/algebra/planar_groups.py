@@ -1,4 +1,4 @@
-"""SO(2) and O(2): the rotations of the plane by any angle, without and with reflections."""
+"""SO(2) and O(2): the rotations of the plane, or of space about one axis, by any angle, and the reflections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from steerable.algebra.actions import motion_text, turn
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.compact_groups import AnyWave, CompactGroup
 from steerable.algebra.group_interface import Group
+from steerable.algebra.lines_in_space import Line
 from steerable.algebra.metrics import TOLERANCE
+from steerable.algebra.motions_in_space import signed_permutations
 
 if TYPE_CHECKING:
     from steerable.algebra.compact_representations import CompactRepresentation
@@ -31,7 +33,8 @@ _GOLDEN_ANGLE = 180 * (3 - math.sqrt(5))
 class PlanarElement:
     """A rotation of the plane, or m, which mirrors left and right, after a rotation; made by ``G.rotation(30)``.
 
-    Elements of one group are equal when they move the plane alike up to rounding errors.
+    Elements of one group are equal when they move the plane alike up to rounding errors. In a group about an axis the
+    plane is the one across the axis.
     """
 
     group: PlanarGroup
@@ -61,16 +64,31 @@ class PlanarGroup(CompactGroup):
     """SO(2), or with ``reflections=True`` O(2); made by :func:`so2` and :func:`o2`.
 
     Every real representation is a finite sum of irreps, which are numbered by frequency: under a rotation by θ,
-    ``E3`` turns by 3θ.
+    ``E3`` turns by 3θ. With a line it moves space about that line; :func:`about_axis` makes such groups.
     """
 
     _irrep_example = "E2"
     _element_examples = ("rotation(30)", "reflection(0)")
 
-    def __init__(self, *, reflections: bool) -> None:
-        self.reflections = reflections
-        self.name = "O2" if reflections else "SO2"
+    def __init__(self, *, reflections: bool, line: Line | None = None) -> None:
+        self.reflections, self.line = reflections, line
+        own = "O2" if reflections else "SO2"
+        self.name = own if line is None else f"{own} {line}"
+        self.finite_example = "cyclic(8)" if line is None else f"about_axis(cyclic(8), {line.label!r})"
         self.subgroups_in_words = "cyclic(n), dihedral(n), so2()" if reflections else "cyclic(n)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (self.reflections, self.line)
+
+    @cached_property
+    def digest(self) -> bytes:
+        return self.name.encode() + (b"" if self.line is None else repr(self.line.direction).encode())
+
+    def __repr__(self) -> str:
+        if self.line is None:
+            return super().__repr__()
+        motions = "rotations and reflections" if self.reflections else "rotations"
+        return f"<{self.name}, all {motions} of space about {self.line.label}>"
 
     # ---------------------------------------------------------------- elements
 
@@ -101,16 +119,19 @@ class PlanarGroup(CompactGroup):
 
     @property
     def axes(self) -> int:
-        return 2
+        return 2 if self.line is None else 3
 
     def motion(self, element: PlanarElement) -> FloatArray:
         self.check_element(element)
-        return element.matrix
+        return element.matrix if self.line is None else self.line.in_space(element.matrix)
 
     @cached_property
     def grid_elements(self) -> tuple[PlanarElement, ...]:
-        kinds = (False, True) if self.reflections else (False,)
-        return tuple(PlanarElement(self, 90.0 * k, mirrored) for mirrored in kinds for k in range(4))
+        if self.line is None:
+            kinds = (False, True) if self.reflections else (False,)
+            return tuple(PlanarElement(self, 90.0 * k, mirrored) for mirrored in kinds for k in range(4))
+        carried = [self._moving_by(m) for m in signed_permutations() if self.embedded(m) is not None]
+        return tuple(sorted(carried, key=lambda g: (g.mirrored, round(g.angle, 6))))
 
     def _turning_by(self, degrees: float, *, mirrored: bool = False) -> PlanarElement:
         if mirrored and not self.reflections:
@@ -122,13 +143,21 @@ class PlanarGroup(CompactGroup):
         return PlanarElement(self, 0.0 if angle == 360 else angle, mirrored)  # -1e-20 % 360 is 360.0
 
     def _moving_by(self, matrix: FloatArray) -> PlanarElement:
-        if len(matrix) != 2:
+        planar = matrix
+        if self.line is not None and len(matrix) == 3:
+            seen = self.line.across(matrix)
+            planar = matrix[:2, :2] if seen is None else seen[0]
+            if seen is None or np.abs(self.line.in_space(planar) - matrix).max() > TOLERANCE:
+                raise ValueError(
+                    f"{self.name} has no {motion_text(matrix)}: it turns space {self.line} only. Use so3() or o3()."
+                )
+        elif len(matrix) != 2:
             raise ValueError(
                 f"{self.name} moves the plane, where rotations and reflections are given by an angle alone: write "
                 f"{self.name}.rotation(30)."
             )
-        angle = math.degrees(math.atan2(matrix[1, 0], matrix[1, 1]))
-        return self._turning_by(angle, mirrored=bool(np.linalg.det(matrix) < 0))
+        angle = math.degrees(math.atan2(planar[1, 0], planar[1, 1]))
+        return self._turning_by(angle, mirrored=bool(np.linalg.det(planar) < 0))
 
     def _drawn(self, count: int, generator: np.random.Generator) -> tuple[PlanarElement, ...]:
         angles = generator.uniform(0, 360, size=count)
@@ -136,7 +165,13 @@ class PlanarGroup(CompactGroup):
         return tuple(PlanarElement(self, float(a), bool(m)) for a, m in zip(angles, mirrored, strict=True))
 
     def embedded(self, motions: FloatArray) -> FloatArray | None:
-        return motions if motions.shape[-1] == 2 else None
+        if self.line is None or motions.shape[-1] == 2:
+            own = motions if self.line is None else self.line.in_space(motions)
+            return own if motions.shape[-1] == 2 else None
+        seen = self.line.across(motions)
+        if seen is None or np.abs(self.line.in_space(seen[0]) - motions).max() > TOLERANCE:
+            return None
+        return motions if self.reflections or (np.linalg.det(seen[0]) > 0).all() else None
 
     # ---------------------------------------------------------------- what later modules compute for this group
 
@@ -151,7 +186,9 @@ class PlanarGroup(CompactGroup):
         return wave_numbered(self, number)
 
     def has_subgroup(self, other: CompactGroup) -> bool:
-        return other.axes == 2 and (self.reflections or not other.reflections)
+        if not isinstance(other, PlanarGroup) or (other.reflections and not self.reflections):
+            return False
+        return other.line in (None, self.line)
 
     def seen_by(self, subgroup: CompactGroup, wave: Wave) -> tuple[tuple[AnyWave, ...], FloatArray | None]:
         return (type(wave)(wave.frequency),), None
@@ -195,3 +232,7 @@ class PlanarGroup(CompactGroup):
         from steerable.algebra.function_spaces import FunctionSpace
 
         return FunctionSpace.on_cosets(self, subgroup, frequency).representation
+
+
+def _rebuild(reflections: bool, line: Line | None) -> PlanarGroup:
+    return PlanarGroup(reflections=reflections, line=line)

@@ -4,6 +4,7 @@ A capsule is a space of functions on a group if a linear functional ℓ makes ea
 different vectors different functions, and if the constants are among them. Then [ρ(a)f](g) = f(a⁻¹g), and a function of
 the values commutes with the group. Where ℓ does not change under a subgroup K, f is a function on the cosets gK. A
 finite group has finitely many cosets, which are the points; functions on SO(2) and O(2) are sampled on C_N or D_N.
+Functions on SO(3), O(3) and the sphere are sampled at points that the rotations of the cube exchange.
 """
 
 from __future__ import annotations
@@ -25,12 +26,19 @@ from steerable.algebra.induction import quotient
 from steerable.algebra.intertwiners import metric_of
 from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.representations import Representation
+from steerable.algebra.spatial_groups import SpatialGroup
+from steerable.algebra.spherical_harmonics import spherical_harmonics
+from steerable.algebra.spherical_waves import SphericalWave
+from steerable.algebra.spread_rotations import orbit_weights, spread_motions
 from steerable.algebra.waves import Wave
 
-__all__ = ["Domain", "common_domain", "is_sampled", "planar_waves", "why_not_functions"]
+__all__ = ["Domain", "common_domain", "cut_off", "is_sampled", "planar_waves", "why_not_functions"]
 
 _QUARTERS = 4
 """Samples are taken on a multiple of four angles, so that turns of the pixel grid only exchange them."""
+
+_MORE_SAMPLES_THAN_FUNCTIONS = 1.25
+"""On the sphere and in space, where samples cannot be spread perfectly."""
 
 
 class Domain(ABC):
@@ -39,10 +47,12 @@ class Domain(ABC):
     Attributes:
         step: numbers of samples are multiples of it; 0 where the points are finitely many and all are taken.
         fewest: the smallest number of samples that tells all functions apart.
+        exchanged_by: what exchanges the samples, whatever their number.
     """
 
     step: int = 0
     fewest: int = 0
+    exchanged_by: str = "the group"
 
     @abstractmethod
     def values(self, rho: Representation, samples: int) -> FloatArray:
@@ -50,6 +60,10 @@ class Domain(ABC):
 
         A is scaled such that values have variance 1 where the entries of v do, each independently.
         """
+
+    def weights(self, samples: int) -> FloatArray | None:
+        """(points,): how much each point counts where values become coefficients again; None where all count alike."""
+        return None
 
 
 @final
@@ -82,6 +96,7 @@ class _Circle(Domain):
     n: int
     circles: int
     frequency: int
+    exchanged_by = "quarter turns"
 
     @property
     def step(self) -> int:  # type: ignore[override]
@@ -110,16 +125,80 @@ class _Circle(Domain):
         return np.asarray(np.concatenate(parts) @ rho.inverse_basis)
 
 
+@final
+@dataclass(frozen=True)
+class _Space(Domain):
+    """Rotations and reflections of space, or with no turns the points to which they take z.
+
+    Attributes:
+        group: SO(3) or O(3).
+        turns: how many rotations about each point there are; 1 where the functions live on the sphere.
+        degree: the highest degree of the functions.
+    """
+
+    group: SpatialGroup
+    turns: int
+    degree: int
+    exchanged_by = "the rotations of the cube"
+
+    @property
+    def step(self) -> int:  # type: ignore[override]
+        return (48 if self.group.reflections else 24) * self.turns
+
+    @property
+    def fewest(self) -> int:  # type: ignore[override]
+        points = _MORE_SAMPLES_THAN_FUNCTIONS * (self.degree + 1) ** 2 * self.turns
+        return self.step * math.ceil(points / self.step)
+
+    def values(self, rho: Representation, samples: int) -> FloatArray:
+        if not isinstance(rho, CompactRepresentation):
+            raise RuntimeError("representations of SO(3) and O(3) are in closed form")
+        at_base = self._at_base(rho)
+        motions = spread_motions(samples // self.step, self.turns, reflections=self.group.reflections)
+        inverses = [self.group.element(motion.T) for motion in motions]
+        return _of_unit_variance(np.stack([at_base @ rho(g) for g in inverses]))
+
+    def weights(self, samples: int) -> FloatArray:
+        orbits = orbit_weights(samples // self.step, reflections=self.group.reflections)
+        return np.repeat(orbits / self.step, self.step)
+
+    def _at_base(self, rho: CompactRepresentation) -> FloatArray:
+        """ℓ: the value at z of functions on the sphere; at e, of each copy of an irrep another row of its matrix."""
+        seen, parts = Counter[object](), []
+        for wave in _spherical_waves(rho):
+            row = np.eye(wave.dim)[seen[wave]] * math.sqrt(wave.dim)
+            parts.append(spherical_harmonics(wave.degree, [0, 0, 1]) if self.turns == 1 else row)
+            seen[wave] += 1
+        return np.asarray(np.concatenate(parts) @ rho.inverse_basis)
+
+
+def _spherical_waves(rho: Representation) -> list[SphericalWave]:
+    """The irreps of which a representation of SO(3) or O(3) is the sum; none for other groups."""
+    waves = rho.waves if isinstance(rho, CompactRepresentation) else ()
+    return [wave for wave in waves if isinstance(wave, SphericalWave)]
+
+
+def _live_on_the_sphere(rho: Representation) -> bool:
+    """Whether each degree occurs once at most, and reflections act as they do on functions of a direction."""
+    waves = _spherical_waves(rho)
+    mirrored = isinstance(rho.group, SpatialGroup) and rho.group.reflections
+    return max(Counter(waves).values()) == 1 and all(wave.odd == (mirrored and wave.degree % 2 == 1) for wave in waves)
+
+
 def planar_waves(rho: Representation) -> list[Wave]:
     """The irreps of which a representation of SO(2) or O(2) is the sum; none for other groups."""
     return [wave for wave in rho.waves if isinstance(wave, Wave)] if isinstance(rho, CompactRepresentation) else []
 
 
+def cut_off(rho: Representation) -> int | None:
+    """The highest frequency or degree in a representation of a compact group; None for other groups."""
+    numbers = [wave.frequency for wave in planar_waves(rho)] + [wave.degree for wave in _spherical_waves(rho)]
+    return max(numbers, default=None)
+
+
 def why_not_functions(rho: Representation) -> str | None:
     """Why a representation is not a space of functions that can be sampled on its group; None where it is one."""
     name = rho.group.name
-    if not isinstance(rho.group, FiniteGroup | PlanarGroup):
-        return f"functions on {name} are not sampled yet"
     if rho.type[0] == 0:
         return f"it is not a space of functions on {name}, since it has no constant function"
     for irrep, copies in zip(rho.group.irreps_of(rho.type), rho.type, strict=True):
@@ -154,6 +233,9 @@ def common_domain(spaces: Sequence[Representation]) -> Domain:
         twice = any(max(Counter(waves).values()) > 1 for waves in sums)
         circles = 2 if twice or any(wave.odd for waves in sums for wave in waves) else 1
         return _Circle(group, math.gcd(*frequencies) or 1, circles, max(frequencies))
+    if isinstance(group, SpatialGroup):
+        degree = max(wave.degree for rho in spaces for wave in _spherical_waves(rho))
+        return _Space(group, 1 if all(map(_live_on_the_sphere, spaces)) else 3 * degree + 1, degree)
     group = finite_group(group)
     for subgroup in sorted(group.subgroups(up_to_conjugacy=True), key=len, reverse=True):
         most = quotient(group, subgroup).type

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +15,9 @@ from numpy.typing import ArrayLike
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.generation import group_from_matrices
 from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.motions_in_space import about_z, checked_direction, rotation_matrix
+from steerable.algebra.lines_in_space import line_along
+from steerable.algebra.motions_in_space import rotation_matrix
+from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.spatial_groups import SpatialGroup
 
 __all__ = ["about_axis", "icosahedral", "o3", "octahedral", "so3", "tetrahedral"]
@@ -87,42 +90,42 @@ def o3() -> SpatialGroup:
     return SpatialGroup(reflections=True)
 
 
-def about_axis(group: FiniteGroup, axis: ArrayLike = "z", *, flips: bool = False) -> FiniteGroup:
+@overload
+def about_axis(group: FiniteGroup, axis: ArrayLike = "z", *, flips: bool = False) -> FiniteGroup: ...
+@overload
+def about_axis(group: PlanarGroup, axis: ArrayLike = "z", *, flips: bool = False) -> PlanarGroup: ...
+def about_axis(
+    group: FiniteGroup | PlanarGroup, axis: ArrayLike = "z", *, flips: bool = False
+) -> FiniteGroup | PlanarGroup:
     """A group of the plane as it moves space, about an axis: the same elements with another action.
 
-    Many volumes have an up. ``about_axis(cyclic(4), "z")`` turns them about z; the plane across the axis is moved as
-    images are, seen from where the axis points.
+    Many volumes have an up. ``about_axis(cyclic(4), "z")`` turns them about z, and ``about_axis(so2())`` by any angle;
+    the plane across the axis is moved as images are, seen from where the axis points.
 
     Args:
-        group: a finite group that moves the plane, such as ``cyclic(8)`` or ``dihedral(4)``.
+        group: a group that moves the plane, such as ``cyclic(8)``, ``dihedral(4)``, ``so2()`` or ``o2()``.
         axis: a vector such as ``(0, 0, 1)``, or ``"x"``, ``"y"`` or ``"z"``.
         flips: what reflections become. By default they mirror space in a plane that contains the axis. With
             ``flips=True`` they turn it by 180° about a line across the axis, which is a rotation.
 
-    >>> from steerable import dihedral
+    >>> from steerable import dihedral, so2
     >>> about_axis(dihedral(4), "z").action[4].astype(int).tolist()
     [[-1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    >>> G = about_axis(so2(), "x")
+    >>> G, G.motion(G.rotation(90)).astype(int).tolist()
+    (<SO2 about x, all rotations of space about x>, [[1, 0, 0], [0, 0, -1], [0, 1, 0]])
     """
-    if not isinstance(group, FiniteGroup) or group.action is None or group.axes != 2:
+    if not isinstance(group, FiniteGroup | PlanarGroup) or group.axes != 2:
         raise ValueError(
-            "about_axis takes a finite group that moves the plane, such as cyclic(4) or dihedral(4); got "
+            "about_axis takes a group that moves the plane, such as cyclic(4), dihedral(4), so2() or o2(); got "
             f"{getattr(group, 'name', repr(group))}."
         )
-    frame = _frame(checked_direction(axis))
-    action = frame @ about_z(group.action, proper=flips) @ frame.T
-    label = axis if isinstance(axis, str) else f"({', '.join(f'{c:g}' for c in np.asarray(axis, dtype=np.float64))})"
-    name = f"{group.name} about {label}{' with flips' if flips else ''}"
-    return FiniteGroup(group.elements, group.table, action=action, name=name)
-
-
-def _frame(axis: FloatArray) -> FloatArray:
-    """(3, 3): a rotation that takes z to the axis; x, y and z to each other where the axis is one of them."""
-    if np.abs(axis).max() == 1:
-        k = int(np.argmax(np.abs(axis)))
-        turned = np.roll(np.eye(3), k + 1, axis=0)
-        return turned if axis[k] > 0 else turned @ np.diag([1.0, -1, -1])
-    across = np.cross([0.0, 0, 1], axis)
-    return rotation_matrix(across, math.degrees(math.atan2(float(np.linalg.norm(across)), float(axis[2]))))
+    if isinstance(group, PlanarGroup):
+        return PlanarGroup(reflections=group.reflections, line=line_along(axis, flips=flips and group.reflections))
+    line = line_along(axis, flips=flips)
+    if group.action is None:
+        raise RuntimeError("a finite group that moves the plane carries its action")
+    return FiniteGroup(group.elements, group.table, action=line.in_space(group.action), name=f"{group.name} {line}")
 
 
 def _with(rotations: FiniteGroup, letter: str, matrix: FloatArray, name: str) -> FiniteGroup:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,8 +17,10 @@ from steerable.algebra.motions_in_space import (
     axis_and_angle,
     motion_of_space,
     rotation_matrix,
+    signed_permutations,
     straightened,
 )
+from steerable.algebra.planar_groups import PlanarGroup
 
 if TYPE_CHECKING:
     from steerable.algebra.compact_representations import CompactRepresentation
@@ -85,6 +86,7 @@ class SpatialGroup(CompactGroup):
     """
 
     _irrep_example = "L2"
+    finite_example = "octahedral()"
     _element_examples = ("rotation((0, 0, 1), 30)", "reflection((1, 0, 0))")
 
     def __init__(self, *, reflections: bool) -> None:
@@ -134,12 +136,7 @@ class SpatialGroup(CompactGroup):
 
     @cached_property
     def grid_elements(self) -> tuple[SpatialElement, ...]:
-        signed = [
-            np.diag(signs) @ np.eye(3)[list(order)]
-            for order in itertools.permutations(range(3))
-            for signs in itertools.product((1.0, -1.0), repeat=3)
-        ]
-        return tuple(self._moving_by(m) for m in signed if self.reflections or np.linalg.det(m) > 0)
+        return tuple(self._moving_by(m) for m in signed_permutations() if self.reflections or np.linalg.det(m) > 0)
 
     def _turning_by(self, degrees: float, *, mirrored: bool = False) -> NoReturn:
         example = self._element_examples[1] if mirrored else f"rotation((0, 0, 1), {degrees:g})"
@@ -184,16 +181,22 @@ class SpatialGroup(CompactGroup):
         return SphericalWave(number // 2, bool(number % 2)) if self.reflections else SphericalWave(number)
 
     def has_subgroup(self, other: CompactGroup) -> bool:
-        return other.axes == 2 or self.reflections or not other.reflections
+        line = other.line if isinstance(other, PlanarGroup) else None
+        turns_over = isinstance(other, PlanarGroup) and (line is None or line.flips)
+        return self.reflections or not other.reflections or turns_over
 
     def seen_by(self, subgroup: CompactGroup, wave: SphericalWave) -> tuple[tuple[AnyWave, ...], FloatArray | None]:
-        """The rotations alone have the same irreps; about z, the orders m and -m are the wave of frequency m."""
+        """The rotations alone have the same irreps; about an axis, orders m and -m are the wave of frequency m."""
         from steerable.algebra.spherical_waves import parts_about_z
 
-        if subgroup.axes == 3:
+        if not isinstance(subgroup, PlanarGroup):
             return (type(wave)(wave.degree),), None
-        mirror = self._moving_by(about_z(np.diag([-1.0, 1.0]), proper=not self.reflections))
-        return parts_about_z(wave, mirror if subgroup.reflections else None)
+        line = subgroup.line
+        flips = not self.reflections if line is None else line.flips
+        mirror = about_z(np.diag([-1.0, 1.0]), proper=flips)
+        seen = subgroup.reflections and (flips or self.reflections)
+        parts, basis = parts_about_z(wave, self._moving_by(mirror) if seen else None)
+        return parts, basis if line is None else wave.at(self._moving_by(line.frame)) @ basis
 
     def product_parts(self, a: SphericalWave, b: SphericalWave) -> tuple[AnyWave, ...]:
         from steerable.algebra.spherical_waves import product_parts

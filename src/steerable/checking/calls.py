@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import numbers
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,11 @@ class Call:
         """The field that the operation works on: its first argument."""
         found: Tensor = self.arguments["input"]
         return found
+
+    @property
+    def axes(self) -> int:
+        """2 where the fields of the call are images, 3 where they are volumes."""
+        return next(iter(self.types.values())).group.axes or 2
 
     @property
     def field_type(self) -> FieldType:
@@ -137,10 +143,15 @@ def bound_call(
     if len(ranks) > 1:
         raise Refused(
             f"`{name}` of fields of ranks {' and '.join(map(str, sorted(ranks)))}: a map of pixels and a pooled field "
-            "do not belong to the same pixels. Give the pooled one two dimensions of size 1 first."
+            "do not belong to the same pixels. Give the pooled one as many dimensions of size 1 first."
         )
     for parameter, argument in call.arguments.items():
         _check_tensors(call, operation, parameter, argument)
+    made_for = re.search(r"([123])d", operation.name)
+    if made_for and int(made_for[1]) != call.axes and ranks != {2}:
+        fitting, kind = name.replace(made_for[0], f"{call.axes}d"), "volumes" if call.axes == 3 else "images"
+        group = next(iter(types.values())).group
+        raise Refused(f"`{name}` has {made_for[1]} axes, but fields of {group.name} are {kind}. Use `{fitting}`.")
     return call
 
 

@@ -8,6 +8,7 @@ from steerable.algebra.capsules import Nonlinearity
 from steerable.checking.calls import Call, Refused, Result, Rule
 from steerable.checking.value_rules import nonlinearity
 from steerable.nn.channels import merge_order
+from steerable.nn.geometry import axis_names
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 
@@ -116,7 +117,7 @@ def permute(call: Call) -> Result:
         return call.field_type
     raise Refused(
         f"`{call.name}` is not known to be equivariant: it puts dimensions into another order, and a field is (batch, "
-        "channels, height, width). Keep that order, and use layers that work in it."
+        f"channels, {', '.join(axis_names(call.axes))}). Keep that order, and use layers that work in it."
     )
 
 
@@ -141,14 +142,16 @@ def reduce(kind: Nonlinearity | None) -> Rule:
         rank, dims = call.field.ndim, call["dim"]
         dims = [] if dims is None else [dims] if isinstance(dims, int) else list(dims)
         dims = sorted(d % rank for d in dims)
-        if rank == 4 and dims == [2, 3]:
+        pixels = list(range(2, 2 + call.axes))
+        if rank == 2 + call.axes and dims == pixels:
             return nonlinearity(kind)(call) if kind is not None else call.field_type
-        if dims in ([1], [1, 2, 3]) and call["keepdim"]:
+        if dims in ([1], [1, *pixels]) and call["keepdim"]:
             nonlinearity("pointwise")(call)
             return FieldType(call.field_type.group, call.field_type.group.trivial)
         raise Refused(
-            f"`{call.name}` over dimensions {dims or 'all'} is not known to be equivariant. Reduce over both spatial "
-            "dimensions (2, 3), or use `snn.GroupPool` to reduce capsules."
+            f"`{call.name}` over dimensions {dims or 'all'} is not known to be equivariant. Reduce over "
+            f"{'both' if call.axes == 2 else 'all'} spatial dimensions {tuple(pixels)}, or use `snn.GroupPool` to "
+            "reduce capsules."
         )
 
     return rule

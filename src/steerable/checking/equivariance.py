@@ -1,15 +1,16 @@
 """How far a network is from equivariance, measured over the whole group and the whole image.
 
 Elements that the pixel grid does not carry, such as turns by 45°, move images by interpolation and move some of them
-out of the square. For these the input is confined to a disc, and the error is measured inside the disc.
+out of the square. For these the input is confined to a disc, in volumes to a ball, and the error is measured inside it.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TypedDict, Unpack, overload
 
 import numpy as np
@@ -22,6 +23,7 @@ from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.checking.discs import distance_in_disc, in_disc, smoothed
 from steerable.errors import shown
+from steerable.filters.pixel_grids import grid_spacing
 from steerable.nn.sampling import EquivarianceWarning, SamplingGuard
 from steerable.transforms import elements_on_the_grid, transform
 from steerable.types.field_types import FieldType
@@ -34,6 +36,8 @@ _TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-2, t
 # Tried in this order where no input and no size is given: odd and even, and small enough to be quick.
 _SIZES = (17, 16, 33, 32, 9, 8)
 _SMOOTH_SIZES = (33, 32, 65, 64, 17, 16)  # a disc needs room for smooth images
+_VOLUME_SIZES = (9, 8, 17, 16, 5, 4)
+_SMOOTH_VOLUME_SIZES = (17, 16, 33, 32)
 
 
 class InputOptions(TypedDict, total=False):
@@ -41,9 +45,10 @@ class InputOptions(TypedDict, total=False):
 
     in_type: FieldType | None
     out_type: FieldType | None
-    size: int | tuple[int, int] | None
+    size: int | tuple[int, ...] | None
     batch: int
     seed: int
+    spacing: float | Sequence[float] | None
 
 
 class MeasurementOptions(InputOptions, total=False):
@@ -56,17 +61,13 @@ def equivariance_errors(
     function: Callable[[Tensor], Tensor],
     x: Tensor | None = None,
     *,
-    in_type: FieldType | None = None,
-    out_type: FieldType | None = None,
-    size: int | tuple[int, int] | None = None,
-    batch: int = 2,
-    seed: int = 0,
     elements: Iterable[Element] | None = None,
+    **options: Unpack[InputOptions],
 ) -> dict[Element, float]:
     """The relative error of each element g: max |f(π_in(g) x) - π_out(g) f(x)| / max |f(x)| over the whole image.
 
     For an element that the pixel grid does not carry, it is the root mean square of the difference, divided by that of
-    f(x), both inside a disc; x is set to zero outside the disc beforehand.
+    f(x), both inside a disc (a ball for volumes); x is set to zero outside it beforehand.
 
     Args:
         function: a module with ``in_type`` and ``out_type``, or any function of a tensor, both given here; a module
@@ -75,16 +76,16 @@ def equivariance_errors(
             is off the grid.
         in_type, out_type: the types of input and output, where the function does not say them. An output without
             spatial dimensions is moved by ρ alone.
-        size: height and width of the random input; by default a size that all strides of the module fit.
+        size: height and width of the random input, or depth, height and width; by default a size that all strides of
+            the module fit.
         batch, seed: of the random input.
-        elements: some elements of the output's group; by default all of them, and of SO(2) and O(2) those that the
-            grid carries and eight random ones.
+        spacing: how far apart pixels or voxels are along each axis, if not equally far.
+        elements: some elements of the output's group; by default all of them, and of groups with infinitely many
+            those that the grid carries and eight random ones.
     """
-    group = _types(function, in_type, out_type)[1].group
+    group = _types(function, options.get("in_type"), options.get("out_type"))[1].group
     wanted = _tried(group) if elements is None else _listed(elements)
-    exact, interpolated = _errors_by_kind(
-        function, x, in_type=in_type, out_type=out_type, size=size, batch=batch, seed=seed, elements=wanted
-    )
+    exact, interpolated = _errors_by_kind(function, x, elements=wanted, **options)
     return {g: exact[g] if g in exact else interpolated[g] for g in wanted}
 
 
@@ -117,7 +118,7 @@ def equivariance_error(
 ) -> float | NDArray[np.float64]:
     """The largest of :func:`equivariance_errors` over all elements of the group, or one error for each of ``elements``.
 
-    It takes the same arguments. Of SO(2) and O(2), "all" are the elements that are tried by default.
+    It takes the same arguments. Of SO(2), O(3) and the like, "all" are the elements that are tried by default.
     """
     if elements is None:
         errors = equivariance_errors(function, x, **options)
@@ -163,7 +164,9 @@ def _errors_by_kind(
     in_type, out_type = _types(function, options.get("in_type"), options.get("out_type"))
     parent_of, chosen = embedding(out_type.group, in_type.group), options.get("elements")
     parents = {g: parent_of(g) for g in (_tried(out_type.group) if chosen is None else _listed(chosen))}
-    on_grid = elements_on_the_grid(in_type.group)
+    spacing = options.get("spacing")
+    on_grid = elements_on_the_grid(in_type.group, spacing)
+    move = partial(transform, spacing=spacing)
     exact: dict[Element, float] = {}
     interpolated: dict[Element, float] = {}
     with _evaluation(function), torch.no_grad():
@@ -173,16 +176,17 @@ def _errors_by_kind(
                 continue
             field = x if x is not None else _example(function, in_type, options, smooth=not carried)
             in_a_disc = not carried and field.ndim > 2  # pooled fields are moved exactly by every element
-            field = in_disc(field) if in_a_disc else field
+            apart = grid_spacing(tuple(field.shape[2:]), spacing)
+            field = in_disc(field, apart) if in_a_disc else field
             y = function(field)
             for g in elements:
-                moved, expected = function(transform(field, parents[g], in_type)), transform(y, g, out_type)
+                moved, expected = function(move(field, parents[g], in_type)), move(y, g, out_type)
                 if moved.shape != expected.shape:
                     raise AssertionError(
                         f"under `{g}` the output's shape changes from {tuple(expected.shape)} to {tuple(moved.shape)}."
                     )
                 if in_a_disc:
-                    interpolated[g] = distance_in_disc(moved, expected, y)
+                    interpolated[g] = distance_in_disc(moved, expected, y, apart)
                 else:
                     exact[g] = _largest_difference(moved, expected, y)
     return exact, interpolated
@@ -243,11 +247,12 @@ def _example(
         x = torch.randn(options.get("batch", 2), in_type.channels, *shape, generator=generator, dtype=torch.float64)
         return (smoothed(x) if smooth and shape else x).to(device, _dtype(function))
 
-    size = options.get("size")
+    size, axes = options.get("size"), in_type.group.axes or 2
     if size is not None:
-        return draw(*(size if isinstance(size, tuple) else (size, size)))
-    sizes = _SMOOTH_SIZES if smooth else _SIZES
-    for shape in (*((s, s) for s in sizes), ()):
+        return draw(*(size if isinstance(size, tuple) else (size,) * axes))
+    flat = _SMOOTH_SIZES if smooth else _SIZES
+    sizes = flat if axes == 2 else _SMOOTH_VOLUME_SIZES if smooth else _VOLUME_SIZES
+    for shape in (*((s,) * axes for s in sizes), ()):
         x = draw(*shape)
         with warnings.catch_warnings(), _as_if_unwarned(function):
             warnings.simplefilter("error", EquivarianceWarning)
@@ -256,7 +261,7 @@ def _example(
             except (EquivarianceWarning, ValueError, RuntimeError, IndexError):
                 continue
             return x
-    return draw(sizes[0], sizes[0])
+    return draw(*(sizes[0],) * axes)
 
 
 @contextmanager

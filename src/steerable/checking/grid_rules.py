@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from steerable.algebra.capsules import Nonlinearity
 from steerable.checking.calls import Call, Refused, Result, Rule
 from steerable.checking.value_rules import nonlinearity
-from steerable.nn.sampling import axes_reversed, axes_swapped, pads_alike
+from steerable.nn.geometry import axis_names, spanned
+from steerable.nn.sampling import axes_exchanged, axes_reversed, pads_alike
 
-__all__ = ["adaptive_pool", "check_windows", "interpolate", "pad", "pixel_pair", "window_pool"]
+__all__ = ["adaptive_pool", "check_windows", "interpolate", "pad", "per_axis", "window_pool"]
 
 
 def window_pool(kind: Nonlinearity | None) -> Rule:
     def rule(call: Call) -> Result:
         if kind is not None:
             nonlinearity(kind)(call)
-        kernel, padding = pixel_pair(call["kernel_size"]), pixel_pair(call["padding"])
-        stride = kernel if call["stride"] in (None, [], ()) else pixel_pair(call["stride"])
-        dilation = pixel_pair(call.arguments.get("dilation", 1))
-        extent = (dilation[0] * (kernel[0] - 1) + 1, dilation[1] * (kernel[1] - 1) + 1)
+        kernel, padding = per_axis(call, call["kernel_size"]), per_axis(call, call["padding"])
+        stride = kernel if call["stride"] in (None, [], ()) else per_axis(call, call["stride"])
+        extent = spanned(kernel, per_axis(call, call.arguments.get("dilation", 1)))
         check_windows(call, extent, stride, padding)
         if call["ceil_mode"]:
             raise Refused(f"`{call.name}` with ceil_mode lets windows hang over one side only. Leave it off.")
@@ -33,8 +33,7 @@ def adaptive_pool(kind: Nonlinearity | None) -> Rule:
         if kind is not None:
             nonlinearity(kind)(call)
         pooled = call.value[0] if isinstance(call.value, tuple) else call.value
-        height, width = pooled.shape[-2:]
-        _check_square(call, "output", (height, width))
+        _check_alike(call, "output", tuple(pooled.shape[pooled.ndim - call.axes :]))
         return _with_indices(call)
 
     return rule
@@ -46,13 +45,13 @@ def _with_indices(call: Call) -> Result:
 
 
 def interpolate(call: Call) -> Result:
-    before, after = call.field.shape[-2:], call.value.shape[-2:]
+    before, after = call.field.shape[2:], call.value.shape[2:]
     factors = [a / b for b, a in zip(before, after, strict=True)]
-    _check_square(call, "scale", (factors[0], factors[1]))
+    _check_alike(call, "scale", factors)
     if any(a % b for b, a in zip(before, after, strict=True)):
         raise Refused(
             f"`{call.name}` from {tuple(before)} to {tuple(after)} pixels, not by a whole factor, samples the grid "
-            "unevenly. Use a whole factor, or adaptive_avg_pool2d."
+            f"unevenly. Use a whole factor, or adaptive_avg_pool{call.axes}d."
         )
     given = call["scale_factor"]
     given = [given] if isinstance(given, int | float) else list(given or factors)
@@ -66,27 +65,25 @@ def interpolate(call: Call) -> Result:
 
 def pad(call: Call) -> Result:
     widths = list(call["pad"])
-    if len(widths) > 4 and any(widths[4:]):
+    sides = 2 * call.axes
+    if any(widths[sides:]):
         raise Refused("padding of channels changes the type. Use a layer of steerable.nn.")
-    left, right, top, bottom = [*widths, 0, 0, 0, 0][:4]
-    if not pads_alike(call.field_type.group, (left, right, top, bottom)):
-        if left == right and top == bottom:
-            raise Refused(
-                f"{call.field_type.group.name} exchanges height and width, so that the padding has one width for both; "
-                f"got {tuple(widths)}."
-            )
+    around = [*widths, *[0] * sides][:sides]
+    if not pads_alike(call.field_type.group, around):
+        if around[::2] == around[1::2]:
+            _check_alike(call, "padding", around[::-2])
         raise Refused(
-            f"the padding {tuple(widths)} is not symmetric under {call.field_type.group.name}, which moves the image's "
-            "centre. Pad all sides alike."
+            f"the padding {tuple(widths)} is not symmetric under {call.field_type.group.name}, which moves the "
+            f"{'image' if call.axes == 2 else 'volume'}'s centre. Pad all sides alike."
         )
     return nonlinearity("pointwise")(call) if call["mode"] == "constant" and call["value"] else call.field_type
 
 
-def check_windows(call: Call, kernel: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int]) -> None:
+def check_windows(call: Call, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> None:
     """Refuse windows that are not square where the group turns them, or that visit the pixels unevenly."""
     for what, value in (("kernel", kernel), ("stride", stride), ("padding", padding)):
-        _check_square(call, what, value)
-    for axis, is_reversed in enumerate(axes_reversed(call.field_type.group)):
+        _check_alike(call, what, value)
+    for axis, is_reversed in enumerate(axes_reversed(call.field_type.group, call.axes)):
         n = int(call.field.shape[2 + axis])
         if is_reversed and (n + 2 * padding[axis] - kernel[axis]) % stride[axis]:
             raise Refused(
@@ -97,15 +94,18 @@ def check_windows(call: Call, kernel: tuple[int, int], stride: tuple[int, int], 
             )
 
 
-def pixel_pair(value: int | Sequence[int]) -> tuple[int, int]:
-    """(height, width) from one number, or from a sequence of one or two."""
+def per_axis(call: Call, value: int | Sequence[int]) -> tuple[int, ...]:
+    """One number per axis of the fields, from one number, or from a sequence of one or of as many."""
     values = (value,) if isinstance(value, int) else tuple(value)
-    return values[0], values[-1]
+    return values * call.axes if len(values) == 1 else values
 
 
-def _check_square(call: Call, what: str, pair: tuple[float, float]) -> None:
-    if pair[0] != pair[1] and axes_swapped(call.field_type.group):
-        raise Refused(
-            f"{call.field_type.group.name} exchanges height and width, so that the {what} of `{call.name}` has one "
-            f"extent for both; got {pair}."
-        )
+def _check_alike(call: Call, what: str, values: Sequence[float]) -> None:
+    """Refuse different numbers along axes that the group exchanges."""
+    group, names = call.field_type.group, axis_names(call.axes)
+    for a, b in axes_exchanged(group, call.axes):
+        if values[a] != values[b]:
+            raise Refused(
+                f"{group.name} exchanges {names[a]} and {names[b]}, so that the {what} of `{call.name}` has one "
+                f"extent for both; got {tuple(values)}."
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steerable.checking.calls import Call, Refused, Result
-from steerable.checking.grid_rules import check_windows, pixel_pair
+from steerable.checking.grid_rules import check_windows, per_axis
 from steerable.checking.value_rules import is_trivial, nonlinearity
 from steerable.types.field_types import FieldType
 
@@ -18,12 +18,13 @@ def convolve(call: Call) -> Result:
     field_type = call.field_type
     if field_type.group.is_trivial:
         return _scalars(field_type, call.value.shape[1])
-    if tuple(call["weight"].shape[-2:]) != (1, 1) or not is_trivial(field_type):
+    if any(n != 1 for n in call["weight"].shape[2:]) or not is_trivial(field_type):
         raise Refused(
-            f"a plain convolution of `{field_type}` does not commute with {field_type.group.name}. Use `snn.Conv2d`."
+            f"a plain convolution of `{field_type}` does not commute with {field_type.group.name}. Use "
+            f"`snn.Conv{call.axes}d`."
         )
-    padding = (0, 0) if isinstance(call["padding"], str) else pixel_pair(call["padding"])
-    check_windows(call, (1, 1), pixel_pair(call["stride"]), padding)
+    padding = per_axis(call, 0 if isinstance(call["padding"], str) else call["padding"])
+    check_windows(call, (1,) * call.axes, per_axis(call, call["stride"]), padding)
     return _scalars(field_type, call.value.shape[1])
 
 
@@ -32,7 +33,7 @@ def transposed_convolve(call: Call) -> Result:
     if not field_type.group.is_trivial:
         raise Refused(
             f"a plain transposed convolution of `{field_type}` does not commute with {field_type.group.name}. Use "
-            "`snn.ConvTranspose2d`."
+            f"`snn.ConvTranspose{call.axes}d`."
         )
     return _scalars(field_type, call.value.shape[1])
 
@@ -41,7 +42,8 @@ def linear(call: Call) -> Result:
     if call.field.ndim != 2:
         raise Refused(
             f"a linear layer on a tensor of shape {tuple(call.field.shape)} mixes the last dimension, which is not "
-            "the channels. Pool first, or use `snn.Conv2d` with kernel size 1."
+            "the channels. Pool first, or use "
+            f"`snn.Conv{call.axes}d` with kernel size 1."
         )
     if not is_trivial(call.field_type):
         raise Refused(
@@ -55,7 +57,7 @@ def plain_norm(call: Call) -> Result:
     if not is_trivial(call.field_type):
         raise Refused(
             f"`{call.name}` scales and shifts the channels of `{call.field_type}` one by one, but the group moves "
-            "them. Use the norm of steerable.nn, for instance `snn.BatchNorm2d`."
+            f"them. Use the norm of steerable.nn, for instance `snn.BatchNorm{call.axes}d`."
         )
     return call.field_type
 

@@ -94,27 +94,34 @@ ROWS: tuple[Row, ...] = (
     row("hardtanh:Hardtanh", values.hardtanh, "input, min_val=-1.0, max_val=1.0, inplace=False", becomes="activation"),
     # pixels
     row(
-        "avg_pool2d:AvgPool2d",
+        "avg_pool2d:AvgPool2d avg_pool3d:AvgPool3d",
         grid.window_pool(None),
         "input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None",
         becomes="average pooling",
     ),
-    row("max_pool2d:MaxPool2d", grid.window_pool("pointwise"), _MAX_POOL, becomes="maximum pooling"),
-    row("max_pool2d_with_indices", grid.window_pool("pointwise"), _MAX_POOL),
     row(
-        "adaptive_avg_pool2d:AdaptiveAvgPool2d",
+        "max_pool2d:MaxPool2d max_pool3d:MaxPool3d",
+        grid.window_pool("pointwise"),
+        _MAX_POOL,
+        becomes="maximum pooling",
+    ),
+    row("max_pool2d_with_indices max_pool3d_with_indices", grid.window_pool("pointwise"), _MAX_POOL),
+    row(
+        "adaptive_avg_pool2d:AdaptiveAvgPool2d adaptive_avg_pool3d:AdaptiveAvgPool3d",
         grid.adaptive_pool(None),
         "input, output_size",
         becomes="adaptive pooling",
     ),
     row(
-        "adaptive_max_pool2d:AdaptiveMaxPool2d",
+        "adaptive_max_pool2d:AdaptiveMaxPool2d adaptive_max_pool3d:AdaptiveMaxPool3d",
         grid.adaptive_pool("pointwise"),
         "input, output_size, return_indices=False",
         becomes="adaptive pooling",
     ),
     row(
-        "adaptive_max_pool2d_with_indices", grid.adaptive_pool("pointwise"), "input, output_size, return_indices=False"
+        "adaptive_max_pool2d_with_indices adaptive_max_pool3d_with_indices",
+        grid.adaptive_pool("pointwise"),
+        "input, output_size, return_indices=False",
     ),
     row(
         "interpolate:Upsample,UpsamplingNearest2d,UpsamplingBilinear2d upsample",
@@ -124,7 +131,8 @@ ROWS: tuple[Row, ...] = (
         becomes="upsampling",
     ),
     row(
-        "pad:ConstantPad2d,ZeroPad2d,ReflectionPad2d,ReplicationPad2d,CircularPad2d",
+        "pad:ConstantPad2d,ZeroPad2d,ReflectionPad2d,ReplicationPad2d,CircularPad2d,"
+        "ConstantPad3d,ZeroPad3d,ReflectionPad3d,ReplicationPad3d,CircularPad3d",
         grid.pad,
         "input, pad, mode='constant', value=None",
         becomes="padding",
@@ -168,28 +176,28 @@ ROWS: tuple[Row, ...] = (
     # torch's own layers
     row("linear:Linear", layers.linear, "input, weight, bias=None", weights="weight bias", becomes="linear map"),
     row(
-        "conv2d:Conv2d",
+        "conv2d:Conv2d conv3d:Conv3d",
         layers.convolve,
         "input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1",
         weights="weight bias",
         becomes="convolution",
     ),
     row(
-        "conv_transpose2d:ConvTranspose2d",
+        "conv_transpose2d:ConvTranspose2d conv_transpose3d:ConvTranspose3d",
         layers.transposed_convolve,
         "input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1",
         weights="weight bias",
         becomes="convolution",
     ),
     row(
-        "batch_norm:BatchNorm2d,BatchNorm1d,SyncBatchNorm",
+        "batch_norm:BatchNorm2d,BatchNorm1d,BatchNorm3d,SyncBatchNorm",
         layers.plain_norm,
         "input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05",
         weights="running_mean running_var weight bias",
         becomes="batch norm",
     ),
     row(
-        "instance_norm:InstanceNorm2d",
+        "instance_norm:InstanceNorm2d,InstanceNorm3d",
         layers.plain_norm,
         "input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, "
         "eps=1e-05",
@@ -212,7 +220,7 @@ ROWS: tuple[Row, ...] = (
     ),
     row("rms_norm", layers.layer_norm, "input, normalized_shape, weight=None, eps=None", weights="weight"),
     row(
-        "dropout:Dropout dropout2d:Dropout2d",
+        "dropout:Dropout dropout2d:Dropout2d dropout3d:Dropout3d",
         layers.dropout,
         "input, p=0.5, training=True, inplace=False",
         becomes="dropout",

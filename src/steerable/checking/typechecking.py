@@ -25,7 +25,7 @@ def typecheck(
     model: nn.Module | Callable[[Any], Any],
     in_type: FieldType | None = None,
     *,
-    size: int | tuple[int, int] | None = None,
+    size: int | tuple[int, ...] | None = None,
     batch: int = 2,
 ) -> FieldType | Any:
     """The type of a model's output, found by running it once on typed tensors; no data is needed.
@@ -38,8 +38,8 @@ def typecheck(
     Args:
         model: any module, or a function of one tensor.
         in_type: the type of its input; by default the model's own ``in_type``.
-        size: height and width of the input that it is run on; by default a few, odd and even, are tried until all
-            strides and windows fit one.
+        size: height and width of the input that it is run on, or depth, height and width; by default a few, odd and
+            even, are tried until all strides and windows fit one.
         batch: the number of samples in it.
 
     Returns:
@@ -56,7 +56,8 @@ def typecheck(
         )
     # A compiled model is checked as it was written.
     model = getattr(model, "_orig_mod", getattr(model, "_torchdynamo_orig_callable", model))
-    sizes = [size] if size is not None else [33, 32, 17, 16]
+    usual = [33, 32, 17, 16] if in_type.group.axes != 3 else [9, 8, 17, 16]
+    sizes = [size] if size is not None else usual
     failures: list[Exception] = []
     for candidate in sizes:
         with warnings.catch_warnings():
@@ -75,10 +76,10 @@ def typecheck(
     raise first
 
 
-def _output_types(model: Callable[[Any], Any], in_type: FieldType, size: int | tuple[int, int], batch: int) -> Any:
-    height, width = size if isinstance(size, tuple) else (size, size)
+def _output_types(model: Callable[[Any], Any], in_type: FieldType, size: int | tuple[int, ...], batch: int) -> Any:
+    extents = size if isinstance(size, tuple) else (size,) * (in_type.group.axes or 2)
     tensor = next((t for t in _tensors(model) if t.is_floating_point()), torch.empty(0))
-    x = torch.zeros(batch, in_type.channels, height, width, dtype=tensor.dtype, device=tensor.device)
+    x = torch.zeros(batch, in_type.channels, *extents, dtype=tensor.dtype, device=tensor.device)
     run = Run(_output_types.__code__)
     with torch.no_grad(), followed_modules(model, run):
         output = model(typed_result(x, in_type))

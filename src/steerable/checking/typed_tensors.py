@@ -103,9 +103,7 @@ def typed(x: Tensor, field_type: FieldType) -> TypedTensor:
 
 
 def _wrapped(x: Tensor, field_type: FieldType | None) -> TypedTensor:
-    # Three dimensions are those of a pooled field that is about to become a map of one pixel.
-    is_field = x.ndim in (2, 4) or (x.ndim == 3 and x.shape[2] == 1)
-    if field_type is not None and (not is_field or x.shape[1] != field_type.channels):
+    if field_type is not None and not (_is_field(x, field_type) and x.shape[1] == field_type.channels):
         raise ValueError(
             f"a field of type `{field_type}` has shape (batch, {field_type.channels}, …); got {tuple(x.shape)}."
         )
@@ -114,6 +112,12 @@ def _wrapped(x: Tensor, field_type: FieldType | None) -> TypedTensor:
     result.field_type = field_type
     result.claimed = False
     return result
+
+
+def _is_field(x: Tensor, field_type: FieldType) -> bool:
+    """Whether x is a pooled field, a map, or a pooled field that is about to become a map of one pixel or voxel."""
+    whole = 2 + (field_type.group.axes or 2)
+    return x.ndim in (2, whole) or (2 < x.ndim < whole and all(n == 1 for n in x.shape[2:]))
 
 
 def typed_result(value: Any, result: Result) -> Any:

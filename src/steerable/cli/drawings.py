@@ -22,8 +22,8 @@ def figures(
         str,
         typer.Option(
             help="Such as D4. Of groups that turn images by other angles than 90°, such as C8, tables, irreps and "
-            "filters are drawn; of SO2 and O2 filters; of groups that do not move the plane, such as O, tables "
-            "and irreps."
+            "filters are drawn; of SO2 and O2 filters; of O, O_h and T also filters of volumes, as slices; of other "
+            "groups tables and irreps."
         ),
     ] = "D4",
     formats: Annotated[

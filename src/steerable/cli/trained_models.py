@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from steerable.cli.application import DataDir, Json, RunFolder, app, console, shown
+from steerable.cli.comparisons import print_comparison, recorded_comparison
 
 if TYPE_CHECKING:
     from steerable.training.trained_model import Prediction
@@ -32,19 +33,25 @@ def evaluate(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Test a trained network on every pose of its test images."""
+    """Test a trained network on every pose of its test images.
+
+    A run that was compared with a plain network shows both, also on other images.
+    """
     from steerable.training.trained_segmenter import load_trained
 
     trained = load_trained(run)
+    where = None if data_dir is None else str(data_dir)
     with nullcontext() if as_json else shown("testing all poses") as progress:
-        results = trained.evaluate(dataset, None if data_dir is None else str(data_dir), progress)
+        results = trained.evaluate(dataset, where, progress)
+    if (compared := recorded_comparison(run, trained, dataset, where)) is not None:
+        results["comparison"] = compared
     print_results(results, as_json, None)
 
 
 @app.command()
 def predict(
     run: RunFolder,
-    images: Annotated[Path, typer.Argument(help="An image, or a folder of images.", exists=True)],
+    images: Annotated[Path, typer.Argument(help="An image or a volume, or a folder of them.", exists=True)],
     out: Annotated[Path | None, typer.Option("--csv", help="The CSV file to write, instead of printing.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
     labels: Annotated[
@@ -127,7 +134,8 @@ def _segment(trained: TrainedSegmenter, images: Path, out: Path | None, tile: in
         raise ValueError(f"no image in {images} can be read{why}.")
     for path, reason in skipped:
         typer.echo(f"left out {path}: {reason}", err=True)
-    typer.echo(f"{len(written)} label images in {out}: {', '.join(_legend(trained))}")
+    legend = "0 background, 1, 2, … objects" if trained.answer.kind == "instances" else ", ".join(_legend(trained))
+    typer.echo(f"{len(written)} label images in {out}: {legend}")
 
 
 def _legend(trained: TrainedSegmenter) -> list[str]:
@@ -159,9 +167,10 @@ def export(
 ) -> None:
     """Write a trained network in a form that other programs can read.
 
-    The ONNX file takes images (batch, channels, size, size), already cut to a square and resized, and gives the scores
-    and probabilities of the classes. The images are uint8, or float32 counts if the network was trained on images of
-    more than 8 bits. The file's metadata name the classes, the size, the channels and what the pixels are.
+    The ONNX file takes images (batch, channels, size, size), already cut to a square and resized, or volumes, cut to a
+    cube, and gives the scores and probabilities of the classes. The images are uint8, or float32 counts if the network
+    was trained on images of more than 8 bits. The file's metadata name the classes, the size, the channels and what the
+    pixels are.
     """
     if onnx is None and safetensors is None:
         raise ValueError("nothing to export: give --onnx FILE, --safetensors FOLDER, or both.")
@@ -183,7 +192,7 @@ def export(
     if onnx is not None:
         written["onnx"] = str(export_onnx(trained, onnx))
     if as_json:
-        shape = ["batch", trained.channels, trained.image_size, trained.image_size]
+        shape = ["batch", *trained.input_shape]
         typer.echo(json.dumps({**written, "input": shape, "classes": list(trained.classes)}, indent=2))
         return
     for kind, path in written.items():
@@ -199,13 +208,9 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
     table = Table(title=Text(title))  # a folder's name is not markup
     poses = results["poses"]
     # Of pixels, where the network says something of each.
-    overlaps = [figure for figure in ("dice", "iou") if figure in poses]
-    for head in (
-        "pose",
-        "accuracy",
-        *({"dice": "Dice", "iou": "IoU"}[name] for name in overlaps),
-        "drift of the scores",
-    ):
+    names = {"dice": "Dice", "iou": "IoU", "average_precision": "mean average precision"}
+    overlaps = [figure for figure in names if poses.get(figure)]
+    for head in ("pose", "accuracy", *(names[figure] for figure in overlaps), "drift of the scores"):
         table.add_column(head, justify="right")
     for element, accuracy in poses["accuracy"].items():
         figures = [f"{poses[name][element]:.4f}" for name in overlaps]
@@ -217,8 +222,13 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
     if overlaps:
         each = ", ".join(f"{name} {value:.4f}" for name, value in poses["class_dice"].items() if value is not None)
         typer.echo(f"Dice of all test images: {results['test_dice']:.4f} ({each}); IoU {results['test_iou']:.4f}")
+        if "test_average_precision" in results:
+            mean, half = results["test_average_precision"], results["test_ap50"]
+            typer.echo(f"Objects: mean average precision {mean:.4f} over IoU 0.5 to 0.95; {half:.4f} at 0.5")
     else:
         _print_figures(results)
+    if results.get("comparison"):
+        print_comparison(results["comparison"])
     if page is not None:
         typer.echo(f"report: {page}")
 

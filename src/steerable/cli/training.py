@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from steerable.errors import one_of
 from steerable.extras import require
 from steerable.models.registry import MODELS, models_for
 from steerable.training.config import KNOWN_DATA_RECIPE, RECIPES_OF_OWN_IMAGES, TRAINED, RunConfig
-from steerable.training.phases import unseen
+from steerable.training.phases import Phase, unseen
 from steerable.training.recipes import Recipe, recipe_names
 from steerable.training.settings import settings_of
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
-BY_DATA = ("parameters", "minutes", "validation", "patience", "task")
+BY_DATA = ("parameters", "minutes", "validation", "patience", "task", "volumes")
 """Settings whose default depends on the data set: the help texts say how."""
 
 Dataset = Annotated[str, typer.Argument(help=settings_of(RunConfig)["dataset"].help)]
@@ -69,7 +70,7 @@ class ModelAndRecipe:
         str | None,
         typer.Option(
             help="The moves that change nothing of importance: C4, D4, C8, D8, …; D4 by default. For wide_resnet one "
-            "per stage, such as D8,D4,D1.",
+            "per stage, such as D8,D4,D1. For volumes O, O_h, or C4 and D4 about z; O by default.",
             rich_help_panel="Network and recipe",
         ),
     ] = None
@@ -94,6 +95,28 @@ class ModelAndRecipe:
     ] = None
 
 
+@dataclass(frozen=True)
+class Besides:
+    """What is done besides the training, as the command line says it."""
+
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            help="`plain` trains a plain network of as many parameters as well, for as long, shows it every turn and "
+            "mirror image, and compares the two on the test images. A finished run is not trained again for it."
+        ),
+    ] = None
+    advise: Annotated[
+        bool,
+        typer.Option(
+            "--advise",
+            help="First look at the images as `steerable advise` does, for a fifth of the minutes and a minute at "
+            "most, and choose group, head, turns and mirror images by what is found. A resumed run goes by what was "
+            "found at first.",
+        ),
+    ] = False
+
+
 @app.command()
 @with_settings([RunConfig, Recipe], unsaid=[*BY_DATA, *settings_of(Recipe)])
 @grouped_options
@@ -101,6 +124,7 @@ def train(
     context: typer.Context,
     dataset: Dataset,
     network: ModelAndRecipe,
+    besides: Besides,
     out: Out = None,
     plan: PlanFile = None,
     as_json: Json = False,
@@ -126,12 +150,21 @@ def train(
 
         followed = None if plan is None else Plan.load(plan)
         config = _request(dataset, network, followed, said)
-        folder = _default_folder(config) if out is None else out
+        _check_besides(besides, config, network, followed)
+        folder = _default_folder(config, said if besides.advise else None) if out is None else out
     for name in ("lightning.pytorch", "lightning.fabric"):  # they greet at length; importing them resets the level
         logging.getLogger(name).setLevel(logging.ERROR)
     tell = None if as_json else typer.echo
+    if config.volumes and "volumes" not in said and followed is None and tell is not None and speaks:
+        tell(f"{dataset} holds volumes; --no-volumes reads its files as images.")
+    if tell is not None and besides.compare is not None and speaks:
+        tell(_time_of_both(config))
+    if besides.advise:
+        config = _advised(config, folder, said, tell if speaks else None, phase)
     try:
         results = run(config, folder, plan=followed, tell=tell, started=started, phase=phase)
+        if besides.compare is not None and not results.get("stopped"):
+            results = {**results, "comparison": _compared(config, folder, results, tell, phase)}
     except RunInterrupted as stop:
         if speaks:
             typer.echo(str(stop), err=True)
@@ -141,8 +174,9 @@ def train(
     with phase("writing the report"):
         page = write_report([folder], folder / "report.html")
     print_results(results, as_json, page)
-    if tell is not None and results.get("stopped"):
-        tell(f"The run was stopped in epoch {results['epochs']}. The same command goes on with the training.")
+    if tell is not None and (results.get("stopped") or results.get("comparison", {}) is None):
+        where = f"in epoch {results['epochs']}" if results.get("stopped") else "while the plain network was trained"
+        tell(f"The run was stopped {where}. The same command goes on with the training.")
     if tell is not None:
         labels = " --out LABELS" if config.task == "segment" else ""
         tell(f"Next: steerable predict {folder} IMAGES{labels}, steerable export {folder} --onnx model.onnx")
@@ -162,6 +196,47 @@ def _request(dataset: str, network: ModelAndRecipe, followed: Plan | None, said:
     if followed is None:
         return configured(dataset, model, recipe=network.recipe, changes=changes, **settings)
     return repeated(followed, dataset, model=model, recipe=network.recipe, changes=changes, **settings)
+
+
+def _check_besides(besides: Besides, config: RunConfig, network: ModelAndRecipe, followed: Plan | None) -> None:
+    """Refused before any image is read."""
+    given = {name for name in ("model", "group") if getattr(network, name) is not None}
+    given |= {name for name in ("group", "head", "stream") if name in _model_options(network.option or [])}
+    if besides.advise and (given or followed is not None):
+        said = f"--{sorted(given)[0]}" if given else "--plan"
+        raise ValueError(f"--advise chooses the network by the images, and {said} says it. Leave one of the two out.")
+    if besides.compare is None:
+        return
+    if besides.compare != "plain":
+        raise ValueError(f"a network is compared with a plain one, --compare plain; got {besides.compare!r}.")
+    from steerable.training.plain_contest import check_comparable
+
+    check_comparable(config)
+
+
+def _advised(
+    config: RunConfig, folder: Path, said: dict[str, Any], tell: Callable[[str], None] | None, phase: Phase
+) -> RunConfig:
+    from steerable.training.advised_runs import advised
+
+    return advised(config, folder, said=said, tell=tell, phase=phase)
+
+
+def _time_of_both(config: RunConfig) -> str:
+    if config.minutes is None:
+        return "Two networks are trained one after the other: the steerable one, and a plain one for as long."
+    return (
+        f"Two networks are trained one after the other, each for {config.minutes:g} minutes: the steerable one, and a "
+        f"plain one. Together they take about {2 * config.minutes:g} minutes."
+    )
+
+
+def _compared(
+    config: RunConfig, folder: Path, results: dict[str, Any], tell: Callable[[str], None] | None, phase: Phase
+) -> dict[str, Any] | None:
+    from steerable.training.plain_contest import compare_with_plain
+
+    return compare_with_plain(config, folder, results, tell=tell, phase=phase, writes=_is_first_process())
 
 
 def _with_group(name: str | None, group: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -191,10 +266,14 @@ def _is_said(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _default_folder(config: RunConfig) -> Path:
-    """runs/NAME, or runs/NAME-2 and so on where others are taken by runs with other settings."""
+def _default_folder(config: RunConfig, advised: dict[str, Any] | None = None) -> Path:
+    """runs/NAME, or runs/NAME-2 and so on where others are taken by runs with other settings.
+
+    For a run that is advised by its images, ``advised`` is what the user has said; others have no advice in them.
+    """
     from steerable.data.datasets import DATASETS
     from steerable.data.files import source_name
+    from steerable.training.advised_runs import request_in
     from steerable.training.run import check_run_folder
 
     name = config.dataset if config.dataset in DATASETS else source_name(Path(config.dataset))
@@ -202,7 +281,7 @@ def _default_folder(config: RunConfig) -> Path:
     while True:
         folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
         try:
-            check_run_folder(config, folder)
+            check_run_folder(config if advised is None else request_in(config, folder, advised), folder)
         except FileExistsError:
             number += 1
         else:

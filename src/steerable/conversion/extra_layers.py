@@ -33,7 +33,7 @@ class VectorToMap(snn.EquivariantModule):
         super().__init__(field_type, field_type)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2,))
+        self.check_input(x, maps=False, pooled=True)
         return x.unsqueeze(-1).unsqueeze(-1)
 
 
@@ -113,7 +113,7 @@ class CapsuleScale(snn.EquivariantModule):
         nn.init.constant_(self.weight, self.start)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         return scale_channels(x, take(self.weight, 0, self.entry))
 
 
@@ -136,7 +136,7 @@ class TrainingFactor(snn.EquivariantModule):
         self.factor = factor
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         return x * self.factor(x) if self.training else x
 
     def plain(self) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Images and labels: data sets, folders and tables of images, batches, augmentation.
+"""Images, volumes and labels: data sets, folders and tables, batches, augmentation.
 
 Each name is imported when it is first used, so that the names of data sets are known without torch.
 """
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from steerable.data.digits import load_digits
     from steerable.data.folders import load_image_folder
     from steerable.data.images import read_images
+    from steerable.data.instance_fields import instance_fields, instance_type
+    from steerable.data.instance_growing import courses, grown_instances
     from steerable.data.label_tables import load_label_table
     from steerable.data.labelled_images import LabelledImages
     from steerable.data.mask_folders import load_mask_folder
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from steerable.data.normalisation import Normalisation
     from steerable.data.pixel_formats import PixelFormat, Selection
     from steerable.data.splits import Splits
+    from steerable.data.volume_folders import holds_volumes
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -38,6 +41,11 @@ __getattr__, __dir__ = lazy_names(
         "PixelFormat": "steerable.data.pixel_formats",
         "Splits": "steerable.data.splits",
         "augment": "steerable.data.augmentation",
+        "courses": "steerable.data.instance_growing",
+        "grown_instances": "steerable.data.instance_growing",
+        "instance_fields": "steerable.data.instance_fields",
+        "instance_type": "steerable.data.instance_fields",
+        "holds_volumes": "steerable.data.volume_folders",
         "load_cifar": "steerable.data.cifar",
         "load_dataset": "steerable.data.datasets",
         "load_digits": "steerable.data.digits",
@@ -61,6 +69,11 @@ __all__ = [
     "Selection",
     "Splits",
     "augment",
+    "courses",
+    "grown_instances",
+    "holds_volumes",
+    "instance_fields",
+    "instance_type",
     "load_cifar",
     "load_dataset",
     "load_digits",

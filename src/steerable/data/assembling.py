@@ -178,9 +178,11 @@ def _same_pixels_other_label(read: Sequence[Read], size: int) -> list[str]:
     if not pairs:
         return []
     more = f"; and {len(pairs) - 5} more" if len(pairs) > 5 else ""
+    sides = "×".join([str(size)] * (read[0][1].ndim - 1))
+    same = f"picture, at {sides} pixels" if read[0][1].ndim == 3 else f"volume, at {sides} voxels"
     return [
-        f"the same picture, at {size}×{size} pixels, has two labels: {'; '.join(pairs[:5])}{more}. Nothing can "
-        "learn both; remove one of each pair."
+        f"the same {same}, has two labels: {'; '.join(pairs[:5])}{more}. Nothing can learn both; remove one of each "
+        "pair."
     ]
 
 

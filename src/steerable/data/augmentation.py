@@ -1,15 +1,16 @@
-"""Random shifts, mirror images, turns, scales and grey levels, on the images' own device."""
+"""Random shifts, mirror images, turns, scales and grey levels, on the images' or volumes' own device."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from steerable.data.warping import turned_and_scaled, warped
+from steerable.data.warping import PERMUTATIONS, random_turns, turned_and_scaled, warped
 from steerable.errors import check_choice
 
 __all__ = ["Augmentation", "Padding", "augment"]
@@ -28,12 +29,16 @@ class Augmentation:
     Args:
         shift: the largest shift up, down, left and right, in pixels.
         flip: whether to mirror left and right with probability 1/2.
-        dihedral: whether to draw any of the 8 turns and mirror images of the square in place of ``flip``.
+        dihedral: whether to draw any of the 8 turns and mirror images of the square in place of ``flip``, or of the 48
+            of the cube.
         padding: what comes in from outside: ``"zero"`` for black, ``"reflect"`` for the mirrored image.
-        angle: the largest turn to either side, in degrees.
+        angle: the largest turn to either side, in degrees; of a volume, about an axis of any direction. All turns up
+            to that angle are equally likely.
         scale: the largest factor s; images are enlarged by a factor between 1/s and s, as often as they are shrunk.
         brightness: the largest share of the full range, 255, that is added to the grey levels or taken away.
         contrast: the largest share by which the grey levels are multiplied up or down.
+        axes: 2 for images, 3 for volumes.
+        upright: whether volumes are turned about z alone, the axis of their depth, and z is kept by ``dihedral``.
     """
 
     shift: int = 4
@@ -44,9 +49,12 @@ class Augmentation:
     scale: float = 1.0
     brightness: float = 0.0
     contrast: float = 0.0
+    axes: int = 2
+    upright: bool = False
 
     def __post_init__(self) -> None:
         check_choice("padding", self.padding, get_args(Padding))
+        check_choice("axes", self.axes, (2, 3))
         if self.shift < 0:
             raise ValueError(f"`shift` must not be negative, got {self.shift}.")
         for name, (lowest, highest) in LIMITS.items():
@@ -59,11 +67,12 @@ class Augmentation:
         >>> print(Augmentation(3, angle=45, contrast=0.1))
         turns up to 45°, mirror images, shifts up to 3 pixels, contrast ±10 %
         """
+        about = " about z" if self.upright and self.axes == 3 else ""
         done = {
-            f"turns up to {self.angle:g}°": self.angle,
+            f"turns up to {self.angle:g}°{about}": self.angle,
             "mirror images": self.flip and not self.dihedral,
             "quarter turns and mirror images": self.dihedral,
-            f"shifts up to {self.shift} pixel{'s' if self.shift > 1 else ''}": self.shift,
+            f"shifts up to {self.shift} {'pixel' if self.axes == 2 else 'voxel'}{'s' * (self.shift > 1)}": self.shift,
             f"sizes up to ×{self.scale:g}": self.scale > 1,
             f"brightness ±{self.brightness:.0%}".replace("%", " %"): self.brightness,
             f"contrast ±{self.contrast:.0%}".replace("%", " %"): self.contrast,
@@ -75,14 +84,18 @@ class Augmentation:
         """Whether images are turned or scaled, so that pixels come to lie between pixels."""
         return self.angle > 0 or self.scale > 1
 
-    def check(self, height: int, width: int) -> None:
-        """Raise ValueError unless images of this size can be augmented like this."""
-        if self.shift >= min(height, width):
+    def check(self, *sides: int) -> None:
+        """Raise ValueError unless images (height, width) or volumes (depth, height, width) can be changed like this."""
+        size, kind = "×".join(map(str, sides)), "image" if self.axes == 2 else "volume"
+        if len(sides) != self.axes:
             raise ValueError(
-                f"a shift by {self.shift} moves a {height}×{width} image out of sight. Use a smaller shift."
+                f"this augmentation is for {kind}s with {self.axes} sides, got {size}. Use axes={len(sides)}."
             )
-        if self.dihedral and height != width:
-            raise ValueError(f"quarter turns need square images, got {height}×{width}. Use dihedral=False.")
+        if self.shift >= min(sides):
+            raise ValueError(f"a shift by {self.shift} moves a {size} {kind} out of sight. Use a smaller shift.")
+        if self.dihedral and len(set(sides[-2:] if self.upright else sides)) > 1:
+            shape = "square" if self.axes == 2 or self.upright else "cubic"
+            raise ValueError(f"quarter turns need {shape} {kind}s, got {size}. Use dihedral=False.")
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw what happens to each image: the shift down, the shift to the right and the symmetry, int64, (count, 3).
@@ -90,27 +103,45 @@ class Augmentation:
         A symmetry is three bits: 1 mirrors left and right, 2 up and down, and 4 swaps rows and columns after that.
         With a turn, a scale or a change of the grey levels it is float32, (count, 7), and goes on with the angle in
         degrees, the logarithm of the scale, and what is added to the grey levels' factor 1 and to the levels.
+
+        For volumes it is (count, 4) or (count, 10). Shifts begin with the one along the depth, symmetries are those of
+        :func:`~steerable.data.warping.turned_and_scaled`, and an angle is three numbers, the axis (x, y, z) times the
+        angle.
         """
-        where = generator.device
-        shifts = torch.randint(-self.shift, self.shift + 1, (count, 2), generator=generator, device=where)
-        kinds = 8 if self.dihedral else 2 if self.flip else 1
-        exact = torch.cat([shifts, torch.randint(kinds, (count, 1), generator=generator, device=where)], dim=1)
+        where, axes = generator.device, self.axes
+        shifts = torch.randint(-self.shift, self.shift + 1, (count, axes), generator=generator, device=where)
+        every = 8 if self.upright or axes == 2 else 48
+        kinds = every if self.dihedral else 2 if self.flip else 1
+        symmetry = torch.randint(kinds, (count, 1), generator=generator, device=where)
+        if axes == 3 and kinds == 8:
+            symmetry = symmetry + (symmetry & 4)  # the bit that swaps rows and columns is the one above that of z
+        exact = torch.cat([shifts, symmetry], dim=1)
         largest = (self.angle, math.log(self.scale), self.contrast, 255 * self.brightness)
         if not any(largest):
             return exact
-        between = 2 * torch.rand(count, 4, generator=generator, device=where) - 1  # from -1 to 1
-        return torch.cat([exact, between * torch.tensor(largest, device=where)], dim=1)
+        turns = self._numbers_of_a_turn
+        between = 2 * torch.rand(count, turns + 3, generator=generator, device=where) - 1  # from -1 to 1
+        if axes == 2 or self.upright:
+            turn = torch.cat([torch.zeros_like(between[:, 1:turns]), between[:, :1] * self.angle], dim=1)
+        else:
+            turn = random_turns(between[:, :turns], self.angle)
+        return torch.cat([exact, turn, between[:, turns:] * torch.tensor(largest[1:], device=where)], dim=1)
+
+    @property
+    def _numbers_of_a_turn(self) -> int:
+        return 1 if self.axes == 2 else 3
 
     def apply(
-        self, images: Tensor, draws: Tensor, rows: Tensor | None = None, size: tuple[int, int] | None = None
+        self, images: Tensor, draws: Tensor, rows: Tensor | None = None, size: Sequence[int] | None = None
     ) -> Tensor:
         """Change image ``rows[i]`` as ``draws[i]`` says, for all i at once.
 
         Args:
-            images: (n, channels, height, width), of any type; grey levels go from 0 to 255.
-            draws: (batch, 3) or (batch, 7), from :meth:`draw`.
+            images: (n, channels, height, width), or (n, channels, depth, height, width) for volumes, of any type; grey
+                levels go from 0 to 255.
+            draws: from :meth:`draw`.
             rows: (batch,), by default 0, 1, 2, …
-            size: height and width of the middle that is cut out after that; by default all of it.
+            size: the sides of the middle that is cut out after that; by default all of it.
         """
         moves, more, rows = self._prepared(images, draws, rows)
         if self.interpolates:
@@ -120,13 +151,14 @@ class Augmentation:
             if not more.numel():
                 return moved
             levels = moved.float()
-        factor, added = (column.view(-1, 1, 1, 1) for column in more[:, 2:].unbind(1))
+        levelled = more[:, self._numbers_of_a_turn + 1 :]
+        factor, added = (column.view(-1, *[1] * (images.ndim - 1)) for column in levelled.unbind(1))
         if images.is_floating_point():
             return levels.mul_(1 + factor).add_(added).to(images.dtype)
         # Cutting off what follows the point rounds to the nearest level once 1/2 has been added.
         return levels.mul_(1 + factor).add_(added + 0.5).clamp_(0, 255).to(images.dtype)
 
-    def apply_to_labels(self, labels: Tensor, draws: Tensor, size: tuple[int, int] | None = None) -> Tensor:
+    def apply_to_labels(self, labels: Tensor, draws: Tensor, size: Sequence[int] | None = None) -> Tensor:
         """Move labels, whole numbers below 2^24 of shape (batch, height, width), as :meth:`apply` moves the images.
 
         Between pixels the nearest one counts, and outside what :meth:`apply` shows there; grey levels do not matter.
@@ -141,34 +173,50 @@ class Augmentation:
         self.check(*images.shape[2:])
         draws = draws.to(images.device, non_blocking=True)
         rows = torch.arange(len(draws), device=images.device) if rows is None else rows
-        return draws[:, :3].long(), draws[:, 3:], rows
+        return draws[:, : self.axes + 1].long(), draws[:, self.axes + 1 :], rows
 
     def _warped(
-        self, images: Tensor, moves: Tensor, more: Tensor, size: tuple[int, int] | None, *, nearest: bool
+        self, images: Tensor, moves: Tensor, more: Tensor, size: Sequence[int] | None, *, nearest: bool
     ) -> Tensor:
-        matrices = turned_and_scaled(more[:, 0], more[:, 1].exp(), moves[:, 2])
-        shifts = moves[:, :2].flip(1)
+        turns = self._numbers_of_a_turn
+        matrices = turned_and_scaled(more[:, :turns], more[:, turns].exp(), moves[:, -1])
+        shifts = moves[:, :-1].flip(1)
         return warped(images, matrices, shifts, reflect=self.padding == "reflect", size=size, nearest=nearest)
 
     def _gathered(self, images: Tensor, moves: Tensor, rows: Tensor) -> Tensor:
         """Pixels as they are in their new places, in one gather."""
-        channels, height, width = images.shape[1:]
-        device = images.device
-        down, right, symmetry = moves.view(-1, 3, 1, 1).unbind(1)
+        device, axes, sides = images.device, self.axes, images.shape[2:]
+        shifts, symmetry = moves[:, :-1], moves[:, -1].view(-1, *[1] * axes)
         # Where each pixel of the result comes from: undo the shift, then the symmetry.
-        y = torch.arange(height, device=device).view(1, -1, 1) - down
-        x = torch.arange(width, device=device).view(1, 1, -1) - right
-        inside = (y >= 0) & (y < height) & (x >= 0) & (x < width) if self.padding == "zero" else None
-        y, x = _reflected(y, height), _reflected(x, width)
+        places: Sequence[Tensor] = ()
+        for axis, side in enumerate(sides):
+            along = torch.arange(side, device=device).view(-1, *[1] * (axes - 1 - axis))
+            places = (*places, along - shifts[:, axis].view(-1, *[1] * axes))
+        inside = None
+        if self.padding == "zero":
+            for place, side in zip(places, sides, strict=True):
+                within = (place >= 0) & (place < side)
+                inside = within if inside is None else inside & within
+        places = [_reflected(place, side) for place, side in zip(places, sides, strict=True)]
         if self.dihedral:
-            swap = symmetry >= 4
-            y, x = torch.where(swap, x, y), torch.where(swap, y, x)
-            y = torch.where((symmetry & 2) > 0, height - 1 - y, y)
-        x = torch.where((symmetry & 1) > 0, width - 1 - x, x)
-        source = (y * width + x).flatten(1)
-        every = torch.arange(channels, device=device).view(1, -1, 1)
-        moved: Tensor = images.flatten(2)[rows.view(-1, 1, 1), every, source[:, None]].unflatten(2, (height, width))
+            places = _permuted(places, moves[:, -1] >> axes)
+        source: Tensor | int = 0
+        for axis, (place, side) in enumerate(zip(places, sides, strict=True)):
+            bit = 1 << (axes - 1 - axis)
+            if self.dihedral or bit == 1:
+                place = torch.where((symmetry & bit) > 0, side - 1 - place, place)
+            source = source * side + place
+        every = torch.arange(images.shape[1], device=device).view(1, -1, 1)
+        flat = torch.as_tensor(source).flatten(1)[:, None]
+        moved: Tensor = images.flatten(2)[rows.view(-1, 1, 1), every, flat].unflatten(2, sides)
         return moved if inside is None else moved.masked_fill(~inside[:, None], 0)
+
+
+def _permuted(places: Sequence[Tensor], numbers: Tensor) -> Sequence[Tensor]:
+    """Coordinates along each axis with the axes in another order, each image in its own."""
+    orders = torch.tensor(PERMUTATIONS[len(places)], device=numbers.device)[numbers]  # (n, axes)
+    every = torch.stack(torch.broadcast_tensors(*places), dim=1)
+    return every[torch.arange(len(every), device=numbers.device)[:, None], orders].unbind(1)
 
 
 def augment(batch: Tensor, generator: torch.Generator, shift: int = 4, flip: bool = True, **more: Any) -> Tensor:
@@ -180,11 +228,13 @@ def augment(batch: Tensor, generator: torch.Generator, shift: int = 4, flip: boo
     return chosen.apply(batch, chosen.draw(len(batch), generator))
 
 
-def _middle(images: Tensor, size: tuple[int, int] | None) -> Tensor:
+def _middle(images: Tensor, size: Sequence[int] | None) -> Tensor:
     if size is None:
         return images
-    top, left = ((whole - part) // 2 for whole, part in zip(images.shape[-2:], size, strict=True))
-    return images[..., top : top + size[0], left : left + size[1]]
+    starts = [(whole - part) // 2 for whole, part in zip(images.shape[-len(size) :], size, strict=True)]
+    for axis, (start, part) in enumerate(zip(starts, size, strict=True), start=images.ndim - len(size)):
+        images = images.narrow(axis, start, part)
+    return images
 
 
 def _reflected(position: Tensor, size: int) -> Tensor:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steerable.data.cifar_archives import CIFAR10, CIFAR100
+from steerable.data.modelnet import MODELNET10
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.errors import listing
 from steerable.lazy import resolve
@@ -33,11 +34,13 @@ class KnownDataSet:
         loader: the function that reads it, ``"module:name"``. It takes ``data_dir``, the folder with the data set's
             files or None, ``download``, whether it may fetch them, and ``seed``, that of the test split for data sets
             that come without one; it returns :class:`~steerable.data.splits.Splits`.
+        axes: 2 for images, 3 for volumes.
     """
 
     classes: tuple[str, ...]
     channels: int
     loader: str
+    axes: int = 2
 
     def load(self, data_dir: str | Path | None, *, download: bool, seed: int) -> Splits:
         """Read the images."""
@@ -52,6 +55,7 @@ DATASETS = {
     # Files of the official sizes in another order, for example; runs record the name, and which files differ.
     "cifar10-unchecked": KnownDataSet(CIFAR10.classes, 3, "steerable.data.cifar:load_unchecked_cifar10"),
     "cifar100-unchecked": KnownDataSet(CIFAR100.classes, 3, "steerable.data.cifar:load_unchecked_cifar100"),
+    "modelnet10": KnownDataSet(MODELNET10, 1, "steerable.data.modelnet:load_modelnet10", axes=3),
 }
 """The data sets that have a name."""
 
@@ -77,6 +81,7 @@ def load_dataset(
         name_or_path: a name from ``DATASETS``, a folder with one sub-folder of images per class, or a .csv file with
             the columns ``file`` and ``label``.
         data_dir: the folder with CIFAR, unpacked or as the official archive; by default a cache folder of this user.
+            For ModelNet10 the folder with ``modelnet10.npz``.
         download: whether to fetch CIFAR where it is not found.
         image_size: scale all images to this height and width; by default their own.
         seed: the seed of the test split, for data that come without one.

@@ -11,7 +11,7 @@ __all__ = ["Unusable", "files_below", "looks_like_an_image", "named", "printable
 SUFFIXES = frozenset(
     (
         *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif", ".tiff", ".bmp", ".gif"),
-        *(".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".avif", ".npy"),
+        *(".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".avif", ".npy", ".npz", ".nii"),
     )
 )
 
@@ -42,8 +42,9 @@ def files_below(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
 
 
 def looks_like_an_image(path: Path) -> bool:
-    """Whether a file is an image, judged by its name alone."""
-    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
+    """Whether a file is an image or a volume, judged by its name alone."""
+    known = path.suffix.lower() in SUFFIXES or path.name.lower().endswith(".nii.gz")
+    return known and not path.name.startswith(".")
 
 
 def source_name(path: Path) -> str:

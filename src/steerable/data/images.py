@@ -26,7 +26,9 @@ from steerable.data.squares import (
     square_of_picture,
     with_channels,
 )
-from steerable.data.stored_images import StoredImage, opened, stored_image
+from steerable.data.stored_arrays import StoredImage
+from steerable.data.stored_images import opened, stored_image
+from steerable.data.volume_files import require_readers
 from steerable.extras import require
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "image_chunks",
     "image_headers",
     "image_sizes",
+    "pixels_of",
     "read_counts",
     "read_images",
     "read_squares",
@@ -58,8 +61,8 @@ def read_images(
     """Read an image file, or all of those below a folder, for prediction.
 
     Returns:
-        The files that were read; their pixels, uint8 (n, channels, image_size, image_size), see :func:`read_squares`;
-        and (file, reason) of those that cannot be read.
+        The files that were read; their pixels, uint8 (n, channels, image_size, image_size), or with one side more for
+        volumes, see :func:`read_squares`; and (file, reason) of those that cannot be read.
 
     Args:
         path: a file or a folder.
@@ -70,7 +73,7 @@ def read_images(
             :class:`~steerable.training.trained_model.TrainedModel`.
     """
     names: list[str] = []
-    found, skipped = [torch.empty(0, channels, image_size, image_size, dtype=torch.uint8)], []
+    found, skipped = [torch.empty(0, channels, *[image_size] * pixels.selection.axes, dtype=torch.uint8)], []
     for more, images, unreadable in image_chunks(path, image_size, channels, progress, pixels=pixels):
         names += more
         found.append(images)
@@ -94,8 +97,9 @@ def image_chunks(
     if not path.exists():
         raise FileNotFoundError(f"`{path}` does not exist. Give an image file or a folder of images.")
     files, closed = files_below(path) if path.is_dir() else ([path], [])
+    nothing = np.empty((0, channels, *[image_size] * pixels.selection.axes), np.uint8)
     if closed:
-        yield [], torch.empty(0, channels, image_size, image_size, dtype=torch.uint8), closed
+        yield [], torch.from_numpy(nothing), closed
     for start in range(0, len(files), chunk):
         part = files[start : start + chunk]
 
@@ -110,14 +114,15 @@ def image_chunks(
             else:
                 names.append(str(file))
                 found.append(with_channels(square, channels))
-        images = np.stack(found) if found else np.empty((0, channels, image_size, image_size), np.uint8)
-        yield names, torch.from_numpy(images), skipped
+        yield names, torch.from_numpy(np.stack(found) if found else nothing), skipped
 
 
 def read_squares(
     paths: Sequence[Path], image_size: int, progress: Progress | None = None, pixels: PixelFormat = EARLIER
 ) -> list[Pixels | str]:
     """For each file its pixels, (channels, image_size, image_size), or the reason why it cannot be used.
+
+    Where ``pixels`` is about volumes, these are voxels, (channels, image_size, image_size, image_size).
 
     The middle square is shrunk by averaging, or enlarged by bilinear interpolation; a photograph's orientation tag is
     followed. Palettes are looked up, transparent parts laid over white. An image without colours has one channel,
@@ -126,6 +131,8 @@ def read_squares(
     """
     if image_size < 1:
         raise ValueError(f"`image_size` must be at least 1, got {image_size}.")
+    if pixels.selection.axes == 3:
+        require_readers(paths)
     return each_file(lambda path: _read_and_reduced(path, image_size, pixels), paths, progress)
 
 
@@ -140,12 +147,12 @@ def each_file(function: Callable[[Path], T], paths: Sequence[Path], progress: Pr
         return _for_each(_or_reason(function), paths, progress)
 
 
-def read_counts(paths: Sequence[Path], image_size: int, pixels: PixelFormat) -> list[Counts | str]:
-    """What :func:`read_squares` reads, before counts become bytes."""
+def read_counts(paths: Sequence[Path], image_size: int, pixels: PixelFormat) -> list[tuple[Counts, bool] | str]:
+    """What :func:`read_squares` reads, before counts become bytes, and whether some are not finite numbers."""
     return each_file(lambda path: _read_counts(path, image_size, pixels), paths)
 
 
-def image_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
+def image_sizes(paths: Sequence[Path]) -> list[tuple[int, ...]]:
     """(width, height) of the images among these files, from their first bytes."""
     return [found.size for found in image_headers(paths, Selection()) if not isinstance(found, str)]
 
@@ -157,6 +164,8 @@ def image_headers(paths: Sequence[Path], selection: Selection) -> list[StoredIma
         with stored_image(path, selection) as found:
             return replace(found, picture=None)
 
+    if selection.axes == 3:
+        require_readers(paths)
     return each_file(header, paths)
 
 
@@ -206,18 +215,28 @@ def _read(path: Path, size: int | None, pixels: PixelFormat) -> Pixels:
         with opened(path) as image:
             return square_of_picture(eight_bits(image), size)
     with stored_image(path, pixels.selection) as stored:
-        pixels.check(stored.depth, stored.channels)
-        if stored.picture is not None:
-            return square_of_picture(stored.picture, size)
-        counts = _counts(stored, size, pixels)
+        return pixels_of(stored, size, pixels)
+
+
+def pixels_of(stored: StoredImage, size: int | None, pixels: PixelFormat) -> Pixels:
+    """The bytes of an image, (channels, size, size), or in its own size; ``Unusable`` where it is of another kind."""
+    if not pixels.depth and stored.picture is not None:
+        return square_of_picture(eight_bits(stored.picture), size)
+    pixels.check(stored.depth, stored.channels)
+    if stored.picture is not None:
+        return square_of_picture(stored.picture, size)
+    counts = _counts(stored, size, pixels)
     return pixels.to_bytes(with_channels(counts, pixels.channels))
 
 
-def _read_counts(path: Path, size: int, pixels: PixelFormat) -> Counts:
+def _read_counts(path: Path, size: int, pixels: PixelFormat) -> tuple[Counts, bool]:
     with stored_image(path, pixels.selection) as stored:
         pixels.check(stored.depth, stored.channels)
-        return _counts(stored, size, pixels)
+        numbers = stored.numbers()
+        has_gaps = numbers.dtype.kind == "f" and not np.isfinite(numbers).all()
+        return _counts(replace(stored, numbers=lambda: numbers), size, pixels), has_gaps
 
 
 def _counts(stored: StoredImage, size: int | None, pixels: PixelFormat) -> Counts:
-    return square_of_numbers(stored.numbers(), size, colours=stored.channels == 3 and not pixels.selection)
+    colours = stored.channels == 3 and not pixels.selection
+    return square_of_numbers(stored.numbers(), size, colours=colours, spacing=stored.spacing[::-1])

@@ -1,8 +1,9 @@
-"""Labelled images in memory, their subsets and splits."""
+"""Labelled images or volumes in memory, their subsets and splits."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from steerable.data.cubes import middle_cube
 from steerable.data.specimens import whole_specimens
 from steerable.data.squares import reduced
 from steerable.errors import listing
@@ -20,10 +22,10 @@ __all__ = ["LabelledImages"]
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """Images with the numbers of their classes.
+    """Images or volumes with the numbers of their classes.
 
     Args:
-        images: uint8, (n, channels, height, width).
+        images: uint8, (n, channels, height, width), or (n, channels, depth, height, width) for volumes.
         labels: int64, (n,), each from 0 to ``len(classes) - 1``.
         classes: the names of the classes.
         files: where each image came from, or empty.
@@ -37,10 +39,11 @@ class LabelledImages:
     specimens: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
+        if self.images.dtype != torch.uint8 or self.images.ndim not in (4, 5):
             raise TypeError(
-                f"images are a uint8 tensor (n, channels, height, width); got {self.images.dtype} of shape "
-                f"{tuple(self.images.shape)}. Keep them as bytes: `Normalisation` makes floats of each batch."
+                "images are a uint8 tensor (n, channels, height, width), or with a depth for volumes; got "
+                f"{self.images.dtype} of shape {tuple(self.images.shape)}. Keep them as bytes: `Normalisation` makes "
+                "floats of each batch."
             )
         if self.labels.dtype != torch.int64 or self.labels.ndim != 1:
             raise TypeError(
@@ -68,9 +71,9 @@ class LabelledImages:
         return self.images.shape[1]
 
     @property
-    def image_size(self) -> tuple[int, int]:
-        """(height, width)"""
-        return self.images.shape[2], self.images.shape[3]
+    def image_size(self) -> tuple[int, ...]:
+        """(height, width), or (depth, height, width)"""
+        return tuple(self.images.shape[2:])
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -90,8 +93,7 @@ class LabelledImages:
     @property
     def comfortable_batch(self) -> int:
         """How many images to take at a time outside training: 500 of 32×32 pixels, and fewer of larger ones."""
-        height, width = self.image_size
-        return max(1, min(500, 500 * 32 * 32 // (height * width)))
+        return max(1, min(500, 500 * 32 * 32 // math.prod(self.image_size)))
 
     @property
     def digest(self) -> str:
@@ -130,6 +132,15 @@ class LabelledImages:
             )
         return self.subset(self._sample(wanted, seed))
 
+    def at_most(self, each: int, seed: int = 0) -> LabelledImages:
+        """``each`` images of every class, or all of a class that has fewer, in their original order.
+
+        With the same seed a smaller subset lies inside a larger one.
+        """
+        if each < 1:
+            raise ValueError(f"a subset has at least one image of each class, got {each}.")
+        return self.subset(self._sample([min(each, count) for count in self.counts], seed))
+
     def split(self, part: float | int, seed: int = 0) -> tuple[LabelledImages, LabelledImages]:
         """Return (the rest, the part): each class gives the same share to the part, and keeps at least one image.
 
@@ -165,13 +176,20 @@ class LabelledImages:
         rest[chosen] = False
         return self.subset(rest.nonzero().flatten())
 
-    def resized(self, size: int | tuple[int, int]) -> LabelledImages:
-        """The same images, scaled to (height, width) with antialiased bilinear interpolation."""
-        target = (size, size) if isinstance(size, int) else size
+    def resized(self, size: int | tuple[int, ...]) -> LabelledImages:
+        """The same images, scaled to (height, width) with antialiased bilinear interpolation.
+
+        Volumes become cubes; see :func:`~steerable.data.cubes.middle_cube`.
+        """
+        target = (size,) * len(self.image_size) if isinstance(size, int) else size
         if min(target) < 1:
             raise ValueError(f"an image has at least one pixel, got the size {target}.")
         if target == self.image_size:
             return self
+        if len(target) == 3:
+            cubes = (middle_cube(volume.astype(np.float32), target[0]) for volume in self.images.cpu().numpy())
+            bytes_ = np.stack([np.rint(cube).clip(0, 255).astype(np.uint8) for cube in cubes])
+            return replace(self, images=torch.from_numpy(bytes_))
         scaled = [
             F.interpolate(chunk.float(), target, mode="bilinear", antialias=True).round_().clamp_(0, 255).byte()
             for chunk in self.images.split(1024)  # in pieces: floats take four times the memory

@@ -15,13 +15,13 @@ from steerable.data.files import Unusable, named, source_name
 from steerable.data.images import Pixels, Progress, each_file, whole_image, with_channels
 from steerable.data.mask_files import Labels, label_name, read_label_file
 from steerable.data.mask_pairs import FoundPairs, ImageAndMask, paired_folder
-from steerable.data.mask_survey import class_values, kind_of_masks, tile_for
+from steerable.data.mask_survey import class_values, kind_of_masks, object_numbers, tile_for
 from steerable.data.masked_images import MaskedImages, MaskKind
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.pixel_survey import survey
 from steerable.errors import listing
 
-__all__ = ["MaskSplits", "MaskedPair", "load_mask_folder", "read_masked", "stacked_masks"]
+__all__ = ["MaskSplits", "MaskedPair", "load_mask_folder", "read_masked", "stacked_masks", "with_numbered_objects"]
 
 SURVEYED = 256  # the side at which the counts of deep images are looked at
 
@@ -98,6 +98,8 @@ def load_mask_folder(
     chosen = kind or kind_of_masks([item.labels for item in read])
     training = [item.labels for item in read if item.pair.part == "train"]
     values = class_values(training, root, notes) if chosen == "classes" else ()
+    if chosen == "instances":
+        read = with_numbered_objects(read, root, notes)
     side = tile or tile_for([item.labels.shape for item in read])
     parts = _parts(read, found, values, side, notes, root)
     if "test" not in parts:
@@ -137,6 +139,12 @@ def read_masked(
         else:
             read.append(MaskedPair(pair, *result))
     return read, unusable
+
+
+def with_numbered_objects(read: Sequence[MaskedPair], root: Path, notes: list[str]) -> list[MaskedPair]:
+    """The same pairs with one number for each object, as :func:`~steerable.data.mask_survey.object_numbers` says."""
+    numbers = object_numbers([item.labels for item in read], root, notes)
+    return [item._replace(labels=labels) for item, labels in zip(read, numbers, strict=True)]
 
 
 def _parts(

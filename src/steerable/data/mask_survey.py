@@ -13,7 +13,7 @@ from steerable.data.masked_images import MaskKind
 from steerable.data.regions import connected_regions
 from steerable.errors import listing
 
-__all__ = ["class_values", "kind_of_masks", "tile_for"]
+__all__ = ["class_values", "kind_of_masks", "object_numbers", "tile_for"]
 
 MOST_CLASSES = 64  # with more, a mask holds something else than classes
 LARGEST_TILE, SMALLEST_TILE, STEP = 128, 32, 16
@@ -42,6 +42,33 @@ def kind_of_masks(masks: Sequence[Labels]) -> MaskKind:
         values += len(np.unique(labels[labels > 0]))
         regions += connected_regions(labels)[1]
     return "instances" if regions <= 1.25 * values else "classes"
+
+
+def object_numbers(masks: Sequence[Labels], root: Path, notes: list[str]) -> list[Labels]:
+    """Masks with one number for each object, and 0 for the background; masks without any object are refused.
+
+    Black is the background of masks with colours. Where masks tell objects from the background only, so that several
+    have the same number, what is connected is one object.
+
+    Args:
+        masks: of all images.
+        root: where they come from, for messages.
+        notes: what is noticed is added to them.
+    """
+    masks = [np.where(labels == COLOUR, 0, labels) for labels in masks]
+    values = [len(np.unique(labels[labels > 0])) for labels in masks]
+    if not any(values):
+        raise ValueError(
+            f"the masks in `{root}` hold no object: all pixels are 0, the background. Are they the right files?"
+        )
+    if max(values) == 1:
+        regions = [connected_regions(labels) for labels in masks]
+        if sum(count for _, count in regions) > sum(values):
+            notes.append(
+                "the masks have one number for all objects of an image; what is connected counts as one object."
+            )
+            return [found.astype(np.int64) for found, _ in regions]
+    return masks
 
 
 def class_values(masks: Sequence[Labels], root: Path, notes: list[str]) -> tuple[int, ...]:

@@ -88,6 +88,11 @@ class MaskedImages:
             found[self.class_map(number).unique().numpy()] += 1
         return tuple(found.tolist())
 
+    @cached_property
+    def objects(self) -> int:
+        """How many objects the masks number."""
+        return sum(len(torch.unique(mask[mask > 0])) for mask in self.masks)
+
     @property
     def samples(self) -> float:
         """How many tiles all pixels come to: the work of looking at everything once."""

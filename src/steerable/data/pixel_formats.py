@@ -27,22 +27,28 @@ class Selection:
             the first page.
         channels: the numbers of the channels, counted from 0, in the order in which they are used. Empty means all but
             transparency, and red, green and blue of an image that has them.
+        axes: 2 where the files hold images, 3 where they hold volumes, whose slices the pages of a file are.
     """
 
     page: int | str | None = None
     channels: tuple[int, ...] = ()
+    axes: int = 2
 
     @staticmethod
-    def parse(page: str | None, channels: str | None) -> Selection:
+    def parse(page: str | None, channels: str | None, axes: int = 2) -> Selection:
         """The selection that a user writes, such as ``("all", "0,2")``.
 
         >>> Selection.parse(None, "0,2")
-        Selection(page=None, channels=(0, 2))
+        Selection(page=None, channels=(0, 2), axes=2)
         """
         if page is not None and page != "all" and not _is_number(page):
             raise ValueError(
                 f"page is {page!r}, expected the number of a page, counted from 0, or `all`, which makes the pages "
                 "channels of one image."
+            )
+        if page is not None and axes == 3:
+            raise ValueError(
+                f"page is {page!r}, and a volume has no pages to choose from: they are its slices. Leave it out."
             )
         numbers = [] if channels is None else [part.strip() for part in channels.split(",")]
         if not all(map(_is_number, numbers)) or len(set(map(int, numbers))) < len(numbers):
@@ -50,10 +56,10 @@ class Selection:
                 f"channels is {channels!r}, expected different numbers with commas between them, counted from 0, such "
                 "as `1` or `0,2`."
             )
-        return Selection(page if page in (None, "all") else int(page), tuple(map(int, numbers)))
+        return Selection(page if page in (None, "all") else int(page), tuple(map(int, numbers)), axes)
 
     def __bool__(self) -> bool:
-        """Whether anything is chosen."""
+        """Whether a page or channels are chosen."""
         return self.page is not None or bool(self.channels)
 
     def in_words(self) -> list[str]:
@@ -93,10 +99,10 @@ class PixelFormat:
         return bool(self.low)
 
     def to_bytes(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-        """Counts (…, channels, height, width) as bytes."""
+        """Counts (…, channels, height, width), or those of volumes (…, channels, depth, height, width), as bytes."""
         values = counts.astype(np.float32)
         if self.has_counts:
-            low, factor = (value[:, None, None] for value in self.map())
+            low, factor = (value.reshape(-1, *[1] * self.selection.axes) for value in self.map())
             values = (values - low) * factor
         found: npt.NDArray[np.uint8] = np.rint(values.clip(0, 255)).astype(np.uint8)
         return found
@@ -135,7 +141,8 @@ class PixelFormat:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         values = {**asdict(self), "low": list(self.low), "high": list(self.high)}
-        return {**values, "selection": {"page": self.selection.page, "channels": list(self.selection.channels)}}
+        chosen = {"page": self.selection.page, "channels": list(self.selection.channels), "axes": self.selection.axes}
+        return {**values, "selection": chosen}
 
     @staticmethod
     def from_dict(values: Mapping[str, Any] | None) -> PixelFormat:
@@ -144,7 +151,8 @@ class PixelFormat:
             return EARLIER
         try:
             page, chosen = values["selection"]["page"], ",".join(map(str, values["selection"]["channels"]))
-            selection = Selection.parse(None if page is None else str(page), chosen or None)
+            axes = int(values["selection"].get("axes", 2))  # which earlier models do not have
+            selection = Selection.parse(None if page is None else str(page), chosen or None, axes)
             low, high = (tuple(float(count) for count in values[end]) for end in ("low", "high"))
             reduction = int(values.get("reduction", 1))  # which earlier models do not have
             found = PixelFormat(str(values["depth"]), int(values["channels"]), low, high, selection, reduction)
@@ -152,7 +160,8 @@ class PixelFormat:
             found = EARLIER
         expected = 0 if found.depth == "8-bit" else found.channels
         is_scaled = _is_scale(found.low, found.high) and len(found.low) == expected
-        if not found.depth or not is_scaled or not 1 <= found.reduction <= LARGEST_REDUCTION:
+        is_known = bool(found.depth) and found.selection.axes in (2, 3)
+        if not is_known or not is_scaled or not 1 <= found.reduction <= LARGEST_REDUCTION:
             raise ValueError(
                 f"got {shown(values)} for the pixels of image files, expected their depth, their channels, and the "
                 "counts that become 0 and 255."

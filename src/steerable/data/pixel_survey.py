@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,13 +16,16 @@ from steerable.data.files import named, printable
 from steerable.data.images import image_headers, read_counts
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.squares import Counts, with_channels
-from steerable.data.stored_images import StoredImage
+from steerable.data.stored_arrays import StoredImage
+from steerable.data.volume_files import VOLUMES
+from steerable.errors import listing
 
 __all__ = ["Survey", "common_size", "scale", "survey"]
 
-LARGEST_DEFAULT = 128
+LARGEST_DEFAULT = {2: 128, 3: 32}  # by the number of axes
 MEASURED = 2000  # files whose first bytes are looked at, at most
 COUNTED = 1000  # training images whose counts are looked at, at most
+FEWEST_COUNTED, COUNTED_PIXELS = 50, 1 << 24  # fewer of large ones, which have that many pixels in all
 TAIL = 0.1  # per cent of the counts at both ends, in which what is left of hot and dead pixels may lie
 MARGIN = 0.5  # how far counts may lie outside the rest, relative to its range, before they are cut
 
@@ -60,8 +64,8 @@ def survey(
     found = image_headers(some, selection)
     headers = [header for header in found if not isinstance(header, str)]
     if not headers:
-        raise _unreadable(some, found, source)
-    size = common_size([min(header.size) for header in headers]) if image_size is None else image_size
+        raise _unreadable(some, found, source, selection.axes)
+    size = common_size([header.side for header in headers], selection.axes) if image_size is None else image_size
     if isinstance(pixels, PixelFormat):
         return Survey(size, pixels, [])
     # Grey and coloured images go together, because one becomes the other.
@@ -69,20 +73,22 @@ def survey(
     (most, _), *_ = Counter(kinds).most_common()
     channels = max(header.channels for header, kind in zip(headers, kinds, strict=True) if kind == most)
     common = PixelFormat(most[0], channels, selection=selection)
+    notes = [*_unused(headers), *_far_from_cubes(headers)]
     if common.depth != "8-bit":
-        common = _scaled(training, size, common, source)
-    return Survey(size, common, _unused(headers))
+        common, gaps = _scaled(training, size, common, source)
+        notes += gaps
+    return Survey(size, common, notes)
 
 
-def common_size(sides: Sequence[int]) -> int:
+def common_size(sides: Sequence[float], axes: int = 2) -> int:
     """The median of the images' shorter sides, at most 128, rounded to what networks reduce exactly.
 
-    That is a multiple of 16 from 48 pixels on, of 8 from 24 on, and of 4 below.
+    That is a multiple of 16 from 48 pixels on, of 8 from 24 on, and of 4 below. Volumes have at most 32 voxels a side.
 
     >>> [common_size([side]) for side in (3, 13, 28, 50, 100, 300)]
     [4, 12, 32, 48, 96, 128]
     """
-    median = min(int(np.median(sides)), LARGEST_DEFAULT)
+    median = min(int(np.median(sides)), LARGEST_DEFAULT[axes])
     step = 16 if median >= 44 else 8 if median >= 22 else 4
     return max(4, (median + step // 2) // step * step)
 
@@ -108,38 +114,58 @@ def scale(counts: Sequence[Counts]) -> tuple[tuple[float, ...], tuple[float, ...
 
 
 def _without_spikes(images: Counts) -> Counts:
-    """Images (n, height, width) with each pixel cut to the range of its eight neighbours; edges are mirrored."""
-    height, width = images.shape[1:]
-    if min(height, width) < 2:
+    """Images or volumes (n, …) with each pixel cut to the range of all its neighbours; edges are mirrored."""
+    sides = images.shape[1:]
+    if min(sides) < 2:
         return images
-    padded = np.pad(images, ((0, 0), (1, 1), (1, 1)), mode="reflect")
+    padded = np.pad(images, ((0, 0), *[(1, 1)] * len(sides)), mode="reflect")
     lowest, highest = np.full_like(images, np.inf), np.full_like(images, -np.inf)
-    for i, j in itertools.product(range(3), repeat=2):
-        if (i, j) != (1, 1):
-            neighbour = padded[:, i : i + height, j : j + width]
+    for steps in itertools.product(range(3), repeat=len(sides)):
+        if set(steps) != {1}:
+            neighbour = padded[:, *(slice(step, step + side) for step, side in zip(steps, sides, strict=True))]
             np.minimum(lowest, neighbour, out=lowest)
             np.maximum(highest, neighbour, out=highest)
     return images.clip(lowest, highest)
 
 
-def _scaled(paths: Sequence[Path], size: int, common: PixelFormat, source: Path) -> PixelFormat:
-    """The pixels with the scale of these training images."""
-    some = paths[:: max(1, -(-len(paths) // COUNTED))]
+def _scaled(paths: Sequence[Path], size: int, common: PixelFormat, source: Path) -> tuple[PixelFormat, list[str]]:
+    """The pixels with the scale of these training images, and a note on those that are not finite numbers."""
+    most = max(FEWEST_COUNTED, min(COUNTED, COUNTED_PIXELS // size**common.selection.axes))
+    some = paths[:: max(1, -(-len(paths) // most))]
     found = read_counts(some, size, common)
-    counts = [image for image in found if not isinstance(image, str)]
+    counts = [image[0] for image in found if not isinstance(image, str)]
     if not counts:
-        raise _unreadable(some, found, source)
+        raise _unreadable(some, found, source, common.selection.axes)
     channels = max(map(len, counts))
     low, high = scale([with_channels(image, channels) for image in counts])
-    return replace(common, channels=channels, low=low, high=high)
+    gaps = [printable(path.name) for path, one in zip(some, found, strict=True) if not isinstance(one, str) and one[1]]
+    notes = [
+        f"{len(gaps)} of {len(some)} files have values that are not finite numbers, which are taken for the smallest "
+        f"or largest one of their file: {listing(gaps, 5)}."
+    ]
+    return replace(common, channels=channels, low=low, high=high), notes if gaps else []
 
 
-def _unreadable(paths: Sequence[Path], reasons: Sequence[object], source: Path) -> ValueError:
+def _far_from_cubes(headers: Sequence[StoredImage]) -> list[str]:
+    """A note on volumes of which the middle cube is less than half."""
+    whole = [math.prod(header.size) * math.prod(header.spacing or (1.0,)) for header in headers]
+    cubes = [(header.side * min(header.spacing or (1.0,))) ** len(header.size) for header in headers]
+    far = sum(2 * cube < volume for cube, volume in zip(cubes, whole, strict=True))
+    if len(headers[0].size) == 2 or not far:
+        return []
+    return [
+        f"{far} of {len(headers)} volumes are far from cubes: less than half of each lies in its middle cube, which is "
+        "what the network sees. Cut or pad them to cubes if the rest matters."
+    ]
+
+
+def _unreadable(paths: Sequence[Path], reasons: Sequence[object], source: Path, axes: int) -> ValueError:
     """The error for files none of which can be read."""
+    expected = "images such as PNG, JPEG or TIFF" if axes == 2 else f"volumes, {VOLUMES}"
     each = [(printable(path.name), str(why)) for path, why in zip(paths, reasons, strict=True)]
     return ValueError(
-        f"none of the {len(paths)} files in `{source}` can be read, expected images such as PNG, JPEG or TIFF: "
-        f"{named(each)}. Convert them to one of these, or choose other pages or channels."
+        f"none of the {len(paths)} files in `{source}` can be read, expected {expected}: {named(each)}. Convert them "
+        "to one of these, or choose other pages or channels."
     )
 
 
@@ -150,7 +176,7 @@ def _unused(headers: Sequence[StoredImage]) -> list[str]:
     if pages:
         notes.append(
             f"{pages} of {len(headers)} files have several pages, and only the first one is used. Choose another with "
-            "`--page`, or make all of them channels with `--page all`."
+            "`--page`, make all of them channels with `--page all`, or slices of a volume with `--volumes`."
         )
     if extra:
         notes.append(

@@ -55,6 +55,6 @@ class Splits:
         return self.train.channels
 
     @property
-    def image_size(self) -> tuple[int, int]:
-        """(height, width)"""
+    def image_size(self) -> tuple[int, ...]:
+        """(height, width), or (depth, height, width) of volumes"""
         return self.train.image_size

@@ -1,13 +1,15 @@
-"""The middle square of an image, brought to one size, or all of it: bytes by Pillow in bytes, numbers as floats."""
+"""The middle of an image or a volume, brought to one size, or all of it: bytes by Pillow, other numbers as floats."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from steerable.data.cubes import middle_cube
 from steerable.data.files import Unusable
 from steerable.data.stored_images import in_grey_or_colour
 
@@ -16,16 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Counts", "Pixels", "eight_bits", "reduced", "square_of_numbers", "square_of_picture", "with_channels"]
 
-GREY = np.array([0.299, 0.587, 0.114]).reshape(3, 1, 1)  # brightness of red, green, blue by ITU-R 601
+GREY = np.array([0.299, 0.587, 0.114])  # brightness of red, green, blue by ITU-R 601
 
 Pixels = npt.NDArray[np.uint8]
 Counts = npt.NDArray[np.float32]
 
 
 def with_channels(pixels: npt.NDArray[Any], channels: int) -> npt.NDArray[Any]:
-    """(1 or 3, h, w) → (channels, h, w): brightness for one channel, repeated grey for three."""
+    """(1 or 3, …) → (channels, …): brightness for one channel, repeated grey for three."""
     if len(pixels) > channels:
-        brightness = (pixels * GREY).sum(0, keepdims=True)
+        brightness = (pixels * GREY.reshape(3, *[1] * (pixels.ndim - 1))).sum(0, keepdims=True)
         grey: npt.NDArray[Any] = np.rint(brightness).astype(np.uint8) if pixels.dtype == np.uint8 else brightness
         return grey
     return np.broadcast_to(pixels, (channels, *pixels.shape[1:]))
@@ -42,11 +44,14 @@ def square_of_picture(image: Image.Image, size: int | None) -> Pixels:
     return _grey_if_equal(np.asarray(picture, np.uint8).reshape(*picture.size[::-1], -1).transpose(2, 0, 1))
 
 
-def square_of_numbers(numbers: npt.NDArray[Any], size: int | None, *, colours: bool) -> Counts:
+def square_of_numbers(
+    numbers: npt.NDArray[Any], size: int | None, *, colours: bool, spacing: Sequence[float] = ()
+) -> Counts:
     """(channels, size, size) of any numbers (channels, height, width); without a size all of them, in that shape.
 
-    What is not a number becomes the smallest one of the image, and infinities its ends. ``colours`` says that three
-    equal channels are one.
+    Those of a volume (channels, depth, height, width) become its :func:`~steerable.data.cubes.middle_cube`. What is not
+    a number becomes the smallest one of the image, and infinities its ends. ``colours`` says that three equal channels
+    are one, and ``spacing`` how far apart the voxels of each axis are.
     """
     from PIL import Image
 
@@ -58,7 +63,10 @@ def square_of_numbers(numbers: npt.NDArray[Any], size: int | None, *, colours: b
     if not finite.all():
         low, high = values[finite].min(), values[finite].max()
         values = np.nan_to_num(values, nan=low, posinf=high, neginf=low)
-    squares = np.stack([np.asarray(_resized(Image.fromarray(plane), size)) for plane in values])
+    if values.ndim == 4 and size is not None:
+        squares = middle_cube(values, size, spacing)
+    else:
+        squares = np.stack([np.asarray(_resized(Image.fromarray(plane), size)) for plane in values])
     return _grey_if_equal(squares) if colours else squares
 
 

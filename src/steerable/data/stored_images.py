@@ -1,24 +1,25 @@
-"""What image files hold: pages and channels of any depth, as Pillow, the TIFF reader and numpy read them."""
+"""What files hold: pages and channels of any depth, as Pillow, the TIFF reader and numpy read them, or volumes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from steerable.data.files import Unusable
 from steerable.data.pixel_formats import Selection
+from steerable.data.stored_arrays import Numbers, StoredImage, depth_of, stored_array
 from steerable.data.tiff_pages import TiffPage, is_tiff, tiff_pages
+from steerable.data.volume_files import stored_volume
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["StoredImage", "in_grey_or_colour", "opened", "stored_image"]
+__all__ = ["array_image", "in_grey_or_colour", "joined", "opened", "stored_image"]
 
 # Formats that are pixels and nothing else: EPS, for one, would start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000", "AVIF")
@@ -26,48 +27,30 @@ DEEP_PNG = {"RGB;16B": 3, "RGBA;16B": 4, "LA;16B": 2}
 """The channels of PNG files with 16 bits, by what Pillow calls them when it drops the lower 8."""
 
 T = TypeVar("T")
-Numbers = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class StoredImage:
-    """An image in a file, by its header; the numbers are read when they are needed.
-
-    Args:
-        size: (width, height).
-        depth: what its numbers are, as :class:`~steerable.data.pixel_formats.PixelFormat` calls it.
-        channels: how many channels are used.
-        numbers: reads them, (channels, height, width).
-        picture: the image as Pillow opened it, where it is an ordinary one, 8-bit and grey or with colours.
-        unused: whether the file has further pages, and channels besides red, green and blue, and nobody has chosen.
-    """
-
-    size: tuple[int, int]
-    depth: str
-    channels: int
-    numbers: Callable[[], Numbers]
-    picture: Image.Image | None = None
-    unused: tuple[bool, bool] = (False, False)
 
 
 @contextmanager
 def stored_image(path: Path, selection: Selection) -> Iterator[StoredImage]:
-    """The image that is chosen from a file. ``Unusable`` where the file has no such page or channel."""
+    """The image or volume that is chosen from a file. ``Unusable`` where the file has no such page or channel."""
     _check_regular(path)
+    if selection.axes == 3:
+        yield joined([stored_volume(path)], selection)
+        return
     whole = bool(selection.channels)
     if path.suffix.lower() == ".npy":
-        yield _joined([_of_array(path) for _ in _wanted([path], selection)], selection)
+        _wanted([path], selection)
+        yield joined([array_image(np.load(path, mmap_mode="r", allow_pickle=False))], selection)
         return
     pages = tiff_pages(path, 2 if selection.page is None else None) if is_tiff(path) else []
     wanted = _wanted(pages, selection) if pages else []
     besides = len(pages) > 1 and selection.page is None, not whole and any(page.extra for page in wanted)
     if not all(page.is_ordinary and not (whole and page.extra) for page in wanted):
-        yield replace(_joined([_of_tiff(page, whole) for page in wanted], selection), unused=besides)
+        yield replace(joined([_of_tiff(page, whole) for page in wanted], selection), unused=besides)
         return
     with opened(path) as image:
         numbers = [0] if selection.page is None else _wanted(range(getattr(image, "n_frames", 1)), selection)
         found = [_of_pillow(path, image, number, whole) for number in numbers]
-        yield replace(_joined(found, selection), unused=besides)
+        yield replace(joined(found, selection), unused=besides)
 
 
 def opened(path: Path) -> Image.Image:
@@ -105,7 +88,7 @@ def _wanted(pages: Sequence[T], selection: Selection) -> Sequence[T]:
     return [pages[number]]
 
 
-def _joined(pages: Sequence[StoredImage], selection: Selection) -> StoredImage:
+def joined(pages: Sequence[StoredImage], selection: Selection) -> StoredImage:
     """One image whose channels are those of the pages, or the chosen ones among these."""
     first, *others = pages
     if any((page.size, page.depth) != (first.size, first.depth) for page in others):
@@ -126,24 +109,13 @@ def _joined(pages: Sequence[StoredImage], selection: Selection) -> StoredImage:
 
 def _of_tiff(page: TiffPage, whole: bool) -> StoredImage:
     channels = page.samples if whole else page.shown
-    depth = _depth(page.dtype) if page.dtype is not None else ""
+    depth = depth_of(page.dtype) if page.dtype is not None else ""
     return StoredImage(page.size, depth, channels, lambda: page.read()[:channels])
 
 
-def _of_array(path: Path) -> StoredImage:
-    """An array (height, width), (channels, height, width) or (height, width, channels) that numpy has saved."""
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
-    if array.ndim not in (2, 3) or not array.size or array.dtype.kind not in "buif":
-        raise Unusable(f"it holds {array.dtype} of shape {array.shape}, expected numbers (channels, height, width)")
-    planes = array[None] if array.ndim == 2 else array
-    if planes.shape[2] < planes.shape[0]:  # channels are fewer than pixels
-        planes = planes.transpose(2, 0, 1)
-    numbers = planes * np.uint8(255) if array.dtype.kind == "b" else planes
-    if numbers.dtype == np.int8:  # negative numbers are counts, which eight bits without a sign cannot hold
-        numbers = numbers.astype(np.int16)
-    return StoredImage(
-        (planes.shape[2], planes.shape[1]), _depth(numbers.dtype), len(planes), lambda: np.array(numbers)
-    )
+def array_image(array: Numbers) -> StoredImage:
+    """An array (height, width), (channels, height, width) or (height, width, channels)."""
+    return stored_array(array.shape, array.dtype, lambda: array, axes=2)
 
 
 def _of_pillow(path: Path, image: Image.Image, number: int, whole: bool) -> StoredImage:
@@ -199,7 +171,3 @@ def _sixteen_bits(path: Path, raw: str) -> Numbers:
     if len(read) == 2:
         return read[0] * np.uint16(256) + read[1]
     return read[0][0::2] * np.uint16(256) + read[0][1::2]  # grey and transparency, two bytes each, seen as RGBA
-
-
-def _depth(dtype: np.dtype[Any]) -> str:
-    return "floating-point" if dtype.kind == "f" else f"{8 * dtype.itemsize}-bit"

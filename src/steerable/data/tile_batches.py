@@ -10,6 +10,7 @@ from torch import Tensor
 from steerable.data.augmentation import Augmentation
 from steerable.data.batches import Batches, fits
 from steerable.data.masked_images import MaskedImages
+from steerable.data.regions import connected_regions
 from steerable.models.tiling import mirrored_indices
 
 __all__ = ["TileBatches"]
@@ -18,11 +19,12 @@ Plan = tuple[Tensor, Tensor, Tensor | None]
 
 
 class TileBatches(Batches):
-    """Batches of uint8 tiles (b, channels, tile, tile) and the classes of their pixels, int64 (b, tile, tile).
+    """Batches of uint8 tiles (b, channels, tile, tile) and the numbers in their masks, int64 (b, tile, tile).
 
     An epoch has ``data.samples_per_epoch`` tiles: one of each image, and further ones of images in proportion to their
     pixels. A tile lies anywhere in its image, and what sticks out is continued as in a mirror. Image and mask are
-    sampled at the same places: bilinearly, and by the nearest pixel.
+    sampled at the same places: bilinearly, and by the nearest pixel. Where masks hold objects, an object and its image
+    in the mirror have numbers of their own, unless they touch.
 
     Args:
         data: the images with their masks; they lie on the device where they take at most half of its free memory.
@@ -51,7 +53,8 @@ class TileBatches(Batches):
         size = sum(image.numel() + 4 * image[0].numel() for image in data.images)
         home = self.device if fits(size, self.device) else torch.device("cpu")
         self._images = [image.to(home) for image in data.images]
-        self._masks = [data.class_map(number).int().to(home) for number in range(len(data))]
+        self._numbered = data.kind == "instances"
+        self._masks = [mask.to("cpu" if self._numbered else home) for mask in data.masks]
         self._areas = torch.tensor([float(mask.numel()) for mask in data.masks])
         self._side = self.tile
         if augment is not None and augment.interpolates:
@@ -84,11 +87,17 @@ class TileBatches(Batches):
     def _crop(self, number: int, place: list[float]) -> tuple[Tensor, Tensor]:
         """The surroundings of a tile, (channels, side, side) and (side, side)."""
         image, mask = self._images[number], self._masks[number]
-        indices = []
+        indices, sticks_out = [], False
         for length, share in zip(mask.shape, place, strict=True):
             free = max(0, length - self.tile)
             start = int(share * (free + 1)) if free else (length - self.tile) // 2
             around = (self._side - self.tile) // 2
-            indices.append(mirrored_indices(start - around, self._side, length).to(mask.device))
-        rows, columns = indices
-        return image.index_select(1, rows).index_select(2, columns), mask.index_select(0, rows).index_select(1, columns)
+            indices.append(mirrored_indices(start - around, self._side, length))
+            sticks_out |= start < around or start + self.tile + around > length
+        rows, columns = (each.to(image.device) for each in indices)
+        picture = image.index_select(1, rows).index_select(2, columns)
+        rows, columns = (each.to(mask.device) for each in indices)
+        labels = mask.index_select(0, rows).index_select(1, columns)
+        if self._numbered and sticks_out:
+            labels = torch.from_numpy(connected_regions(labels.numpy())[0])
+        return picture, labels

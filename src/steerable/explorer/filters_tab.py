@@ -1,6 +1,7 @@
 """The Filters tab: all equivariant filters between two capsules, how many there are and why, and each in every pose.
 
 Groups that the pixel grid does not carry have the most steerable filters up to a leak, which is drawn under each.
+Filters of volumes are shown as slices.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from steerable.algebra.capsules import Capsule
 from steerable.algebra.examples import capsules_to_show
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.intertwiners import SparseBasis
-from steerable.explorer.groups import PLANAR_GROUPS, capsule_names, checked_group, planar_group
+from steerable.explorer.groups import FILTER_GROUPS, capsule_names, checked_group, filter_group
 from steerable.explorer.images import figure_image
 from steerable.explorer.messages import MISTAKES, TEMPLATES, checked_number, error_box, or_message
 from steerable.figures.filter_spaces import filter_space_figure
@@ -26,6 +27,7 @@ from steerable.filters.steerable_filters import DEFAULT_LEAK
 __all__ = ["LARGEST_KERNEL", "add_filters_tab", "filter_count", "filters_page", "poses_page"]
 
 LARGEST_KERNEL = 7
+LARGEST_IN_SPACE = 3  # whose slices fit a page
 LEAKS = (0.003, 0.01, DEFAULT_LEAK, 0.05, 0.1)
 _DRAWN = 36
 
@@ -54,7 +56,7 @@ def filters_page(group: str, source: str, target: str, size: int, leak: float = 
         irreps=irreps,
         source=a,
         target=b,
-        size=space.size[0],
+        size="×".join(map(str, space.size)),
         space=space,
         count=_basis(a, b, space).count,
         characters=[(name, [_value(v) for v in rho.character]) for name, rho in factors] if finite else [],
@@ -90,13 +92,14 @@ def poses_page(group: str, source: str, target: str, size: int, number: int, lea
 
 
 def _capsules(group: str, source: str, target: str) -> tuple[Capsule, Capsule]:
-    found = planar_group(group)
+    found = filter_group(group)
     return found.capsule(source), found.capsule(target)
 
 
 def _space(capsule: Capsule, size: float, leak: float) -> FilterSpace:
     """All pixel filters where the grid carries the group, where the leak does not count; else those up to the leak."""
-    chosen = checked_number(size, "the filter's size", 1, LARGEST_KERNEL)
+    largest = LARGEST_KERNEL if capsule.group.axes == 2 else LARGEST_IN_SPACE
+    chosen = checked_number(size, "the filter's size", 1, largest)
     space = as_filter_space(capsule.group, chosen)
     return space if space.is_pixel_patch else filter_space(capsule.group, chosen, leak)
 
@@ -134,7 +137,7 @@ def add_filters_tab() -> None:
     with gr.Tab("Filters", id="filters"):
         with gr.Row():
             group = gr.Dropdown(
-                list(PLANAR_GROUPS), value=start[0], label="Group", elem_id="filters-group", filterable=False
+                list(FILTER_GROUPS), value=start[0], label="Group", elem_id="filters-group", filterable=False
             )
             names = capsule_names(start[0])
             source = gr.Dropdown(

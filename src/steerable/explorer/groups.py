@@ -9,18 +9,37 @@ from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.sampled_functions import is_sampled
 from steerable.errors import did_you_mean
 
-__all__ = ["GROUPS", "PLANAR_GROUPS", "admitted", "capsule_names", "checked_group", "element_named", "planar_group"]
+__all__ = [
+    "FILTER_GROUPS",
+    "GROUPS",
+    "PLANAR_GROUPS",
+    "admitted",
+    "capsule_names",
+    "checked_group",
+    "element_named",
+    "filter_group",
+    "planar_group",
+]
 
 PLANAR_GROUPS = ("C1", "C2", "C3", "C4", "C6", "C8", "C16", "D1", "D2", "D3", "D4", "D6", "D8", "SO2", "O2")
 """Those that move pictures; C1, C2, C4, D1, D2 and D4 map pixels onto pixels."""
 GROUPS = (*PLANAR_GROUPS, "O", "O_h")
+FILTER_GROUPS = (*PLANAR_GROUPS, "C4 about z", "D4 about z", "T", "O")
+"""Those whose filters are shown: of pictures, and of volumes as slices."""
 
 
 def checked_group(name: str) -> Group:
     """The group of this name, if the page offers it: larger ones would keep the server busy for long."""
-    if name not in GROUPS:
+    if name not in (*GROUPS, *FILTER_GROUPS):
         raise ValueError(f"the page has no group `{name}`. {did_you_mean(str(name), GROUPS)}")
     return group_named(name)
+
+
+def filter_group(name: str) -> Group:
+    """The same for a group whose filters are shown."""
+    if name not in FILTER_GROUPS:
+        raise ValueError(f"filters are shown of {', '.join(FILTER_GROUPS)}; got `{name}`.")
+    return checked_group(name)
 
 
 def planar_group(name: str) -> Group:

@@ -80,6 +80,11 @@ def _load(path: Path, changed: int) -> TrainedModel:
             f"`{path.name}` is a network for segmentation, and this tab shows networks that classify. Its report.html "
             "has pictures; `steerable predict` writes label images."
         )
+    if found.axes == 3:
+        raise ValueError(
+            f"`{path.name}` is a network of volumes, and this tab shows pictures. Its report.html has slices, and the "
+            "Filters tab shows filters of volumes."
+        )
     return found
 
 

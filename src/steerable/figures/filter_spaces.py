@@ -9,6 +9,7 @@ from matplotlib.patches import Rectangle
 
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
+from steerable.figures.filters import check_planar
 from steerable.figures.style import CARD, QUIET, axes_at, caption, house_style, share, show
 from steerable.filters import FilterSpace
 from steerable.filters.harmonics import HarmonicFilter
@@ -27,6 +28,7 @@ def filter_space_figure(space: FilterSpace) -> Figure:
     ``"m k c"``: the frequency, the number of the filter in its row, and 0 or 1 in its pair.
     """
     expect(space, FilterSpace, "a filter space, such as filter_space(cyclic(8), 5)")
+    check_planar(space.group)
     if not space.harmonics:
         raise ValueError(
             f"the filters of `{space}` of {space.group.name} have no angular frequencies. Draw spaces that are made by "

@@ -18,7 +18,7 @@ from steerable.figures.style import save
 from steerable.figures.tables import character_table_figure, irreps_figure, multiplication_table_figure
 from steerable.filters import filter_space
 
-__all__ = ["OF_ALL_ROTATIONS", "OF_A_GROUP", "OF_PIXELS", "OF_TURNED_FILTERS", "write_figures"]
+__all__ = ["OF_ALL_ROTATIONS", "OF_A_GROUP", "OF_PIXELS", "OF_TURNED_FILTERS", "OF_VOXELS", "write_figures"]
 
 OF_A_GROUP: Mapping[str, Callable[[Group], Figure]] = {
     "multiplication_table": multiplication_table_figure,
@@ -37,6 +37,17 @@ OF_PIXELS: Mapping[str, Callable[[Group], Figure]] = {
     "filter_in_every_pose": lambda group: filter_poses_figure(group.capsule("trivial"), paper_capsule(group), number=0),
 }
 """Figures of groups that map the pixel grid onto itself."""
+
+OF_VOXELS: Mapping[str, Callable[[Group], Figure]] = {
+    "basis_filters": patch_basis_figure,
+    "capsule_filters": lambda group: kernel_basis_figure(
+        group.capsule("trivial"), group.capsule(str(group.irreps[-1]))
+    ),
+    "filter_in_every_pose": lambda group: filter_poses_figure(
+        group.capsule("trivial"), group.capsule(str(group.irreps[-1]))
+    ),
+}
+"""Figures of groups that map the voxels of a cube onto each other."""
 
 OF_TURNED_FILTERS: Mapping[str, Callable[[Group], Figure]] = {
     "steerable_filters": lambda group: filter_space_figure(filter_space(group, 5)),
@@ -59,7 +70,8 @@ def write_figures(out: str | Path, group: Group, *, formats: tuple[str, ...] = (
     """Draw all figures of a group and write each in the given formats; returns the files.
 
     Every finite group has its tables and irreps. Groups that turn the plane by other angles than 90°, such as C8, also
-    have their filters, with the leak of each; SO(2) and O(2) have these alone.
+    have their filters, with the leak of each; SO(2) and O(2) have these alone. Of groups of space that map voxels onto
+    voxels, such as O, filters are drawn as slices.
     """
     out = Path(out)
     if out.exists() and not out.is_dir():
@@ -75,14 +87,12 @@ def _figures_of(group: Group) -> Mapping[str, Callable[[Group], Figure]]:
     if not isinstance(group, FiniteGroup):
         if group.axes != 2:
             raise ValueError(
-                f"no figure is drawn of {group.name}: it has infinitely many elements, and no filters for volumes yet. "
-                "Draw a finite group of space, such as O or I."
+                f"no figure is drawn of {group.name}: it has infinitely many elements, and its filters for volumes are "
+                "not drawn. Draw a finite group of space, such as O or I."
             )
         return OF_ALL_ROTATIONS
-    if group.axes == 3:
-        return OF_A_GROUP
     try:
-        check_grid(group)
+        check_grid(group, planar=False)
     except ValueError:
         return {**OF_A_GROUP, **OF_TURNED_FILTERS} if group.axes == 2 else OF_A_GROUP
-    return {**OF_A_GROUP, **OF_PIXELS}
+    return {**OF_A_GROUP, **(OF_PIXELS if group.axes == 2 else OF_VOXELS)}

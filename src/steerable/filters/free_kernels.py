@@ -16,6 +16,7 @@ import numpy as np
 
 from steerable.algebra.arrays import FloatArray, IntArray, read_only
 from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.intertwiners import SparseBasis
 from steerable.algebra.representations import Representation
 from steerable.filters.spaces import FilterSpace
 
@@ -46,22 +47,27 @@ class FreeKernels:
         """Σ ‖ψ_k‖² of the sampled kernels."""
         return self.orbits * float((self.table**2).sum())
 
-    def dense(self) -> FloatArray:
-        """(count, dim out · dim in, taps), written out."""
-        dim, order, taps = self.table.shape
-        every = np.zeros((self.orbits, dim, self.orbits, order, taps))
-        for orbit in range(self.orbits):
-            every[orbit, :, orbit] = self.table
-        return every.reshape(self.count, self.orbits * order, taps)[:, self.order]
+    def sparse(self, shape: tuple[int, ...]) -> SparseBasis:
+        """The basis with the place of each entry, as arrays (dim out, dim in, *size); rounding errors are dropped."""
+        dim, _, taps = self.table.shape
+        lengths = np.linalg.norm(self.table.reshape(dim, -1), axis=1)
+        v, g, tap = np.nonzero(np.abs(self.table) > 1e-14 * lengths[:, None, None])
+        entry, orbit = np.argsort(self.order).reshape(self.orbits, -1), np.arange(self.orbits)[:, None]
+        number, position = (orbit * dim + v).ravel(), (entry[:, g] * taps + tap).ravel()
+        value = np.tile(self.table[v, g, tap], self.orbits)
+        by_place = np.lexsort((position, number))
+        return SparseBasis(self.count, shape, number[by_place], position[by_place], value[by_place])
 
 
 @lru_cache(maxsize=4096)
 def free_kernels(rho_in: Representation, rho_out: Representation, space: FilterSpace) -> FreeKernels | None:
     """The compact basis; None where a capsule is not a permutation, or some element keeps a pair of channels.
 
-    Spaces without angular frequencies have other orders of their kernels, and no compact form.
+    Pixels of images have another order of their kernels, which weights that were learned before rely on, and so have
+    spaces of one's own.
     """
-    if not space.harmonics or space.is_pixel_patch or not isinstance(space.group, FiniteGroup):
+    suited = len(space.size) == 3 if space.is_pixel_patch else bool(space.harmonics)
+    if not suited or not isinstance(space.group, FiniteGroup):
         return None
     if not (rho_in.is_permutation and rho_out.is_permutation) or rho_in.monomial is None or rho_out.monomial is None:
         return None

@@ -1,4 +1,7 @@
-"""Circular harmonics on Gaussian rings: filters R(r) e^{imφ}, where R is a Gaussian around a radius, on pixels."""
+"""Harmonics on Gaussian rings and shells: filters R(r) e^{imφ} of the plane, or R(r) Y_lm(x̂) of space, on a grid.
+
+R is a Gaussian around a radius.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,12 @@ import numpy as np
 from steerable.algebra.arrays import read_only
 from steerable.algebra.group_interface import Group
 from steerable.errors import shown
-from steerable.filters.harmonics import HarmonicFilter, harmonics_at
+from steerable.filters.grid_symmetries import TapGrid, tap_grid
+from steerable.filters.harmonic_sizes import harmonic_grid, kept_line
+from steerable.filters.harmonics import CircularHarmonic, Harmonic, HarmonicFilter, SphericalHarmonic
 from steerable.filters.independence import independent
-from steerable.filters.pixel_grids import size_text, tap_coordinates
-from steerable.filters.planar_sizes import planar_size
+from steerable.filters.layers import across, in_layers
+from steerable.filters.pixel_grids import Spacing, size_text
 from steerable.filters.spaces import FilterSpace
 from steerable.filters.spectra import tap_spectra
 
@@ -29,92 +34,110 @@ def ring_space(
     radii: Sequence[float] | None = None,
     widths: float | Sequence[float] | None = None,
     highest: int | Sequence[int] | None = None,
+    spacing: float | Sequence[float] | None = None,
 ) -> FilterSpace:
-    """The space of circular harmonics on Gaussian rings, as steerable networks often have it.
+    """The space of circular harmonics on Gaussian rings, or of spherical ones on shells, as networks often have it.
 
     At the same frequency these filters leak more than those of :func:`~steerable.filter_space`. They serve comparison,
-    and networks that come from elsewhere.
+    and networks that come from elsewhere. For groups that keep one axis of a volume they are rings in every layer.
 
     Args:
-        group: a group that acts on the plane.
+        group: a group that acts on the plane or on space.
         size: the kernel size, odd or even.
-        radii: the radius of each ring in pixels; by default one ring per pixel from the centre to the border.
+        radii: the radius of each ring or shell in pixels; by default one per pixel from the centre to the border.
         widths: the standard deviation of each Gaussian in pixels; by default 0.6, and 0.4 for the outermost ring.
-        highest: the largest angular frequency of each ring, or of all; by default twice the radius, as far as the
-            grid can tell the filters apart.
+        highest: the largest angular frequency, or degree, of each ring, or of all; by default twice the radius, as far
+            as the grid can tell the filters apart.
+        spacing: how far apart pixels or voxels are along each axis, if not equally far. Radii and widths are then
+            counted in the smallest of these distances.
 
-    >>> from steerable import cyclic
+    >>> from steerable import cyclic, so3
     >>> ring_space(cyclic(8), 5)
     <FilterSpace Gaussian rings of C8: 15 coefficients, 5×5 taps>
+    >>> ring_space(so3(), 3, highest=[0, 2])
+    <FilterSpace Gaussian shells of SO3: 10 coefficients, 3×3×3 taps>
     """
-    shape = planar_size(group, size)
-    radii = _radii(shape) if radii is None else _numbers("radii", radii, None, "radius", least=0)
+    shape, apart = harmonic_grid(group, size, spacing)
+    line = kept_line(group)
+    grid = tap_grid(*((shape, apart) if line is None else across(shape, apart, line)))
+    noun = "ring" if len(grid.shape) == 2 else "shell"
+    radii = _radii(grid.shape, grid.spacing) if radii is None else _numbers("radii", radii, None, (noun, "radius"), 0)
     default_widths = [_WIDTH] * (len(radii) - 1) + [_OUTERMOST_WIDTH]
-    widths = default_widths if widths is None else _numbers("widths", widths, len(radii), "width", least=1e-3)
-    limits = [int(2 * r) for r in radii] if highest is None else _frequencies(highest, len(radii))
+    widths = default_widths if widths is None else _numbers("widths", widths, len(radii), (noun, "width"), 1e-3)
+    limits = [int(2 * r) for r in radii] if highest is None else _frequencies(highest, len(radii), noun)
+    kind = CircularHarmonic if noun == "ring" else SphericalHarmonic
     rings = zip(radii, widths, limits, strict=True)
-    candidates = [(r, _ring(shape, r, width, m)) for r, width, limit in rings for m in range(limit + 1)]
+    candidates = [(r, _ring(grid, r, width, kind(m))) for r, width, limit in rings for m in range(limit + 1)]
     # Low frequencies first: where two filters have the same taps, it is the lower frequency that they have.
     candidates.sort(key=lambda candidate: candidate[1].frequency)
     kept, dropped = independent(f for _, f in candidates)
     if not kept:
-        reach = np.hypot(*shape) / 2
+        reach = np.linalg.norm(grid.positions, axis=1).max() + 0.5 * np.sqrt(len(grid.shape))
         raise ValueError(
-            f"no ring touches the {size_text(shape)} kernel, whose corners are {reach:.2g} pixels from its centre; the "
-            f"smallest radius is {min(radii):g}. Use smaller radii, larger widths or a larger kernel."
+            f"no {noun} touches the {size_text(shape)} kernel, whose corners are {reach:.2g} pixels from its centre; "
+            f"the smallest radius is {min(radii):g}. Use smaller radii, larger widths or a larger kernel."
         )
     if dropped and highest is not None:
-        _refuse(next(r for r, f in candidates if f is dropped[0]), dropped[0].frequency, shape)
-    return FilterSpace.of_harmonics(group, shape, kept, name="Gaussian rings")
+        _refuse(noun, next(r for r, f in candidates if f is dropped[0]), dropped[0].harmonic, shape)
+    filters = kept if line is None else in_layers(kept, shape, line)
+    return FilterSpace.of_harmonics(group, shape, filters, spacing=apart, name=f"Gaussian {noun}s")
 
 
-def _ring(shape: tuple[int, int], radius: float, width: float, frequency: int) -> HarmonicFilter:
+def _ring(grid: TapGrid, radius: float, width: float, harmonic: Harmonic) -> HarmonicFilter:
     """One filter, with taps of length 1; one that vanishes on all taps, or nearly so, stays zero."""
-    points = tap_coordinates(shape) / 2
-    profile = np.exp(-((np.hypot(points[:, 0], points[:, 1]) - radius) ** 2) / (2 * width**2))
-    taps = profile[:, None] * harmonics_at(points, frequency)
+    spectra = tap_spectra(grid.shape, grid.spacing, 1.0, 0.0)
+    nothing = HarmonicFilter(harmonic, np.zeros((len(grid.positions), harmonic.dim)), 1.0)
+    if harmonic.frequency > spectra.highest:
+        return nothing
+    profile = np.exp(-((np.linalg.norm(grid.positions, axis=1) - radius) ** 2) / (2 * width**2))
+    taps = profile[:, None] * harmonic.at(grid.positions)
     length = float(np.sqrt((taps**2).sum() / taps.shape[1]))
-    spectra = tap_spectra(shape, 1.0, 0.0)
-    if length < 1e-9 or frequency > spectra.highest:
-        return HarmonicFilter(frequency, np.zeros_like(taps), 1.0)
+    if length < 1e-9:
+        return nothing
     taps = read_only(taps / length)
-    return HarmonicFilter(frequency, taps, float(spectra.leaks(frequency, taps[None])[0]))
+    return HarmonicFilter(harmonic, taps, float(spectra.leaks(harmonic, taps[None])[0]))
 
 
-def _refuse(radius: float, frequency: int, shape: tuple[int, int]) -> None:
-    most = f"The largest that it can carry is {frequency - 1}" if frequency else "It carries none"
+def _refuse(noun: str, radius: float, harmonic: Harmonic, shape: tuple[int, ...]) -> None:
+    number = harmonic.frequency
+    most = f"The largest that it can carry is {number - 1}" if number else "It carries none"
+    numbers = "frequencies" if harmonic.quantity.endswith("frequency") else "degrees"
     raise ValueError(
-        f"the ring of radius {radius:g} cannot carry the angular frequency {frequency} on {size_text(shape)} pixels: "
-        "sampled there, its filters depend linearly on those of lower frequencies and of other rings. "
+        f"the {noun} of radius {radius:g} cannot carry the {harmonic.quantity} {number} on {size_text(shape)} pixels: "
+        f"sampled there, its filters depend linearly on those of lower {numbers} and of other {noun}s. "
         f"{most}; lower `highest`, or use a larger kernel."
     )
 
 
-def _radii(shape: tuple[int, int]) -> list[float]:
+def _radii(shape: tuple[int, ...], spacing: Spacing) -> list[float]:
     """One ring per pixel, from the centre, or from the first taps where the centre lies between them, outwards."""
-    last = (min(shape) - 1) / 2
+    last = min((extent - 1) / 2 * apart for extent, apart in zip(shape, spacing, strict=True))
     return [last % 1 + k for k in range(int(last) + 1)]
 
 
-def _numbers(name: str, given: float | Sequence[float], count: int | None, what: str, least: float) -> list[float]:
+def _numbers(
+    name: str, given: float | Sequence[float], count: int | None, nouns: tuple[str, str], least: float
+) -> list[float]:
     values = _listed(given, count)
     wrong = any(
         isinstance(v, bool) or not isinstance(v, int | float | np.integer | np.floating) or not least <= v < 1e3
         for v in values
     )
     if wrong or not values or len(values) != (count or len(values)):
-        rings = "ring" if count is None else f"of the {count} rings"
+        noun, what = nouns
+        each = noun if count is None else f"of the {count} {noun}s"
         raise ValueError(
-            f"`{name}` are numbers of pixels, at least {least:g}: one {what} for each {rings}; got {shown(given)}."
+            f"`{name}` are numbers of pixels, at least {least:g}: one {what} for each {each}; got {shown(given)}."
         )
     return [float(v) for v in values]
 
 
-def _frequencies(given: int | Sequence[int], count: int) -> list[int]:
+def _frequencies(given: int | Sequence[int], count: int, noun: str) -> list[int]:
     values = _listed(given, count)
     if any(isinstance(v, bool) or not isinstance(v, int | np.integer) or v < 0 for v in values) or len(values) != count:
+        what = "an angular frequency" if noun == "ring" else "a degree"
         raise ValueError(
-            f"`highest` is an angular frequency, a whole number ≥ 0, for all rings or one for each of the {count}; got "
+            f"`highest` is {what}, a whole number ≥ 0, for all {noun}s or one for each of the {count}; got "
             f"{shown(given)}."
         )
     return [int(v) for v in values]

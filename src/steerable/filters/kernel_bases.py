@@ -3,7 +3,7 @@
 A filter bank is an array κ of matrices, one per coefficient, with Σ_w ρ_V(h)[v, w] ρ_out(h) κ(w) ρ_in(h)⁻¹ = κ(v).
 Where H permutes the coefficients up to signs, as it does those of a pixel patch, the bank is fixed by its values at one
 coefficient of each orbit, and there it is any intertwiner of that coefficient's stabiliser (Frobenius reciprocity):
-V ⊗ ρ_in is never formed. Where filters turn with angular frequencies, V falls into parts of dimension 1 and 2, each of
+V ⊗ ρ_in is never formed. Where filters turn with angular frequencies or degrees, V falls into small parts, each of
 which is solved once. All other spaces go through the intertwiners of V ⊗ ρ_in.
 """
 
@@ -31,7 +31,6 @@ from steerable.algebra.metrics import is_orthogonal
 from steerable.algebra.monomials import Monomial
 from steerable.algebra.representations import Representation
 from steerable.filters.free_kernels import free_kernels
-from steerable.filters.harmonics import harmonic
 from steerable.filters.space_arguments import Filters, as_filter_space
 from steerable.filters.spaces import FilterSpace
 
@@ -65,9 +64,7 @@ def sparse_kernel_basis(rho_in: Representation, rho_out: Representation, size: F
 def _kernel_basis(rho_in: Representation, rho_out: Representation, space: FilterSpace) -> SparseBasis:
     shape = (rho_out.dim, rho_in.dim, *space.size)
     if (free := free_kernels(rho_in, rho_out, space)) is not None:
-        scales = entry_scales(rho_in.known_matrices, rho_out.known_matrices)
-        sampled = free.dense().reshape(free.count, *shape)
-        return SparseBasis.of(sampled, scales.reshape(rho_out.dim, rho_in.dim, *(1,) * len(space.size)))
+        return free.sparse(shape)
     if space.harmonics and not space.is_pixel_patch:
         basis = _by_harmonics(rho_in, rho_out, space)
     else:
@@ -113,11 +110,14 @@ def _by_intertwiners(rho_in: Representation, rho_out: Representation, rho_v: Rep
 
 
 def _by_harmonics(rho_in: Representation, rho_out: Representation, space: FilterSpace) -> SparseBasis:
-    """The basis for a V that is a sum of frequencies: those of the single frequencies, side by side."""
+    """The basis for a V that is a sum of harmonics: those of the single ones, side by side."""
     parts, start = [], 0
+    found: dict[Representation, SparseBasis] = {}
     for f in space.harmonics:
-        rho_v = harmonic(space.group, f.frequency)
-        part = _by_intertwiners(rho_in, rho_out, rho_v)
+        rho_v = f.harmonic.turned_by(space.group)
+        if rho_v not in found:
+            found[rho_v] = _by_intertwiners(rho_in, rho_out, rho_v)
+        part = found[rho_v]
         entry, component = np.divmod(part.position, rho_v.dim)
         parts.append(replace(part, position=entry * space.dim + start + component))
         start += rho_v.dim

@@ -7,24 +7,38 @@ from functools import lru_cache
 
 import numpy as np
 
+from steerable.algebra.actions import turn
 from steerable.algebra.arrays import IntArray
 from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.monomials import Monomial
 from steerable.algebra.representations import Representation
-from steerable.filters.pixel_grids import grid_size, is_carried, movers, size_text, tap_images
+from steerable.filters.pixel_grids import (
+    Spacing,
+    grid_size,
+    grid_spacing,
+    is_carried,
+    movers,
+    size_text,
+    spacing_text,
+    tap_images,
+)
 from steerable.filters.spaces import FilterSpace
 
 __all__ = ["pixel_patch", "pixel_space"]
 
 
-def pixel_patch(group: Group, size: int | Sequence[int]) -> Representation:
+def pixel_patch(
+    group: Group, size: int | Sequence[int], *, spacing: float | Sequence[float] | None = None
+) -> Representation:
     """How the group moves the taps of an s×s patch (s×s×s for groups that act on space): [π(g)f](x) = f(g⁻¹x).
 
     Args:
         group: a group that maps the grid onto itself; C1 C2 C4 D1 D2 D4 and the octahedral groups do.
         size: odd or even, one number or one per axis (height, width) or (depth, height, width).
+        spacing: how far apart pixels or voxels are along each axis, if not equally far; fewer groups then keep the
+            grid.
 
     Returns:
         A permutation representation; taps are counted row by row from the top left, as ``array.ravel()`` does.
@@ -34,13 +48,15 @@ def pixel_patch(group: Group, size: int | Sequence[int]) -> Representation:
     (3, 0, 1, 1, 2)
     """
     shape = grid_size(group, size)
-    image = tap_images(group, shape)
-    if not is_carried(group, shape):
-        other = ", or use `filter_space`, whose filters turn by any angle up to a leak" if group.axes == 2 else ""
+    apart = grid_spacing(shape, spacing)
+    image = tap_images(group, shape, apart)
+    if not is_carried(group, shape, apart):
         raise ValueError(
-            f"`{_lost(group, image)}` of {group.name} does not map the {size_text(shape)} pixel grid onto itself. "
-            "Pixel filters are exact for C1, C2, C4, D1, D2, D4 (square patches for C4 and D4) and for the "
-            f"octahedral groups (cubes); restrict to such a subgroup{other}."
+            f"`{_lost(group, image)}` of {group.name} does not map the {size_text(shape)} pixel grid"
+            f"{spacing_text(apart)} onto itself. Pixel filters are exact for C1, C2, C4, D1, D2, D4 (square patches "
+            "for C4 and D4) and for the octahedral groups (cubes), where pixels are equally far apart along the axes "
+            "that are exchanged; restrict to such a subgroup, or use `filter_space`, whose filters turn by any angle "
+            "up to a leak."
         )
     name = f"{size_text(shape)} patch" if shape else "single tap"
     if not isinstance(group, FiniteGroup):
@@ -53,20 +69,23 @@ def _lost(group: Group, image: IntArray) -> Element:
     missing = [g for g, row in zip(movers(group), image, strict=True) if row[0] < 0]
     if missing or not isinstance(group, CompactGroup):
         return missing[0]
-    return group.rotation(45) if group.axes == 2 else group.rotation("z", 45)
+    return group.element(group.embedded(turn(45)))  # type: ignore[arg-type]
 
 
-def pixel_space(group: Group, size: int | Sequence[int]) -> FilterSpace:
+def pixel_space(
+    group: Group, size: int | Sequence[int], *, spacing: float | Sequence[float] | None = None
+) -> FilterSpace:
     """The filter space of all filters on a patch of pixels, which is the default of every convolution.
 
     >>> from steerable import dihedral
     >>> pixel_space(dihedral(4), 3)
     <FilterSpace 3×3 patch of D4: 9 coefficients, 3×3 taps>
     """
-    return _pixel_space(group, grid_size(group, size))
+    shape = grid_size(group, size)
+    return _pixel_space(group, shape, grid_spacing(shape, spacing))
 
 
 @lru_cache(maxsize=256)
-def _pixel_space(group: Group, shape: tuple[int, ...]) -> FilterSpace:
-    patch = pixel_patch(group, shape)
-    return FilterSpace(patch, shape, name=patch.name)
+def _pixel_space(group: Group, shape: tuple[int, ...], spacing: Spacing) -> FilterSpace:
+    patch = pixel_patch(group, shape, spacing=spacing)
+    return FilterSpace(patch, shape, spacing=spacing, name=patch.name)

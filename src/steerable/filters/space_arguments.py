@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import shown
-from steerable.filters.pixel_grids import grid_size, is_carried, size_text
+from steerable.filters.pixel_grids import grid_size, grid_spacing, is_carried, is_even, size_text
 from steerable.filters.pixel_patches import pixel_space
 from steerable.filters.spaces import FilterSpace
 from steerable.filters.steerable_filters import filter_space
@@ -18,17 +18,19 @@ Filters = int | Sequence[int] | FilterSpace
 """The size of the filters, or a filter space."""
 
 
-def default_space(group: Group, size: int | Sequence[int]) -> FilterSpace:
-    """All filters on a patch of pixels where the grid carries the group, otherwise the most steerable ones.
+def default_space(
+    group: Group, size: int | Sequence[int], spacing: float | Sequence[float] | None = None
+) -> FilterSpace:
+    """All filters on a patch of pixels or voxels where the grid carries the group, otherwise the most steerable ones.
 
-    Only a group of the plane that turns by other angles than 90° has the latter; :func:`~steerable.filter_space` says
-    how they are chosen.
+    :func:`~steerable.filter_space` says how the latter are chosen, and what the spacing is.
     """
     shape = grid_size(group, size)
-    if len(shape) != 2 or is_carried(group, shape):
-        return pixel_space(group, shape)
-    only_shape_fails = isinstance(group, FiniteGroup) and len(group.grid_elements) == group.order
-    return pixel_space(group, shape) if only_shape_fails else filter_space(group, shape)
+    apart = grid_spacing(shape, spacing)
+    all_on_grid = isinstance(group, FiniteGroup) and len(group.grid_elements) == group.order
+    if not shape or (all_on_grid and is_even(apart)) or is_carried(group, shape, apart):
+        return pixel_space(group, shape, spacing=apart)
+    return filter_space(group, shape, spacing=apart)
 
 
 def as_filter_space(group: Group, filters: Filters) -> FilterSpace:
@@ -43,10 +45,15 @@ def as_filter_space(group: Group, filters: Filters) -> FilterSpace:
     return filters
 
 
-def chosen_space(group: Group, size: int | Sequence[int], filters: FilterSpace | None) -> FilterSpace:
-    """``filters``, checked to be a space of this group and size; the default space where it is None."""
+def chosen_space(
+    group: Group,
+    size: int | Sequence[int],
+    filters: FilterSpace | None,
+    spacing: float | Sequence[float] | None = None,
+) -> FilterSpace:
+    """``filters``, checked to be a space of this group, size and spacing; the default space where it is None."""
     if filters is None:
-        return default_space(group, size)
+        return default_space(group, size, spacing)
     if not isinstance(filters, FilterSpace):
         raise TypeError(
             "filters=... takes a FilterSpace, such as pixel_space(dihedral(4), 3); got "
@@ -57,5 +64,10 @@ def chosen_space(group: Group, size: int | Sequence[int], filters: FilterSpace |
         raise ValueError(
             f"the filter space `{space}` has {size_text(space.size)} taps, but kernel_size={size!r} asks for "
             f"{size_text(grid_size(group, size))}. Use kernel_size={space.size}, or filters of the other size."
+        )
+    if spacing is not None and grid_spacing(space.size, spacing) != space.spacing:
+        raise ValueError(
+            f"the filter space `{space}` has taps {space.spacing} apart, but spacing={spacing!r} was given. Leave "
+            "`spacing` out, or make the filters with it."
         )
     return space

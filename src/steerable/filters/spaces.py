@@ -21,8 +21,16 @@ from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation, direct_sum
 from steerable.errors import expect, shown
-from steerable.filters.harmonics import HarmonicFilter, harmonic
-from steerable.filters.pixel_grids import grid_size, is_carried, movers, size_text, tap_images
+from steerable.filters.harmonics import HarmonicFilter
+from steerable.filters.pixel_grids import (
+    grid_size,
+    grid_spacing,
+    is_carried,
+    is_even,
+    movers,
+    size_text,
+    tap_images,
+)
 
 __all__ = ["FilterSpace"]
 
@@ -40,11 +48,13 @@ class FilterSpace:
         size: the extents of the grid that the taps fill, one number or one per axis.
         sampling: S, of shape (taps, dim V): the taps that each coefficient adds, counted row by row from the top left.
             By default the coefficients are the taps themselves.
+        spacing: how far apart the taps are along each axis, if not equally far; the grid then carries fewer elements.
         name: what it is called in text.
 
     Attributes:
         representation: ρ_V.
         size: the extents, such as (3, 3).
+        spacing: how far apart the taps are along each axis, such as (1.0, 1.0); the smallest distance is 1.
         taps: the number of taps.
 
     The cross of five taps, which D4 permutes:
@@ -67,11 +77,13 @@ class FilterSpace:
         size: int | Sequence[int],
         sampling: ArrayLike | None = None,
         *,
+        spacing: float | Sequence[float] | None = None,
         name: str | None = None,
     ) -> None:
         expect(representation, Representation, "a Representation that says how the coefficients of a filter turn")
         self.representation = representation
         self.size = grid_size(representation.group, size)
+        self.spacing = grid_spacing(self.size, spacing)
         self.taps: int = math.prod(self.size)
         self.name = name
         if representation.dim == 0:
@@ -86,23 +98,24 @@ class FilterSpace:
         size: int | Sequence[int],
         filters: Sequence[HarmonicFilter],
         *,
+        spacing: float | Sequence[float] | None = None,
         name: str | None = None,
     ) -> FilterSpace:
-        """The span of filters that turn with an angular frequency each, for a group that moves the plane."""
-        representation = direct_sum([harmonic(group, f.frequency) for f in filters], group=group)
+        """The span of filters that turn with an angular frequency, or a degree, each."""
+        representation = direct_sum([f.harmonic.turned_by(group) for f in filters], group=group)
         taps = np.concatenate([f.taps for f in filters], axis=1) if filters else np.zeros((0, 0))
-        space = cls(representation, size, taps, name=name)
+        space = cls(representation, size, taps, spacing=spacing, name=name)
         space._harmonics = tuple(filters)
         return space
 
     @property
     def harmonics(self) -> tuple[HarmonicFilter, ...]:
-        """The filters, where they are grouped by the angular frequency with which they turn; otherwise empty."""
+        """The filters, where they are grouped by the frequency or degree with which they turn; otherwise empty."""
         return self._harmonics
 
     @cached_property
     def frequencies(self) -> IntArray | None:
-        """(dim V,): the angular frequency with which each filter turns; None where it has none, as a pixel."""
+        """(dim V,): the angular frequency, or in space the degree, of each filter; None for pixels, which have none."""
         if not self._harmonics:
             return None
         return np.concatenate([np.full(f.taps.shape[1], f.frequency, dtype=np.intp) for f in self._harmonics])
@@ -136,15 +149,16 @@ class FilterSpace:
     def carried(self) -> tuple[Element, ...]:
         """The elements that map the grid onto itself: with them sampling commutes exactly.
 
-        Of SO(2) and O(2) they are the turns by multiples of 90°, and the reflections that go with them.
+        Of SO(2) and O(2) they are the turns by multiples of 90°, and the reflections that go with them; of SO(3) and
+        O(3) the motions of the cube, or of what is left of it where voxels are not cubes.
         """
-        image = tap_images(self.group, self.size)
+        image = tap_images(self.group, self.size, self.spacing)
         return tuple(g for g, row in zip(movers(self.group), image, strict=True) if row[0] >= 0)
 
     @cached_property
     def exact(self) -> bool:
         """Whether the grid carries the whole group."""
-        return is_carried(self.group, self.size)
+        return is_carried(self.group, self.size, self.spacing)
 
     @cached_property
     def turns_constants(self) -> bool:
@@ -200,7 +214,8 @@ class FilterSpace:
 
     def _check_commutes(self) -> None:
         """S ρ_V(h) = P(h) S for each element h that the grid carries; P(h) moves the taps."""
-        image, rho, elements = tap_images(self.group, self.size), self.representation, movers(self.group)
+        image = tap_images(self.group, self.size, self.spacing)
+        rho, elements = self.representation, movers(self.group)
         permutes = self._sampling is None and rho.is_permutation and isinstance(self.group, FiniteGroup)
         if permutes and rho.monomial is not None:
             errors, scale = ((rho.monomial.image != image) & (image >= 0)).any(axis=1).astype(np.float64), 1.0
@@ -227,7 +242,8 @@ class FilterSpace:
         """A fingerprint of representation, size and sampling, without the name; it is the key of every cache."""
         content = hashlib.blake2b(self.representation.digest, digest_size=16)
         content.update(repr(self.size).encode())
-        content.update(repr([f.frequency for f in self._harmonics]).encode() if self._harmonics else b"")
+        content.update(b"" if is_even(self.spacing) else repr(self.spacing).encode())
+        content.update(repr([f.harmonic for f in self._harmonics]).encode() if self._harmonics else b"")
         if self._sampling is not None:
             largest = np.abs(self._sampling).max()
             content.update(f"{largest:.12e}".encode() + (np.round(self._sampling / largest, 12) + 0.0).tobytes())

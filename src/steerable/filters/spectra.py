@@ -1,14 +1,21 @@
 """The leak of a filter: the share of what it does to band-limited images that does not turn as it should.
 
-A filter acts on an image through its spectrum ψ̂(ω). A pair of taps (u, v), read as ψ = u + iv, turns with the frequency
-m on images whose spectrum lies in the disc |ω| < band if ψ̂(r, φ) = R(r) e^{imφ} there. With the weight w of the images'
-power,
+A filter acts on an image through its spectrum F̂(ω). A tuple of filters F_d turns as a harmonic h_d on images whose
+spectrum lies in the disc, or the ball, |ω| < band if F̂_d(ω) = R(|ω|) h_d(ω̂) there, with one R for all d. With the
+weight w of the images' power,
 
-    T(ψ)   = ∫ w(r) |ψ̂|² dω                                   is all that the filter does to such images,
-    P_m(ψ) = ∫ w(r) |(2π)⁻¹ ∫ ψ̂(r, φ) e^{-imφ} dφ|² 2πr dr    is the part that turns with the frequency m,
+    T(F) = ∫ w Σ_d |F̂_d|² dω     is all that the filter does to such images,
+    P(F)                          is the same of its part of that form, the projection at each |ω|,
 
-and the leak is 1 - P_m / T: the mean squared error, over all angles, of turning the filter's answer instead of the
-image, divided by twice the answer's own mean square.
+and the leak is 1 - P / T: the mean squared error, over all rotations, of turning the filter's answer instead of the
+image, divided by twice the answer's own mean square. A single tap at x has, of the wave of length ω, the part B(ω|x|)
+h(x̂), where B is the Bessel function of the frequency or degree, so that
+
+    P(F) = ∫ w (Σ_x B(ω|x|) Σ_d F_d(x) h_d(x̂))² dω,     T(F) = Σ_d F_dᵀ K F_d,     K(x, y) = ∫ w B_0(ω|x - y|) dω.
+
+Where neighbours are not equally far from each other along all axes, the grid carries far more than the ball: along the
+axes with close neighbours there are frequencies which no filter can turn into the others. Images are then taken to have
+some of them too, as a little white noise, so that filters do not live on what is not counted.
 """
 
 from __future__ import annotations
@@ -18,62 +25,90 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from steerable.algebra.arrays import FloatArray
-from steerable.filters.pixel_grids import tap_coordinates
+from steerable.algebra.bessel_functions import bessel_functions
+from steerable.filters.grid_symmetries import TapGrid, TurningTaps, tap_grid
+from steerable.filters.harmonics import Harmonic
+from steerable.filters.pixel_grids import Spacing, is_even
 
-__all__ = ["TapSpectra", "tap_spectra"]
+__all__ = ["NOISE", "TapSpectra", "tap_spectra"]
+
+NOISE = 0.01
+"""The power of the noise beside that of the images at each tap, where taps are not equally far apart."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TapSpectra:
-    """The spectra of single taps on circles of the disc, in units of the root of the images' power there.
+    """The spectra of single taps on circles of the disc, or spheres of the ball.
 
     Attributes:
-        parts: (frequencies, radii, taps), complex: the part of each angular frequency from 0 to the highest.
-        total: (taps, taps): T for all pairs of taps.
+        grid: the taps.
+        parts: (frequencies, radii, orbits): B(ω|x|) at each orbit of taps, times the root of the images' power at ω.
+        total: (orbits, taps): K between the first tap of each orbit and every tap.
     """
 
-    parts: NDArray[np.complex128]
+    grid: TapGrid
+    parts: FloatArray
     total: FloatArray
 
     @property
     def highest(self) -> int:
-        """The largest angular frequency of which the taps have a noticeable part."""
+        """The largest angular frequency, or degree, of which the taps have a noticeable part."""
         return len(self.parts) - 1
 
-    def forms(self, frequency: int, filters: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(P, T), each (n, n): the two forms on the span of filters (n, taps, 1 or 2) of one frequency."""
-        pairs = filters[:, :, 0] + (1j * filters[:, :, 1] if filters.shape[2] == 2 else 0)
-        wanted = self.parts[frequency] @ pairs.T
-        columns = filters.transpose(2, 0, 1)
-        return (wanted.conj().T @ wanted).real, (columns @ self.total @ columns.transpose(0, 2, 1)).sum(axis=0)
+    def forms(self, harmonic: Harmonic, functions: TurningTaps) -> tuple[FloatArray, FloatArray]:
+        """(P, T), each (n, n): the two forms on the span of functions that the grid's symmetries turn alike."""
+        lengths, orbit, values = self.grid.lengths[functions.orbit], functions.orbit, functions.values
+        at_first = harmonic.at(self.grid.positions[self.grid.first])
+        radial = lengths * (values * at_first[orbit]).sum(axis=1)  # F · h is the same at all taps of an orbit
+        wanted = self.parts[harmonic.frequency][:, orbit] * radial
+        total = np.zeros((len(values), len(values)))
+        for k in range(len(self.grid.first)):
+            own, taps = orbit == k, self.grid.orbit == k
+            # F = ρ(g) F(first tap), so that K F at the first taps is Σ K ρ(g), (orbits, dim, dim), times F there.
+            answers = np.tensordot(self.total[:, taps], functions.turns[taps], axes=1) @ values[own].T
+            total[:, own] = np.einsum("id,idj->ij", values, answers[orbit])
+        total *= lengths[:, None]
+        return wanted.T @ wanted, (total + total.T) / 2
 
-    def leaks(self, frequency: int, filters: FloatArray) -> FloatArray:
-        """(n,): the leak of each of the filters (n, taps, 1 or 2)."""
-        part, total = (form.diagonal() for form in self.forms(frequency, filters))
-        return np.clip(1 - part / total, 0, 1)
+    def leaks(self, harmonic: Harmonic, filters: FloatArray) -> FloatArray:
+        """(n,): the leak of each of the filters (n, taps, dim), which the grid's symmetries turn as the harmonic."""
+        first, lengths = self.grid.first, self.grid.lengths
+        at_first = filters[:, first]
+        radial = lengths * np.einsum("nod,od->no", at_first, harmonic.at(self.grid.positions[first]))
+        part = ((radial @ self.parts[harmonic.frequency].T) ** 2).sum(axis=1)
+        return np.asarray(np.clip(1 - part / self.totals(filters).diagonal(), 0, 1))
+
+    def totals(self, filters: FloatArray) -> FloatArray:
+        """(n, n): T on the span of filters (n, taps, dim), which the grid's symmetries turn alike."""
+        weighted = self.grid.lengths[:, None] * filters[:, self.grid.first]
+        answers = np.tensordot(filters, self.total, (1, 1)).swapaxes(1, 2)
+        total = np.tensordot(weighted, answers, ((1, 2), (1, 2)))
+        return np.asarray((total + total.T) / 2)
 
 
 @lru_cache(maxsize=64)
-def tap_spectra(shape: tuple[int, ...], band: float, falloff: float) -> TapSpectra:
+def tap_spectra(shape: tuple[int, ...], spacing: Spacing, band: float, falloff: float) -> TapSpectra:
     """The spectra of a grid's taps.
 
     Args:
         shape: the grid's extents.
-        band: the radius of the disc, as a share of the highest frequency that pixels carry along an axis.
+        spacing: how far apart neighbours are along each axis.
+        band: the radius of the disc or the ball, as a share of the highest frequency that the grid carries along
+            every axis.
         falloff: the power of the images falls like |ω|^-falloff beyond an eighth of that frequency.
     """
-    points, limit = tap_coordinates(shape) / 2, band * math.pi
-    reach = limit * float(np.hypot(points[:, 0], points[:, 1]).max())  # a tap's parts vanish quickly from there on
-    angles = 4 * math.ceil(reach + 8)
-    nodes, weights = np.polynomial.legendre.leggauss(angles // 2)
+    grid, highest_of_all = tap_grid(shape, spacing), math.pi / max(spacing)
+    points, limit = grid.positions, band * highest_of_all
+    distance = np.linalg.norm(points, axis=1)
+    reach = limit * float(distance.max())  # a tap's parts vanish quickly from there on
+    nodes, weights = np.polynomial.legendre.leggauss(2 * math.ceil(reach + 8))
     r = (nodes + 1) / 2 * limit
-    phi = 2 * math.pi * np.arange(angles) / angles
-    omega = r[:, None, None] * np.stack([np.cos(phi), np.sin(phi)], axis=-1)
-    power = weights * r * (1 + (8 * r / math.pi) ** 2) ** (-falloff / 2)
-    parts = np.sqrt(power)[:, None, None] * np.fft.fft(np.exp(-1j * (omega @ points.T)), axis=1) / angles
-    every = parts.reshape(-1, len(points))
-    highest = math.ceil(reach)
-    return TapSpectra(parts[:, : highest + 1].transpose(1, 0, 2).copy(), (every.conj().T @ every).real)
+    power = weights * r ** (len(shape) - 1) * (1 + (8 * r / highest_of_all) ** 2) ** (-falloff / 2)
+    parts = bessel_functions(len(shape), math.ceil(reach), np.outer(r, distance[grid.first]))
+    apart = np.linalg.norm(points[grid.first][:, None] - points, axis=2)
+    distinct, place = np.unique(np.round(apart, 9), return_inverse=True)
+    kernel = power @ bessel_functions(len(shape), 0, np.outer(r, distinct))[0]
+    kernel[0] *= 1 if is_even(spacing) else 1 + NOISE  # a tap and itself
+    return TapSpectra(grid, np.sqrt(power)[:, None] * parts, kernel[place.reshape(apart.shape)])

@@ -9,6 +9,8 @@ from steerable.lazy import lazy_names
 
 if TYPE_CHECKING:
     from steerable.models.converted_networks import load_converted, save_converted
+    from steerable.models.factory import create, feature_maps, from_pretrained
+    from steerable.models.levels import FeatureMaps
     from steerable.models.plain_resnets import PlainResNet, plain_resnet, plain_width
     from steerable.models.plain_unets import PlainUNet, plain_unet, plain_unet_width
     from steerable.models.plain_wide_resnets import PlainWideResNet, plain_wide_resnet
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "FeatureMaps": "steerable.models.levels",
         "MODELS": "steerable.models.registry",
         "PlainResNet": "steerable.models.plain_resnets",
         "PlainUNet": "steerable.models.plain_unets",
@@ -30,6 +33,9 @@ __getattr__, __dir__ = lazy_names(
         "UNet": "steerable.models.unets",
         "WideResNet": "steerable.models.wide_resnets",
         "build_model": "steerable.models.registry",
+        "create": "steerable.models.factory",
+        "feature_maps": "steerable.models.factory",
+        "from_pretrained": "steerable.models.factory",
         "load_converted": "steerable.models.converted_networks",
         "plain_resnet": "steerable.models.plain_resnets",
         "plain_unet": "steerable.models.plain_unets",
@@ -46,6 +52,7 @@ __getattr__, __dir__ = lazy_names(
 
 __all__ = [
     "MODELS",
+    "FeatureMaps",
     "PlainResNet",
     "PlainUNet",
     "PlainWideResNet",
@@ -54,6 +61,9 @@ __all__ = [
     "UNet",
     "WideResNet",
     "build_model",
+    "create",
+    "feature_maps",
+    "from_pretrained",
     "load_converted",
     "plain_resnet",
     "plain_unet",

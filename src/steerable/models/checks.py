@@ -51,21 +51,26 @@ def check_depth(network: str, depth: int) -> None:
         )
 
 
-def check_size(network: str, x: Tensor, depth: int, channels: int) -> None:
-    """Raise ValueError with a remedy unless x is (batch, channels, height, width) and 2^depth divides both sizes."""
+def check_size(network: str, x: Tensor, depth: int, channels: int, axes: int = 2) -> None:
+    """Raise ValueError with a remedy unless x is (batch, channels, height, width) and 2^depth divides its sizes.
+
+    With three axes it is (batch, channels, depth, height, width).
+    """
     if is_traced(x):
         return
-    if x.ndim != 4 or x.shape[1] != channels:
+    sides = ("depth", "height", "width")[-axes:]
+    if x.ndim != 2 + axes or x.shape[1] != channels:
         raise ValueError(
-            f"{network} expected a tensor of shape (batch, {channels}, height, width), got {tuple(x.shape)}."
-            + (" Add a batch dimension with x.unsqueeze(0)." if x.ndim == 3 else "")
+            f"{network} expected a tensor of shape (batch, {channels}, {', '.join(sides)}), got {tuple(x.shape)}."
+            + (" Add a batch dimension with x.unsqueeze(0)." if x.ndim == 1 + axes else "")
         )
-    multiple = 2**depth
-    for name, n in (("height", x.shape[-2]), ("width", x.shape[-1])):
+    multiple, kind = 2**depth, "image" if axes == 2 else "volume"
+    all_sides = " and ".join(filter(None, (", ".join(sides[:-1]), sides[-1])))
+    for name, n in zip(sides, x.shape[2:], strict=True):
         if n % multiple or n == 0:
             raise ValueError(
-                f"{network} with depth={depth} halves the image {depth} times, so height and width must be multiples "
-                f"of {multiple}; got {name} {n}. {_remedy(n, multiple)}"
+                f"{network} with depth={depth} halves the {kind} {depth} times, so {all_sides} must be multiples of "
+                f"{multiple}; got {name} {n}. {_remedy(n, multiple)}"
             )
 
 

@@ -15,7 +15,8 @@ from torch import nn
 from steerable.atomic import folder_in_place, write_json
 from steerable.conversion import Converted, convert
 from steerable.errors import expect
-from steerable.models.saving import WEIGHTS, read_tensors, write_tensors
+from steerable.models.places import WEIGHTS
+from steerable.models.tensor_files import read_tensors, write_tensors
 
 __all__ = ["load_converted", "save_converted"]
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from steerable.errors import check_choice
 from steerable.models.checks import check_whole_numbers
+from steerable.models.layers_by_axes import PLAIN
 from steerable.models.saving import SavedModel
 from steerable.models.widths import nearest_width
 from steerable.types.network_plans import DEEPEST, check_stem
@@ -18,7 +20,7 @@ WIDEST = 100_000
 class PlainResNet(SavedModel, nn.Module):
     """A wide pre-activation residual network: three stages of ``width``, 2·``width`` and 4·``width`` channels.
 
-    Shapes: (batch, in_channels, height, width) → (batch, num_classes).
+    Shapes: (batch, in_channels, height, width), with a depth before them for volumes → (batch, num_classes).
 
     Args:
         depth: 6·blocks + 2.
@@ -29,6 +31,7 @@ class PlainResNet(SavedModel, nn.Module):
             the convolutions of the paper's (400, 160) network, without their symmetry.
         in_channels: channels of the image.
         stem: by how many pixels per axis the first convolution reduces an image, 1, 2, 4 or 8.
+        axes: 2 for images, 3 for volumes.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class PlainResNet(SavedModel, nn.Module):
         crelu: bool = False,
         in_channels: int = 3,
         stem: int = 1,
+        axes: int = 2,
     ) -> None:
         super().__init__()
         inner = width if inner is None else inner
@@ -54,6 +58,7 @@ class PlainResNet(SavedModel, nn.Module):
             stem=stem,
         )
         check_stem(stem)
+        check_choice("axes", axes, tuple(PLAIN))
         if not isinstance(crelu, bool):
             raise TypeError(f"PlainResNet: `crelu` must be true or false, got {crelu!r}.")
         blocks, rest = divmod(depth - 2, 6)
@@ -68,19 +73,20 @@ class PlainResNet(SavedModel, nn.Module):
                 f"{DEEPEST:,} and {WIDEST:,} are built."
             )
         taps = 3 if stem == 1 else stem + 2
-        layers: list[nn.Module] = [nn.Conv2d(in_channels, width, taps, stem, padding=1, bias=False)]
+        kinds = PLAIN[axes]
+        layers: list[nn.Module] = [kinds.convolution(in_channels, width, taps, stem, padding=1, bias=False)]
         channels = width
         for factor in (1, 2, 4):
             for b in range(blocks):
                 shrink = factor > 1 and b == 0
-                layers.append(PlainBlock(channels, inner * factor, width * factor, shrink=shrink, crelu=crelu))
+                how = {"shrink": shrink, "crelu": crelu, "axes": axes}
+                layers.append(PlainBlock(channels, inner * factor, width * factor, **how))  # type: ignore[arg-type]
                 channels = width * factor
-        self.features = nn.Sequential(
-            *layers, nn.BatchNorm2d(channels), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-        )
+        pool = nn.AdaptiveAvgPool2d(1) if axes == 2 else nn.AdaptiveAvgPool3d(1)
+        self.features = nn.Sequential(*layers, kinds.norm(channels), nn.ReLU(), pool, nn.Flatten())
         self.head = nn.Linear(channels, num_classes)
         for module in self.modules():
-            if isinstance(module, nn.Conv2d):
+            if isinstance(module, kinds.convolution):
                 nn.init.kaiming_normal_(module.weight)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -92,18 +98,27 @@ class PlainBlock(nn.Module):
     """a = relu(norm(x)), averaged over 2×2 pixels where it shrinks; y = shortcut + conv2(act(norm(conv1(a))))."""
 
     def __init__(
-        self, in_channels: int, inner: int, out_channels: int, *, shrink: bool, crelu: bool, dropout: float = 0.0
+        self,
+        in_channels: int,
+        inner: int,
+        out_channels: int,
+        *,
+        shrink: bool,
+        crelu: bool,
+        dropout: float = 0.0,
+        axes: int = 2,
     ) -> None:
         super().__init__()
-        entry: list[nn.Module] = [nn.BatchNorm2d(in_channels), nn.ReLU()]
-        self.entry = nn.Sequential(*entry, *([nn.AvgPool2d(2)] if shrink else []))
-        self.conv1 = nn.Conv2d(in_channels, inner, 3, padding=1, bias=False)
-        self.norm = nn.BatchNorm2d(inner)
+        kinds = PLAIN[axes]
+        entry: list[nn.Module] = [kinds.norm(in_channels), nn.ReLU()]
+        self.entry = nn.Sequential(*entry, *([kinds.mean(2)] if shrink else []))
+        self.conv1 = kinds.convolution(in_channels, inner, 3, padding=1, bias=False)
+        self.norm = kinds.norm(inner)
         self.crelu = crelu
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
-        self.conv2 = nn.Conv2d(2 * inner if crelu else inner, out_channels, 3, padding=1, bias=False)
+        self.conv2 = kinds.convolution(2 * inner if crelu else inner, out_channels, 3, padding=1, bias=False)
         changes = in_channels != out_channels
-        self.shortcut = nn.Conv2d(in_channels, out_channels, 1, bias=False) if changes else None
+        self.shortcut = kinds.convolution(in_channels, out_channels, 1, bias=False) if changes else None
 
     def forward(self, x: Tensor) -> Tensor:
         a = self.entry(x)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from steerable.errors import check_choice
 from steerable.models.checks import check_depth, check_size, unet_reach
+from steerable.models.layers_by_axes import PLAIN, LayerKinds
+from steerable.models.quiet_heads import make_quiet
 from steerable.models.saving import SavedModel
 from steerable.models.widths import nearest_width
 
@@ -22,29 +25,35 @@ class PlainUNet(SavedModel, nn.Module):
         width: channels at full size.
         out_channels: numbers per pixel of the output.
         in_channels: channels of the image.
+        axes: 2 for images, 3 for volumes.
     """
 
-    def __init__(self, depth: int = 3, width: int = 16, out_channels: int = 2, *, in_channels: int = 3) -> None:
+    def __init__(
+        self, depth: int = 3, width: int = 16, out_channels: int = 2, *, in_channels: int = 3, axes: int = 2
+    ) -> None:
         super().__init__()
+        check_choice("axes", axes, tuple(PLAIN))
         check_depth("PlainUNet", depth)
         if min(width, out_channels, in_channels) < 1:
             raise ValueError(
                 "PlainUNet: `width`, `out_channels` and `in_channels` must be at least 1; got "
                 f"{width}, {out_channels}, {in_channels}."
             )
-        self.depth, self.in_channels = depth, in_channels
+        self.depth, self.in_channels, self.axes = depth, in_channels, axes
+        kinds = PLAIN[axes]
         widths = [width * 2**k for k in range(depth + 1)]
         starts = [in_channels, *widths[:-1]]
         self.encoders = nn.ModuleList(
-            _level(start, out, halves=k > 0) for k, (start, out) in enumerate(zip(starts, widths, strict=True))
+            _level(start, out, kinds, halves=k > 0) for k, (start, out) in enumerate(zip(starts, widths, strict=True))
         )
         upwards = list(reversed(range(depth)))
-        self.upsamplers = nn.ModuleList(nn.ConvTranspose2d(widths[k + 1], widths[k], 2, stride=2) for k in upwards)
-        self.decoders = nn.ModuleList(_level(2 * widths[k], widths[k]) for k in upwards)
-        self.head = nn.Conv2d(width, out_channels, 3, padding=1)
+        self.upsamplers = nn.ModuleList(kinds.transposed(widths[k + 1], widths[k], 2, stride=2) for k in upwards)
+        self.decoders = nn.ModuleList(_level(2 * widths[k], widths[k], kinds) for k in upwards)
+        self.head = kinds.convolution(width, out_channels, 3, padding=1)
         for module in self.modules():
-            if isinstance(module, nn.Conv2d):
+            if isinstance(module, kinds.convolution):
                 nn.init.kaiming_normal_(module.weight)
+        make_quiet(self.head)
 
     @property
     def stride(self) -> int:
@@ -57,7 +66,7 @@ class PlainUNet(SavedModel, nn.Module):
         return unet_reach(self.depth)
 
     def forward(self, x: Tensor) -> Tensor:
-        check_size("PlainUNet", x, self.depth, self.in_channels)
+        check_size("PlainUNet", x, self.depth, self.in_channels, self.axes)
         skips: list[Tensor] = []
         for encoder in self.encoders:
             x = encoder(x)
@@ -69,9 +78,11 @@ class PlainUNet(SavedModel, nn.Module):
         return y
 
 
-def plain_unet(depth: int = 3, width: int = 16, out_channels: int = 2, *, in_channels: int = 3) -> PlainUNet:
+def plain_unet(
+    depth: int = 3, width: int = 16, out_channels: int = 2, *, in_channels: int = 3, axes: int = 2
+) -> PlainUNet:
     """An ordinary U-Net; see :class:`PlainUNet`."""
-    return PlainUNet(depth, width, out_channels, in_channels=in_channels)
+    return PlainUNet(depth, width, out_channels, in_channels=in_channels, axes=axes)
 
 
 def plain_unet_width(depth: int, parameters: int, *, out_channels: int = 2, in_channels: int = 3) -> int:
@@ -83,13 +94,13 @@ def plain_unet_width(depth: int, parameters: int, *, out_channels: int = 2, in_c
     return nearest_width(lambda width: PlainUNet(depth, width, out_channels, in_channels=in_channels), parameters)
 
 
-def _level(start: int, out: int, *, halves: bool = False) -> nn.Sequential:
+def _level(start: int, out: int, kinds: LayerKinds, *, halves: bool = False) -> nn.Sequential:
     return nn.Sequential(
-        *([nn.AvgPool2d(2)] if halves else []),
-        nn.Conv2d(start, out, 3, padding=1, bias=False),
-        nn.BatchNorm2d(out),
+        *([kinds.mean(2)] if halves else []),
+        kinds.convolution(start, out, 3, padding=1, bias=False),
+        kinds.norm(out),
         nn.ReLU(),
-        nn.Conv2d(out, out, 3, padding=1, bias=False),
-        nn.BatchNorm2d(out),
+        kinds.convolution(out, out, 3, padding=1, bias=False),
+        kinds.norm(out),
         nn.ReLU(),
     )

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from steerable.errors import did_you_mean
+from steerable.errors import did_you_mean, one_of
 from steerable.lazy import resolve
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["MODELS", "ModelEntry", "build_model", "models_for"]
+__all__ = ["MODELS", "ModelEntry", "build_model", "described_model", "models_for", "recognised_model"]
 
 Task = Literal["classification", "dense"]
 
@@ -33,6 +33,7 @@ class ModelEntry:
         options: its other options, each with its choices where there are only a few.
         from_data: the options that follow from the images and the task, which a run's config does not give.
         sizes: depths and widths from small to large, among which a run that has a time chooses.
+        volume_sizes: those of a network of volumes, where the model can be one.
     """
 
     home: str
@@ -41,6 +42,11 @@ class ModelEntry:
     options: Mapping[str, tuple[str, ...]]
     from_data: tuple[str, ...]
     sizes: tuple[Mapping[str, int], ...] = ()
+    volume_sizes: tuple[Mapping[str, int], ...] = ()
+
+    def sizes_on(self, axes: int) -> tuple[Mapping[str, int], ...]:
+        """The sizes for images or for volumes."""
+        return self.sizes if axes == 2 else self.volume_sizes
 
     @property
     def all_options(self) -> tuple[str, ...]:
@@ -73,22 +79,37 @@ MODELS = {
             "stem": ("1", "2", "4", "8"),
             "kernel_size": (),
             "restricted_to": (),
+            "axes": ("2", "3"),
         },
         from_data=("num_classes", "in_channels"),
         sizes=(
             *({"depth": 8, "copies": copies} for copies in (1, 2, 3, 4)),
             *({"depth": 14, "copies": copies} for copies in (4, 6)),
         ),
+        volume_sizes=(
+            *({"depth": 8, "copies": copies} for copies in (1, 2)),
+            *({"depth": 14, "copies": copies} for copies in (2, 4)),
+        ),
     ),
     "plain_resnet": ModelEntry(
         home="steerable.models.plain_resnets:PlainResNet",
         task="classification",
         width="width",
-        options={"depth": (), "inner": (), "crelu": ("true", "false"), "stem": ("1", "2", "4", "8")},
+        options={
+            "depth": (),
+            "inner": (),
+            "crelu": ("true", "false"),
+            "stem": ("1", "2", "4", "8"),
+            "axes": ("2", "3"),
+        },
         from_data=("num_classes", "in_channels"),
         sizes=(
             *({"depth": 8, "width": width} for width in (16, 32, 48, 64)),
             *({"depth": 14, "width": width} for width in (64, 96)),
+        ),
+        volume_sizes=(
+            *({"depth": 8, "width": width} for width in (8, 16, 24)),
+            *({"depth": 14, "width": width} for width in (24, 48)),
         ),
     ),
     "wide_resnet": ModelEntry(
@@ -124,7 +145,7 @@ MODELS = {
         home="steerable.models.unets:UNet",
         task="dense",
         width="copies",
-        options={"depth": (), "group": (), "stream": (), "inner": (), "restricted_to": ()},
+        options={"depth": (), "group": (), "stream": (), "inner": (), "restricted_to": (), "axes": ("2", "3")},
         from_data=("out_type", "in_type", "in_channels"),
         sizes=(
             {"depth": 2, "copies": 1},
@@ -136,7 +157,7 @@ MODELS = {
         home="steerable.models.plain_unets:PlainUNet",
         task="dense",
         width="width",
-        options={"depth": ()},
+        options={"depth": (), "axes": ("2", "3")},
         from_data=("out_channels", "in_channels"),
         sizes=(
             {"depth": 2, "width": 8},
@@ -167,3 +188,37 @@ def build_model(name: str, **config: Any) -> nn.Module:
             raise ValueError(f"{name} has no option `{key}`. {did_you_mean(key, entry.all_options)}")
     network: nn.Module = resolve(entry.home)(**config)
     return network
+
+
+def described_model(model: Mapping[str, Any]) -> nn.Module:
+    """A model without storage, by its name and options: for its layout, its types and the shapes of its tensors."""
+    import torch
+
+    with torch.device("meta"):
+        return build_model(model["name"], **{key: value for key, value in model.items() if key != "name"})
+
+
+def recognised_model(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """The name and the options of a saved network, whose config does not say which model it is.
+
+    Args:
+        config: its options.
+        shapes: the names and shapes of its tensors.
+
+    >>> network = build_model("plain_resnet", depth=8, width=4)
+    >>> shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
+    >>> recognised_model({"depth": 8, "width": 4}, shapes)["name"]
+    'plain_resnet'
+    """
+    given = {key: value for key, value in config.items() if value is not None}
+    for name, entry in MODELS.items():
+        model = {"name": name, **given}
+        if not given.keys() <= {*entry.all_options}:
+            continue
+        try:
+            tensors = described_model(model).state_dict()
+        except (TypeError, ValueError):  # options of another model
+            continue
+        if {key: tuple(value.shape) for key, value in tensors.items()} == dict(shapes):
+            return model
+    raise ValueError(f"expected the config and the weights of {one_of(MODELS)}; these are of another network.")

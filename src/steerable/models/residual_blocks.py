@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from steerable import nn as snn
 from steerable.algebra.group_interface import Group
 from steerable.errors import check_choice
+from steerable.models.layers_by_axes import layers_of
 from steerable.types.field_types import FieldType
 from steerable.types.network_plans import ResidualBlockPlan, network_nonlinearity
 from steerable.types.restriction import seen_by
@@ -24,7 +25,7 @@ Head = Literal["linear", "mirror", "invariant", "max"]
 class PreActivationBlock(snn.EquivariantModule):
     """a = act(norm(x)); y = shortcut(a) + conv2(act(norm(conv1(a)))), with x in place of shortcut(a) where types agree.
 
-    Shapes: (batch, in_type.channels, h, w) → (batch, out_type.channels, h / stride, w / stride).
+    Shapes: (batch, in_type.channels, h, w) → (batch, out_type.channels, h / stride, w / stride), and so for volumes.
 
     Args:
         plan: the types, the stride and the size of the filters.
@@ -35,21 +36,24 @@ class PreActivationBlock(snn.EquivariantModule):
     def __init__(self, plan: ResidualBlockPlan, downsampling: Downsampling, dropout: float = 0.0) -> None:
         super().__init__(plan.in_type, plan.out_type)
         stride = plan.stride if downsampling == "stride" else 1
-        entry = [snn.BatchNorm2d(plan.in_type), nonlinearity(plan.in_type)]
+        kinds = layers_of(plan.in_type)
+        entry = [kinds.norm(plan.in_type), nonlinearity(plan.in_type)]
         if plan.stride > 1 and downsampling == "pool":
-            entry.append(snn.AvgPool2d(entry[-1].out_type, plan.stride))
+            entry.append(kinds.mean(entry[-1].out_type, plan.stride))
         conv1, conv2, *shortcut = plan.convolutions
         taps, padding = plan.kernel_size, plan.kernel_size // 2
         self.entry: snn.EquivariantModule = snn.Sequential(*entry)
         self.body: snn.EquivariantModule = snn.Sequential(
-            snn.Conv2d(conv1.in_type, conv1.out_type, taps, stride=stride, padding=padding, bias=False),
-            snn.BatchNorm2d(plan.inner),
+            kinds.convolution(conv1.in_type, conv1.out_type, taps, stride=stride, padding=padding, bias=False),
+            kinds.norm(plan.inner),
             nonlinearity(plan.inner),
             *([snn.Dropout(conv2.in_type, dropout)] if dropout else []),
-            snn.Conv2d(conv2.in_type, conv2.out_type, taps, padding=padding, bias=False),
+            kinds.convolution(conv2.in_type, conv2.out_type, taps, padding=padding, bias=False),
         )
         self.shortcut: snn.EquivariantModule | None = (
-            snn.Conv2d(shortcut[0].in_type, shortcut[0].out_type, 1, stride=stride, bias=False) if shortcut else None
+            kinds.convolution(shortcut[0].in_type, shortcut[0].out_type, 1, stride=stride, bias=False)
+            if shortcut
+            else None
         )
 
     def forward(self, x: Tensor) -> Tensor:

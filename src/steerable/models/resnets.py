@@ -8,10 +8,13 @@ from typing import Any, TypedDict, Unpack, get_args
 from torch import Tensor
 
 from steerable import nn as snn
-from steerable.algebra.families import group_named, trivial
+from steerable.algebra.families import group_on, trivial
 from steerable.algebra.group_interface import Group
 from steerable.errors import check_choice, did_you_mean
 from steerable.models.checks import check_text, check_whole_numbers
+from steerable.models.layers_by_axes import layers_of
+from steerable.models.levels import FeatureMaps, residual_features
+from steerable.models.parts import parts_of
 from steerable.models.registry import MODELS
 from steerable.models.residual_blocks import (
     Downsampling,
@@ -32,6 +35,7 @@ __all__ = ["ResNet", "resnet"]
 class Layout(TypedDict, total=False):
     """The capsules that a residual network is made of, as text, and its stem; what is not given has a default."""
 
+    axes: int
     stream: str | None
     inner: str | None
     stem: int
@@ -42,13 +46,15 @@ class Layout(TypedDict, total=False):
 class ResNet(SavedModel, Restrictable):
     """A pre-activation residual network between field types: conv, blocks, norm, activation, global pooling, head.
 
-    Shapes: (batch, in_channels, height, width) → (batch, num_classes).
+    Shapes: (batch, in_channels, height, width), or (batch, in_channels, depth, height, width) for volumes → (batch,
+    num_classes).
 
     Args:
         depth: 6·blocks + 2, for three stages with ``blocks`` residual blocks of two 3×3 convolutions each.
         copies: how often each capsule of the mixes occurs in the first stage; twice and four times as often later.
         num_classes: the number of scores.
-        group: by name, ``"D4"``.
+        group: by name, ``"D4"`` by default, and ``"O"`` for volumes; groups of the plane move volumes about z.
+        axes: 2 for images, 3 for volumes.
         stream: the capsule mix between blocks; by default the paper's for D4, ``"regular"`` for other groups.
         inner: the capsule mix inside a block; by default the paper's for D4, ``"regular"`` for other groups.
         stem: by how many pixels per axis the first convolution reduces an image: 1 is the paper's network, for images
@@ -74,7 +80,7 @@ class ResNet(SavedModel, Restrictable):
         copies: int = 14,
         num_classes: int = 10,
         *,
-        group: str = "D4",
+        group: str | None = None,
         in_channels: int = 3,
         downsampling: Downsampling = "pool",
         head: Head = "linear",
@@ -88,11 +94,16 @@ class ResNet(SavedModel, Restrictable):
         for name in layout:
             if name not in Layout.__annotations__:
                 raise TypeError(f"ResNet has no option `{name}`. {did_you_mean(name, MODELS['resnet'].all_options)}")
-        check_whole_numbers("ResNet", stem=layout.get("stem", 1), kernel_size=layout.get("kernel_size", 3))
+        numbers = {
+            "stem": layout.get("stem", 1),
+            "kernel_size": layout.get("kernel_size", 3),
+            "axes": layout.get("axes", 2),
+        }
+        check_whole_numbers("ResNet", **numbers)
         for name, text in (("group", group), ("stream", layout.get("stream")), ("inner", layout.get("inner"))):
             if text is not None:
                 check_text("ResNet", name, text)
-        self.group = group_named(group)
+        self.group = group_on(group, numbers["axes"])
         plan = resnet_plan(
             depth,
             copies,
@@ -100,11 +111,11 @@ class ResNet(SavedModel, Restrictable):
             image_type=f"{in_channels}*A1",
             stream=layout.get("stream"),
             inner=layout.get("inner"),
-            stem=layout.get("stem", 1),
-        ).with_kernel_size(layout.get("kernel_size", 3))
+            stem=numbers["stem"],
+        ).with_kernel_size(numbers["kernel_size"])
         self.in_type = plan.stem.in_type
-        first = plan.stem
-        stem = snn.Conv2d(first.in_type, first.out_type, first.kernel_size, first.stride, padding=1, bias=False)
+        first, kinds = plan.stem, layers_of(plan.stem.in_type)
+        stem = kinds.convolution(first.in_type, first.out_type, first.kernel_size, first.stride, padding=1, bias=False)
         last = plan.blocks[-1].out_type
         act = nonlinearity(last)
         self.features: snn.EquivariantModule = snn.Sequential(
@@ -112,7 +123,7 @@ class ResNet(SavedModel, Restrictable):
                 [
                     ("stem", stem),
                     *((b.name.replace(".", "_"), PreActivationBlock(b, downsampling)) for b in plan.blocks),
-                    ("norm", snn.BatchNorm2d(last)),
+                    ("norm", kinds.norm(last)),
                     ("act", act),
                     ("pool", snn.GlobalAvgPool(act.out_type)),
                 ]
@@ -143,6 +154,9 @@ class ResNet(SavedModel, Restrictable):
         self.group, self.in_type = self.features.in_type.group, self.features.in_type
         self._say_invariance()
 
+    def feature_maps(self) -> FeatureMaps:
+        return residual_features(parts_of(self))
+
     def __getattr__(self, name: str) -> Any:
         if name == "out_type":
             raise AttributeError(
@@ -162,5 +176,7 @@ def resnet(depth: int = 14, copies: int = 14, num_classes: int = 10, **options: 
     >>> net = resnet(depth=14, copies=1, head="invariant")
     >>> net.out_type
     FieldType(D4, '10*A1')
+    >>> resnet(depth=8, copies=1, axes=3, head="invariant").out_type
+    FieldType(O, '10*A1')
     """
     return ResNet(depth, copies, num_classes, **options)

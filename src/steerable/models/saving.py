@@ -6,19 +6,18 @@ their SHA-256, and compared with it when they are read.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-import warnings
+import contextlib
+import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 
-import torch
-from torch import Tensor
-
-from steerable.atomic import make_folder, naming_full_disk, write_bytes
+from steerable.atomic import make_folder, naming_full_disk
 from steerable.extras import missing
+from steerable.models.cards import TEMPLATE, card_values, evaluation_results, is_ours
+from steerable.models.levels import FeatureMaps
+from steerable.models.places import HUB_OPTIONS, WEIGHTS, local_folder, warn_of_normalisation
+from steerable.models.tensor_files import read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin
@@ -40,38 +39,14 @@ else:
             push_to_hub = generate_model_card = save_pretrained
 
 
-__all__ = ["SavedModel", "place_of_weights", "read_tensors", "write_tensors"]
-
-WEIGHTS = "model.safetensors"
-NORMALISATION = "normalisation.safetensors"
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-
-
-CARD = """---
-{{ card_data }}
----
-
-# {{ name }}
-
-A `{{ name }}` of `steerable`, a library of [equivariant networks](https://arxiv.org/abs/1612.08498), with
-{{ parameters }} parameters. `config.json` says how it is built.
-
-Licence: {{ licence }}
-
-```python
-from steerable.models import {{ name }}
-
-network = {{ name }}.from_pretrained("FOLDER")
-```
-"""
-"""The model card beside saved weights. What the data were, and whose they are, only the author knows."""
+__all__ = ["SavedModel"]
 
 
 class SavedModel(
     PyTorchModelHubMixin,
     library_name="steerable",
     tags=["steerable-cnn", "equivariance"],
-    model_card_template=CARD,
+    model_card_template=TEMPLATE,
 ):
     """``save_pretrained(folder)``, ``from_pretrained(folder or hub name)`` and ``push_to_hub(name)`` for a model.
 
@@ -79,8 +54,37 @@ class SavedModel(
     network of the config are an error.
     """
 
+    @overload
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, *, strict: bool = True, **options: Any) -> Self:
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: str | Path,
+        *,
+        strict: bool = ...,
+        features_only: Literal[False] = ...,
+        **options: Any,
+    ) -> Self: ...
+
+    @overload
+    @classmethod
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: str | Path,
+        *,
+        strict: bool = ...,
+        features_only: Literal[True],
+        **options: Any,
+    ) -> FeatureMaps: ...
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: str | Path,
+        *,
+        strict: bool = True,
+        features_only: bool = False,
+        **options: Any,
+    ) -> Self | FeatureMaps:
         """The network that ``save_pretrained`` wrote to a folder, or ``push_to_hub`` to the hub.
 
         The network alone: one that was trained by ``steerable train`` takes normalised images, which
@@ -90,23 +94,21 @@ class SavedModel(
             pretrained_model_name_or_path: the folder, or a run folder with the folder ``model`` in it, or a name of the
                 hub's form, ``owner/name``. No server is asked for other names.
             strict: whether weights that are missing, or belong to another network, are an error.
-            **options: what huggingface_hub's mixin takes.
+            features_only: whether to leave out the head, and return a :class:`~steerable.models.FeatureMaps`.
+            **options: what huggingface_hub's mixin takes, such as ``revision``.
         """
-        place = place_of_weights(pretrained_model_name_or_path)
-        if isinstance(place, Path) and (place / NORMALISATION).is_file():
-            warnings.warn(
-                f"{cls.__name__}.from_pretrained gives the network of `{place}` alone, without the normalisation that "
-                f"it was trained with. `steerable.training.TrainedModel.load({str(place)!r})` takes images of bytes "
-                "and applies it.",
-                stacklevel=2,
-            )
-        return cls.network_in(place, strict=strict, **options)
+        of_hub = {key: options.pop(key) for key in HUB_OPTIONS if key in options}
+        place = local_folder(pretrained_model_name_or_path, **of_hub)
+        warn_of_normalisation(f"{cls.__name__}.from_pretrained", place)
+        network = cls.network_in(place, strict=strict, **options)
+        return network.feature_maps() if features_only else network
 
     @classmethod
     def network_in(cls, place: Path | str, *, strict: bool = True, **options: Any) -> Self:
-        """The network in a folder that is known to hold one, or on the hub."""
+        """The network in a folder that is known to hold one."""
         try:
-            found: Self = super().from_pretrained(place, strict=strict, **options)
+            with contextlib.redirect_stdout(io.StringIO()):  # huggingface_hub prints a line
+                found: Self = super().from_pretrained(place, strict=strict, **options)
         except RuntimeError as error:
             if "loading state_dict" not in str(error):  # no GPU, for instance
                 raise
@@ -116,34 +118,54 @@ class SavedModel(
             ) from error
         return found
 
-    def save_pretrained(self, save_directory: str | Path, *, licence: str | None = None, **options: Any) -> str | None:
-        """Write weights, config and a model card into a folder.
+    def feature_maps(self) -> FeatureMaps:
+        """The network without its head: a module that gives the feature maps of every level, with their types."""
+        raise TypeError(
+            f"{type(self).__name__} is a plain network, whose channels have no types, so that its feature maps have "
+            "none either. Take those of resnet, wide_resnet or unet."
+        )
+
+    def save_pretrained(
+        self,
+        save_directory: str | Path,
+        *,
+        licence: str | None = None,
+        facts: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> str | None:
+        """Write weights, config and a model card into a folder; a card that somebody has edited stays.
 
         Args:
             save_directory: the folder.
             licence: the licence that you give to your model, for its card: ``"mit"``, ``"cc-by-4.0"``. By default the
                 card names none.
+            facts: what is known of its data and figures, for the card; a run gives them.
             **options: what huggingface_hub's mixin takes.
         """
         folder = Path(save_directory)
-        if licence is not None:
-            options["model_card_kwargs"] = {**(options.get("model_card_kwargs") or {}), "licence": licence}
+        about = {"licence": licence, "facts": facts, **(options.get("model_card_kwargs") or {})}
         with naming_full_disk(folder):
             make_folder(folder)  # huggingface_hub would make it, but does not say what is in the way
-            url: str | None = super().save_pretrained(save_directory, **options)
+            if is_ours(folder / "README.md"):
+                (folder / "README.md").unlink()
+            url: str | None = super().save_pretrained(save_directory, **{**options, "model_card_kwargs": about})
         return url
 
     def _save_pretrained(self, save_directory: Path) -> None:
         write_tensors(save_directory / WEIGHTS, self.state_dict())  # type: ignore[attr-defined]
 
-    def generate_model_card(self, *arguments: Any, licence: str | None = None, **options: Any) -> Any:
+    def generate_model_card(
+        self, *arguments: Any, licence: str | None = None, facts: Mapping[str, Any] | None = None, **options: Any
+    ) -> Any:
         """The text beside the weights; the licence is what the author says, else none."""
-        stated = licence or "not stated. It is for the author of this model to choose one."
-        size = sum(p.numel() for p in self.parameters())  # type: ignore[attr-defined]
-        about = {"name": type(self).__name__, "parameters": f"{size:,}", "licence": stated}
-        card = super().generate_model_card(*arguments, **about, **options)
+        facts = facts or {}
+        card = super().generate_model_card(*arguments, **card_values(self, facts, licence), **options)  # type: ignore[arg-type]
+        header: Any = card.data
         if licence is not None:
-            card.data["license"] = licence  # as the hub spells the field
+            header.license = licence  # as the hub spells the field
+        if results := evaluation_results(facts):
+            header.model_name, header.eval_results = type(self).__name__, results
+            header.pipeline_tag = results[0].task_type
         return card
 
     @classmethod
@@ -156,79 +178,3 @@ class SavedModel(
         raise ValueError(
             f"a model's weights are read from `{WEIGHTS}` only. Ask its author to save them as safetensors."
         )
-
-
-def place_of_weights(name: str | Path) -> Path | str:
-    """The folder with the weights, which may be the folder ``model`` of a run; else a name of the hub's form.
-
-    A name such as ``runs/x`` has that form as well: where there is a folder ``runs``, it is looked for there only.
-    """
-    folder = Path(name).expanduser()
-    for place in (folder, folder / "model"):
-        if (place / WEIGHTS).is_file():
-            return place
-    if folder.is_dir():
-        raise FileNotFoundError(
-            f"the folder `{folder}` has no `{WEIGHTS}`, and no folder `model` with one: nothing was saved there, or "
-            "its run has not finished. Finish a run with the command that started it."
-        )
-    of_hub = isinstance(name, str) and _HUB_NAME.fullmatch(name) is not None
-    if not of_hub or folder.parent.is_dir():
-        raise FileNotFoundError(
-            f"there is no folder `{folder}`. Give a folder that `save_pretrained` or `steerable train` wrote, or a "
-            "model of the hub by its name, `owner/name`."
-        )
-    return str(name)
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file that appears whole or not at all, with the SHA-256 of the tensors among its metadata."""
-    from safetensors.torch import save
-
-    # Copies: tensors that share memory, or lie in it in another order, cannot be saved as they are.
-    copies = {
-        name: value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
-        for name, value in tensors.items()
-    }
-    write_bytes(path, _in_order(save(copies, metadata={"format": "pt", "sha256": _digest(copies)})))
-
-
-def _in_order(file: bytes) -> bytes:
-    """A safetensors file with its metadata sorted: the library writes them in another order every time.
-
-    The file begins with the length of its header in eight bytes, and the header is JSON, filled up with spaces.
-    """
-    length = int.from_bytes(file[:8], "little")
-    header = json.loads(file[8 : 8 + length])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    return file[:8] + text.ljust(length) + file[8 + length :]
-
-
-def read_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
-    """What :func:`write_tensors` wrote, compared with its SHA-256; a file of another program has none."""
-    from safetensors import SafetensorError, safe_open
-
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file `{path}`. Give the folder that `save_pretrained` wrote.")
-    try:
-        with safe_open(path, "pt", device=device) as file:
-            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            known = (file.metadata() or {}).get("sha256")
-    except SafetensorError as error:
-        raise ValueError(
-            f"`{path}` cannot be read as safetensors: {error}. It is damaged, or not such a file."
-        ) from error
-    if known is not None and known != _digest(tensors):
-        raise ValueError(f"`{path}` is damaged: its tensors do not have the checksum that they were saved with.")
-    return tensors
-
-
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    """A digest of names, shapes, dtypes and bytes, whatever their order."""
-    found = hashlib.sha256()
-    for name in sorted(tensors):
-        value = tensors[name].cpu().contiguous()
-        found.update(f"{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
-        found.update(value.reshape(-1).view(torch.uint8).numpy().data if value.numel() else b"")
-    return found.hexdigest()

@@ -8,11 +8,13 @@ from typing import Any, TypedDict, Unpack, cast
 from torch import Tensor, nn
 
 from steerable import nn as snn
-from steerable.algebra.families import group_named
+from steerable.algebra.families import group_named, group_on
 from steerable.algebra.group_interface import Group
-from steerable.algebra.groups import FiniteGroup
 from steerable.errors import did_you_mean, expect
 from steerable.models.checks import check_depth, check_size, unet_reach
+from steerable.models.layers_by_axes import layers_of
+from steerable.models.levels import FeatureMaps, climb, unet_features
+from steerable.models.quiet_heads import make_quiet
 from steerable.models.registry import MODELS
 from steerable.models.residual_blocks import nonlinearity
 from steerable.models.restrictable import Restrictable, Steps
@@ -27,6 +29,7 @@ __all__ = ["UNet", "unet"]
 class UNetLayout(TypedDict, total=False):
     """The capsules inside a U-Net, as text, and what it is restricted to; what is not given has a default."""
 
+    axes: int
     stream: str
     inner: str | None
     restricted_to: Steps
@@ -39,14 +42,16 @@ class UNet(SavedModel, Restrictable):
     twice the copies on each level. Up: a transposed 2×2 convolution of stride 2, the skip connection beside it, two
     convolutions. All of this is exact when height and width are multiples of 2^depth; other sizes are refused.
 
-    Shapes: (batch, in_type.channels, height, width) → (batch, out_type.channels, height, width).
+    Shapes: (batch, in_type.channels, height, width) → (batch, out_type.channels, height, width), with a depth before
+    the height for volumes.
 
     Args:
         depth: how often the image is halved.
         copies: how often each capsule of the mixes occurs at full size; twice as often on each level below.
         out_type: what each pixel of the output is, as text: ``"2*A1"`` for the scores of two classes, ``"E"`` for a
             vector, ``"A1 + E"`` for a scalar and a vector.
-        group: by name, ``"D4"``.
+        group: by name, ``"D4"`` by default, and ``"O"`` for volumes; groups of the plane move volumes about z.
+        axes: 2 for images, 3 for volumes.
         stream: the capsule mix that a level hands on.
         inner: the capsule mix between the two convolutions of a level, by default ``stream``.
         in_type: the type of the input, as text.
@@ -60,7 +65,7 @@ class UNet(SavedModel, Restrictable):
         copies: int = 4,
         out_type: str = "2*A1",
         *,
-        group: str = "D4",
+        group: str | None = None,
         in_type: str | None = None,
         in_channels: int | None = None,
         **layout: Unpack[UNetLayout],
@@ -72,7 +77,7 @@ class UNet(SavedModel, Restrictable):
         check_depth("UNet", depth)
         if isinstance(copies, bool) or not isinstance(copies, int) or copies < 1:
             raise ValueError(f"UNet: the number of copies of each capsule is a whole number ≥ 1, got {copies!r}.")
-        self.group = group_named(group)
+        self.group = group_on(group, layout.get("axes", 2))
         self.in_type = _type(self.group, _input_text(in_type, in_channels), "in_type")
         self.out_type = _type(self.group, out_type, "out_type")
         unit_stream = _type(self.group, layout.get("stream", "regular"), "stream")
@@ -85,13 +90,15 @@ class UNet(SavedModel, Restrictable):
         self.encoders = nn.ModuleList(
             _level(start, *types, halves=k > 0) for k, (start, types) in enumerate(zip(inputs, levels, strict=True))
         )
+        kinds = layers_of(self.in_type)
         self.upsamplers, self.joins, self.decoders = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         for k in reversed(range(depth)):
-            self.upsamplers.append(snn.ConvTranspose2d(handed_on[k + 1], levels[k][1], 2, stride=2))
+            self.upsamplers.append(kinds.transposed(handed_on[k + 1], levels[k][1], 2, stride=2))
             self.joins.append(snn.Concat([levels[k][1], handed_on[k]]))
             self.decoders.append(_level(levels[k][1] + handed_on[k], *levels[k]))
         _check_reachable(handed_on[0], self.out_type)
-        self.head: snn.EquivariantModule = snn.Conv2d(handed_on[0], self.out_type, 3, padding=1)
+        self.head: snn.EquivariantModule = kinds.convolution(handed_on[0], self.out_type, 3, padding=1)
+        make_quiet(self.head)
         self.restrict_in_steps(layout.get("restricted_to"))
 
     def restrict_parts(self, subgroup: Group) -> None:
@@ -113,16 +120,16 @@ class UNet(SavedModel, Restrictable):
         return unet_reach(self.depth)
 
     def forward(self, x: Tensor) -> Tensor:
-        check_size("UNet", x, self.depth, self.in_type.channels)
-        skips: list[Tensor] = []
+        check_size("UNet", x, self.depth, self.in_type.channels, self.group.axes or 2)
+        maps: list[Tensor] = []
         for encoder in self.encoders:
             x = encoder(x)
-            skips.append(x)
-        x = skips.pop()
-        for upsample, join, decoder in zip(self.upsamplers, self.joins, self.decoders, strict=True):
-            x = decoder(join(upsample(x), skips.pop()))
-        y: Tensor = self.head(x)
+            maps.append(x)
+        y: Tensor = self.head(climb(maps, self.upsamplers, self.joins, self.decoders)[0])
         return y
+
+    def feature_maps(self) -> FeatureMaps:
+        return unet_features(self.encoders, self.upsamplers, self.joins, self.decoders)
 
     def extra_repr(self) -> str:
         return f"{self.in_type} → {self.out_type}, depth={self.depth}"
@@ -139,7 +146,7 @@ def unet(
 ) -> UNet:
     """A U-Net from types given as text or as ``FieldType``; see :class:`UNet` for the options.
 
-    The group is that of the field types, else ``"D4"``.
+    The group is that of the field types, else ``"D4"``, or ``"O"`` with ``axes=3``.
 
     >>> net = unet(depth=2, copies=1, out_type="A1 + E")
     >>> net.in_type, net.out_type
@@ -147,8 +154,8 @@ def unet(
     """
     groups = [t.group for t in (in_type, out_type) if isinstance(t, FieldType)]
     if group is not None:
-        named = group_named(group) if isinstance(group, str) else group
-        expect(named, FiniteGroup, "a group or its name, such as 'D4'")
+        named = group_on(group, options.get("axes", 2)) if isinstance(group, str) else group
+        expect(named, Group, "a group or its name, such as 'D4'")
         groups.append(named)
     for other in groups[1:]:
         if other != groups[0]:
@@ -156,12 +163,14 @@ def unet(
                 f"unet: the types belong to {groups[0].name} and {other.name}, but a network is equivariant to one "
                 "group. Take both types of one group, and leave out group=..."
             )
-    name = groups[0].name if groups else "D4"
-    if groups and group_named(name) != groups[0]:
+    name = groups[0].name if groups else None
+    if groups and group_named(groups[0].name) != groups[0]:
         raise TypeError(
             f"unet: this group is called {name} but is not the library's own {name}, so a config could not name "
             "it. Use a group of steerable.algebra.families, such as dihedral(4)."
         )
+    if groups and groups[0].axes == 3:
+        options = {"axes": 3, **options}
     return UNet(
         depth,
         copies,
@@ -174,13 +183,14 @@ def unet(
 
 def _level(start: FieldType, inner: FieldType, out: FieldType, *, halves: bool = False) -> snn.Sequential:
     """The mean over 2×2 pixels on all but the first level; then convolution, norm and nonlinearity, twice."""
+    kinds = layers_of(start)
     return snn.Sequential(
-        *([snn.AvgPool2d(start, 2)] if halves else []),
-        snn.Conv2d(start, inner, 3, padding=1, bias=False),
-        snn.BatchNorm2d(inner),
+        *([kinds.mean(start, 2)] if halves else []),
+        kinds.convolution(start, inner, 3, padding=1, bias=False),
+        kinds.norm(inner),
         nonlinearity(inner),
-        snn.Conv2d(activated(inner), out, 3, padding=1, bias=False),
-        snn.BatchNorm2d(out),
+        kinds.convolution(activated(inner), out, 3, padding=1, bias=False),
+        kinds.norm(out),
         nonlinearity(out),
     )
 

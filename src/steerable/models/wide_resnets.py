@@ -12,6 +12,8 @@ from steerable import nn as snn
 from steerable.algebra.group_interface import Group
 from steerable.errors import check_choice, did_you_mean
 from steerable.models.checks import check_text, check_whole_numbers
+from steerable.models.levels import FeatureMaps, residual_features
+from steerable.models.parts import parts_of
 from steerable.models.registry import MODELS
 from steerable.models.residual_blocks import Downsampling, PreActivationBlock, nonlinearity
 from steerable.models.restrictable import Restrictable, Steps
@@ -106,6 +108,9 @@ class WideResNet(SavedModel, Restrictable):
         self.features = self.features.restrict(subgroup)
         self.head = self.head.restrict(self.features.out_type.group)
         self._say_types()
+
+    def feature_maps(self) -> FeatureMaps:
+        return residual_features(parts_of(self))
 
     def forward(self, x: Tensor) -> Tensor:
         scores: Tensor = self.head(self.features(x))

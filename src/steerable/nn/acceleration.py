@@ -85,7 +85,7 @@ def accelerate(
     call = earlier or _installed(network, example, training, compile)
     call.shapes.append(example.shape)
     for mode, results in expected.items():
-        _prepare(network, call, example, mode, results)
+        _prepare(network, call, mode, results)
     return network
 
 
@@ -112,10 +112,10 @@ def _can_record(example: Tensor) -> bool:
     return example.is_cuda and torch.version.cuda is not None
 
 
-def _prepare(network: nn.Module, call: AcceleratedCall, example: Tensor, mode: bool, expected: Agreement) -> None:
-    """Make inputs like the example ready in this mode, and go without what does not give the expected results."""
+def _prepare(network: nn.Module, call: AcceleratedCall, mode: bool, expected: Agreement) -> None:
+    """Make inputs like those ready in this mode, and go without what does not give the expected results."""
     with _in_mode(network, mode):
-        while (objection := expected.objection(network, call, example)) is not None:
+        while (objection := expected.objection(network, call)) is not None:
             way_left = call.compiles or call.records
             call.step_down(objection)
             if not way_left:

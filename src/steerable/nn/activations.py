@@ -55,7 +55,7 @@ class Pointwise(EquivariantModule):
         return type(self).__name__
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         return self.function(x)
 
     def plain(self) -> nn.Module:
@@ -96,7 +96,7 @@ class ReLU(Pointwise):
         super().__init__(field_type, nn.ReLU())
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         return torch.relu(x) if is_bare_relu(self.function) else self.function(x)  # one call less
 
 

@@ -1,66 +1,118 @@
-"""Pooling to a given size, or over all pixels: the windows are symmetric on every input."""
+"""Pooling to a given size, or over all pixels or voxels: the windows are symmetric on every input."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from steerable.nn.admissibility import require_permutations
-from steerable.nn.geometry import pair
+from steerable.nn.geometry import axis_names, numbers_per_axis
 from steerable.nn.module import EquivariantModule
-from steerable.nn.sampling import axes_swapped
+from steerable.nn.sampling import axes_exchanged
 from steerable.types.field_types import FieldType
 
-__all__ = ["AdaptiveAvgPool2d", "AdaptiveMaxPool2d", "GlobalAvgPool", "GlobalMaxPool"]
+__all__ = [
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "GlobalAvgPool",
+    "GlobalMaxPool",
+]
+
+_AVERAGE: dict[int, Callable[..., Tensor]] = {2: F.adaptive_avg_pool2d, 3: F.adaptive_avg_pool3d}
+_MAXIMUM: dict[int, Callable[..., Tensor]] = {2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d}
+_PLAIN_AVERAGE: dict[int, Callable[..., nn.Module]] = {2: nn.AdaptiveAvgPool2d, 3: nn.AdaptiveAvgPool3d}
+_PLAIN_MAXIMUM: dict[int, Callable[..., nn.Module]] = {2: nn.AdaptiveMaxPool2d, 3: nn.AdaptiveMaxPool3d}
 
 
-class AdaptiveAvgPool2d(EquivariantModule):
+class AdaptivePool(EquivariantModule):
+    """The base of pooling to a given size; a subclass says over how many ``axes``."""
+
+    axes: ClassVar[int]
+    channelwise = True
+
+    def __init__(self, field_type: FieldType, output_size: int | Sequence[int]) -> None:
+        super().__init__(field_type, field_type)
+        self.output_size = numbers_per_axis(output_size, "output_size", self.axes, minimum=1)
+        group, names = field_type.group, axis_names(self.axes)
+        for a, b in axes_exchanged(group, self.axes):
+            if self.output_size[a] != self.output_size[b]:
+                raise ValueError(
+                    f"{group.name} exchanges {names[a]} and {names[b]}, so that the output has one extent for both; "
+                    f"got {self.output_size}."
+                )
+
+
+class AdaptiveAvgPool(AdaptivePool):
+    """The base of adaptive average pooling."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        return _AVERAGE[self.axes](x, self.output_size).to(x.dtype)  # autocast makes float32 of volumes on a CPU
+
+    def plain(self) -> nn.Module:
+        return _PLAIN_AVERAGE[self.axes](self.output_size)
+
+
+class AdaptiveMaxPool(AdaptivePool):
+    """The base of adaptive maximum pooling."""
+
+    def __init__(self, field_type: FieldType, output_size: int | Sequence[int]) -> None:
+        require_permutations(f"AdaptiveMaxPool{self.axes}d", field_type, f"NormMaxPool{self.axes}d")
+        super().__init__(field_type, output_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        return _MAXIMUM[self.axes](x, self.output_size).to(x.dtype)
+
+    def plain(self) -> nn.Module:
+        return _PLAIN_MAXIMUM[self.axes](self.output_size)
+
+
+class AdaptiveAvgPool2d(AdaptiveAvgPool):
     """The mean over windows that divide the field into ``output_size`` parts; symmetric for any size, any capsules.
 
     Shapes: (batch, channels, height, width) → (batch, channels, *output_size).
     """
 
-    channelwise = True
-
-    def __init__(self, field_type: FieldType, output_size: int | Sequence[int]) -> None:
-        super().__init__(field_type, field_type)
-        self.output_size = _adaptive_size(field_type, output_size)
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x)
-        return F.adaptive_avg_pool2d(x, self.output_size)
-
-    def plain(self) -> nn.Module:
-        return nn.AdaptiveAvgPool2d(self.output_size)
+    axes = 2
 
 
-class AdaptiveMaxPool2d(EquivariantModule):
+class AdaptiveAvgPool3d(AdaptiveAvgPool):
+    """The mean over windows that divide a volume into ``output_size`` parts; symmetric for any size, any capsules.
+
+    Shapes: (batch, channels, depth, height, width) → (batch, channels, *output_size).
+    """
+
+    axes = 3
+
+
+class AdaptiveMaxPool2d(AdaptiveMaxPool):
     """The maximum over windows that divide the field into ``output_size`` parts; capsules must be permutations.
 
     Shapes: (batch, channels, height, width) → (batch, channels, *output_size).
     """
 
-    channelwise = True
+    axes = 2
 
-    def __init__(self, field_type: FieldType, output_size: int | Sequence[int]) -> None:
-        require_permutations("AdaptiveMaxPool2d", field_type, "NormMaxPool2d")
-        super().__init__(field_type, field_type)
-        self.output_size = _adaptive_size(field_type, output_size)
 
-    def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x)
-        return F.adaptive_max_pool2d(x, self.output_size)
+class AdaptiveMaxPool3d(AdaptiveMaxPool):
+    """The maximum over windows that divide a volume into ``output_size`` parts; capsules must be permutations.
 
-    def plain(self) -> nn.Module:
-        return nn.AdaptiveMaxPool2d(self.output_size)
+    Shapes: (batch, channels, depth, height, width) → (batch, channels, *output_size).
+    """
+
+    axes = 3
 
 
 class GlobalAvgPool(EquivariantModule):
-    """The mean over all pixels: a single fibre, which the group moves by ρ alone.
+    """The mean over all pixels or voxels: a single fibre, which the group moves by ρ alone.
 
-    Shapes: (batch, channels, height, width) → (batch, channels).
+    Shapes: (batch, channels, …) → (batch, channels).
     """
 
     channelwise = True
@@ -70,16 +122,16 @@ class GlobalAvgPool(EquivariantModule):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        return x.mean((2, 3))
+        return x.mean(self.map_axes)
 
     def plain(self) -> nn.Module:
-        return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        return nn.Sequential(_PLAIN_AVERAGE[len(self.map_axes)](1), nn.Flatten())
 
 
 class GlobalMaxPool(EquivariantModule):
-    """The maximum over all pixels, channel by channel; every capsule must be a permutation.
+    """The maximum over all pixels or voxels, channel by channel; every capsule must be a permutation.
 
-    Shapes: (batch, channels, height, width) → (batch, channels).
+    Shapes: (batch, channels, …) → (batch, channels).
     """
 
     channelwise = True
@@ -90,13 +142,4 @@ class GlobalMaxPool(EquivariantModule):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        return x.amax((2, 3))
-
-
-def _adaptive_size(field_type: FieldType, output_size: int | Sequence[int]) -> tuple[int, int]:
-    size = pair(output_size, "output_size", minimum=1)
-    if axes_swapped(field_type.group) and size[0] != size[1]:
-        raise ValueError(
-            f"{field_type.group.name} exchanges height and width, so that the output is square; got {size}."
-        )
-    return size
+        return x.amax(self.map_axes)

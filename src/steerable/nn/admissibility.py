@@ -72,7 +72,7 @@ def require_permutations(layer: str, field_type: FieldType, instead: str) -> Non
     """TypeError when a maximum over pixels, channel by channel, does not commute with some capsule of the type."""
     for capsule, _ in field_type.terms:
         if not capsule.admits("pointwise"):
-            ready = capsule.admits("norm") or instead != "NormMaxPool2d"
+            ready = capsule.admits("norm") or not instead.startswith("NormMaxPool")
             first = "" if ready else "Change to an orthogonal basis first, for instance with `ToIrreps`. "
             raise TypeError(
                 f"{layer} is not admissible for capsule `{capsule}`: the maximum of each channel commutes with "

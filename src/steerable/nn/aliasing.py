@@ -3,7 +3,7 @@
 A function with a kink has waves of all frequencies. Samples at N angles cannot tell those above N/2 from lower ones,
 which therefore turn as they should not. The error is measured: the aliasing is the root of E‖y(ρ(g)x) - ρ(g)y(x)‖² /
 E‖y(x)‖² for coefficients x of the normal distribution and uniform g. Turns of C_N make no error, so that those between
-two of them stand for all.
+two of them stand for all. In space, random rotations do.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from steerable.algebra.arrays import FloatArray, read_only
 from steerable.algebra.representations import Representation
 from steerable.algebra.sampled_functions import Domain
+from steerable.algebra.spatial_groups import SpatialGroup
 from steerable.nn.function_trials import FunctionTrial
 
 __all__ = ["SampledCapsule"]
@@ -74,11 +75,15 @@ class SampledCapsule:
 def _matrices(capsule: SampledCapsule, samples: int) -> tuple[FloatArray, FloatArray]:
     there = capsule.domain.values(capsule.source, samples)
     back = there if capsule.source is capsule.target else capsule.domain.values(capsule.target, samples)
-    return read_only(there), read_only(np.asarray(np.linalg.pinv(back), dtype=np.float64))
+    weights = capsule.domain.weights(samples)
+    roots = np.ones(len(back)) if weights is None else np.sqrt(weights)
+    return read_only(there), read_only(np.asarray(np.linalg.pinv(roots[:, None] * back) * roots, dtype=np.float64))
 
 
 @lru_cache(maxsize=1024)
 def _between_samples(rho: Representation, samples: int) -> FloatArray:
     """(angles, dim, dim): the matrices of turns by less than the angle between two samples, evenly spread."""
+    if isinstance(rho.group, SpatialGroup):
+        return read_only(rho.at(rho.group.random(_ANGLES, seed=0)))
     turns = [(j + 0.5) / _ANGLES * 360 / samples for j in range(_ANGLES)]
     return read_only(np.stack([rho(rho.group.rotation(turn)) for turn in turns]))

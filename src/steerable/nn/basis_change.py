@@ -54,7 +54,7 @@ class ToIrreps(_BasisChange):
         self.register_index("order", merge_order(stack, out_type))
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         return take_channels(self.change(x), self.order)
 
 
@@ -74,7 +74,7 @@ class FromIrreps(_BasisChange):
         self.register_index("order", np.argsort(merge_order(stack, in_type)))
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         return self.change(take_channels(x, self.order))
 
 

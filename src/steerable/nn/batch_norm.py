@@ -10,7 +10,7 @@ from torch import Tensor
 
 from steerable.nn.capsule_numbers import CapsuleNumbers
 from steerable.nn.channels import is_exported, is_vector, widened
-from steerable.nn.fused_norm import can_fuse, dense, fused_norm, moments_norm, scaled_and_shifted
+from steerable.nn.fused_norm import as_images, can_fuse, dense, fused_norm, moments_norm, scaled_and_shifted
 from steerable.nn.norm_on_cpu import EvaluationOnCpu, PassesOnCpu
 from steerable.nn.norms import CapsuleNorm
 from steerable.nn.processes import moments_over_processes, several_processes
@@ -22,28 +22,13 @@ from steerable.types.field_types import FieldType
 if TYPE_CHECKING:
     from steerable.nn.triton.norm_passes import NormKernels, PassesOnGpu
 
-__all__ = ["BatchNorm2d"]
+__all__ = ["BatchNorm", "BatchNorm2d", "BatchNorm3d"]
 
 
-class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scale for each capsule
-    """y = γ (x - μ) / √(σ² + ε) + β, with μ and σ² of each capsule over the batch and all pixels.
+class BatchNorm(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scale for each capsule
+    """The base of batch norms; a subclass says on how many axes."""
 
-    Shapes: (batch, channels, height, width) or (batch, channels) → the same.
-
-    Args:
-        field_type: the type, which stays the same; its capsules must be orthogonal.
-        eps, momentum, affine, track_running_stats: as for ``torch.nn.BatchNorm2d``; ``momentum=None`` averages over all
-            batches so far.
-        bias: whether the affine part has a shift β, along the invariant directions.
-        sync: in training, take the statistics over all processes of ``torch.distributed``;
-            :func:`convert_sync_batchnorm` sets it in a whole network.
-
-    An empty batch gives an empty batch and leaves the running statistics as they are. With ``sync`` so does a step in
-    which all processes together have fewer than two values per channel; a process may have one or none.
-    ``torch.optim.swa_utils.update_bn`` renews the running statistics, as it does those of torch's batch norms.
-    """
-
-    ranks = (2, 4)
+    takes_pooled = True
 
     first_channel: Tensor
     bias_index: Tensor
@@ -72,9 +57,9 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
         self._kernels: NormKernels | None = None  # of eager code on a GPU
 
     def forward(self, x: Tensor) -> Tensor:
-        if type(self).normalise is not BatchNorm2d.normalise or not self._fuses(x):
+        if type(self).normalise is not BatchNorm.normalise or not self._fuses(x):
             return super().forward(x)
-        self.check_input(x, ranks=self.ranks)
+        self.check_input(x, pooled=True)
         self.check_dtype(x)
         return self._fused(x)  # by operations that autocast leaves alone
 
@@ -90,7 +75,7 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
             passes = self._passes_on_gpu() if x.is_cuda else self._passes_on_cpu()
             return fused_norm(x, weight, bias, passes, self._affine)
         if x.is_cuda:
-            return self._passes_on_gpu().by_running_statistics(dense(x), weight, bias)
+            return self._passes_on_gpu().by_running_statistics(dense(as_images(x)), weight, bias).view(x.shape)
         return self._evaluation(x, self.eps, mean, variance, weight, bias)
 
     def _fuses(self, x: Tensor) -> bool:
@@ -169,13 +154,44 @@ class BatchNorm2d(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one sc
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | int]:
         if self.synchronises:
             return moments_over_processes(x)
-        variance, mean = torch.var_mean(x, [0] if is_vector(x) else [0, 2, 3], correction=0)
+        variance, mean = torch.var_mean(x, [0] if is_vector(x) else [0, *self.map_axes], correction=0)
         return mean.unsqueeze(0), variance.unsqueeze(0), self.values_per_channel(x, over_batch=True)
 
     def without_affine(self) -> CapsuleNorm:
         twin = super().without_affine()
         twin.register_index("bias_index", np.full(len(self.in_type), -1))
         return twin
+
+
+class BatchNorm2d(BatchNorm):
+    """y = γ (x - μ) / √(σ² + ε) + β, with μ and σ² of each capsule over the batch and all pixels.
+
+    Shapes: (batch, channels, height, width) or (batch, channels) → the same.
+
+    Args:
+        field_type: the type, which stays the same; its capsules must be orthogonal.
+        eps, momentum, affine, track_running_stats: as for ``torch.nn.BatchNorm2d``; ``momentum=None`` averages over all
+            batches so far.
+        bias: whether the affine part has a shift β, along the invariant directions.
+        sync: in training, take the statistics over all processes of ``torch.distributed``;
+            :func:`convert_sync_batchnorm` sets it in a whole network.
+
+    An empty batch gives an empty batch and leaves the running statistics as they are. With ``sync`` so does a step in
+    which all processes together have fewer than two values per channel; a process may have one or none.
+    ``torch.optim.swa_utils.update_bn`` renews the running statistics, as it does those of torch's batch norms.
+    """
+
+    axes = 2
+
+
+class BatchNorm3d(BatchNorm):
+    """y = γ (x - μ) / √(σ² + ε) + β, with μ and σ² of each capsule over the batch and all voxels.
+
+    Shapes: (batch, channels, depth, height, width) or (batch, channels) → the same. Arguments are those of
+    :class:`BatchNorm2d`.
+    """
+
+    axes = 3
 
 
 def _compiled() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from steerable.nn.channels import hides_shapes, in_channels_last
+from steerable.nn.channels import channels_at_end, channels_second, hides_shapes, in_channels_last
 
 __all__ = ["multiply_capsules"]
 
@@ -14,19 +14,19 @@ def multiply_capsules(x: Tensor, matrix: Tensor, copies: int, *, each: bool = Fa
     """(batch, copies · d, …) → (batch, copies · D, …): y_c = M x_c for each of the copies c.
 
     Args:
-        x: fields of one kind of capsule; pooled ones, or images in either memory format, which is kept.
+        x: fields of one kind of capsule; pooled ones, or images or volumes in either memory format, which is kept.
         matrix: M, of shape (D, d), or (copies, D, d).
         copies: how many capsules a fibre has.
         each: whether there is a matrix for each copy.
     """
     matrix = matrix.to(x.dtype)
-    if hides_shapes(x) or x.ndim != 4:  # right for all ranks
+    if hides_shapes(x) or x.ndim == 2:  # right for all ranks
         product = "bci...,coi->bco..." if each else "bci...,oi->bco..."
         return torch.einsum(product, x.unflatten(1, (copies, -1)), matrix).flatten(1, 2)
     if in_channels_last(x):
-        fibres = x.permute(0, 2, 3, 1).unflatten(3, (copies, -1))
-        y = torch.einsum("bhwci,coi->bhwco", fibres, matrix) if each else fibres @ matrix.T
-        return y.flatten(3).permute(0, 3, 1, 2)
+        fibres = channels_at_end(x).unflatten(-1, (copies, -1))
+        y = torch.einsum("...ci,coi->...co", fibres, matrix) if each else fibres @ matrix.T
+        return channels_second(y.flatten(-2))
     flat = matrix @ x.unflatten(1, (copies, -1)).flatten(3)
-    image: Tensor = flat.unflatten(3, x.shape[2:])
-    return image.flatten(1, 2)
+    maps: Tensor = flat.unflatten(3, x.shape[2:])
+    return maps.flatten(1, 2)

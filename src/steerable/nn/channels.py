@@ -20,6 +20,8 @@ __all__ = [
     "SelectionKernels",
     "SignedTables",
     "capsule_of_channel",
+    "channels_at_end",
+    "channels_second",
     "hides_shapes",
     "in_channels_last",
     "is_exported",
@@ -29,6 +31,7 @@ __all__ = [
     "is_vector",
     "memory_format",
     "merge_order",
+    "on_maps",
     "scale_channels",
     "shift_channels",
     "take",
@@ -84,7 +87,17 @@ def take_channels(x: Tensor, index: Tensor) -> Tensor:
 
 
 def _take(x: Tensor, index: Tensor, last: bool) -> Tensor:
-    return take(x.permute(0, 2, 3, 1), 3, index).permute(0, 3, 1, 2) if last else take(x, 1, index)
+    return channels_second(take(channels_at_end(x), x.ndim - 1, index)) if last else take(x, 1, index)
+
+
+def channels_at_end(x: Tensor) -> Tensor:
+    """(batch, channels, …) → (batch, …, channels), a view."""
+    return x.permute(0, *range(2, x.ndim), 1)
+
+
+def channels_second(x: Tensor) -> Tensor:
+    """(batch, …, channels) → (batch, channels, …), a view."""
+    return x.permute(0, x.ndim - 1, *range(1, x.ndim - 1))
 
 
 def take(values: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -106,13 +119,17 @@ def take(values: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def in_channels_last(x: Tensor) -> bool:
-    """Whether the channels of one pixel of x lie side by side."""
-    return not (is_traced(x) or x.ndim != 4 or x.is_contiguous() or x.stride(1) != 1)
+    """Whether the channels of one pixel or voxel of x lie side by side."""
+    return not (is_traced(x) or x.ndim not in (4, 5) or x.is_contiguous() or x.stride(1) != 1)
 
 
 def memory_format(x: Tensor) -> torch.memory_format:
     """The memory format of an operation's result on x: a compiler must know it beforehand."""
-    return torch.channels_last if in_channels_last(x) else torch.contiguous_format
+    return _last_format(x) if in_channels_last(x) else torch.contiguous_format
+
+
+def _last_format(x: Tensor) -> torch.memory_format:
+    return torch.channels_last_3d if x.ndim == 5 else torch.channels_last
 
 
 class SelectionKernels(Protocol):
@@ -155,15 +172,15 @@ def _signed(
     """
     if kernels is not None:
         return kernels.take(_dense(x, last), rectified=rectified)
-    dim = 3 if last else 1
-    taken = take(x.permute(0, 2, 3, 1) if last else x, dim, source)
-    factor = sign if dim == x.ndim - 1 else sign.view(-1, 1, 1)
+    dim = x.ndim - 1 if last else 1
+    taken = take(channels_at_end(x) if last else x, dim, source)
+    factor = sign if dim == x.ndim - 1 else on_maps(sign, x.ndim - 2)
     if torch.compiler.is_compiling():  # which loses the gradient of what is changed in place (torch 2.11)
         taken = torch.relu(taken * factor) if rectified else taken * factor
     else:
         taken.mul_(factor)
         taken = taken.relu_() if rectified else taken
-    return taken.permute(0, 3, 1, 2) if last else taken
+    return channels_second(taken) if last else taken
 
 
 class _TakeWithNegatives(torch.autograd.Function):
@@ -197,8 +214,8 @@ class _TakeWithNegatives(torch.autograd.Function):
         if y is not None:
             grad = torch.ops.aten.threshold_backward(grad, y, 0)
         if ctx.last:
-            grad = grad.permute(0, 2, 3, 1)
-            of_x = (take(grad, 3, plus) - take(grad, 3, minus)).permute(0, 3, 1, 2)
+            grad, dim = channels_at_end(grad), grad.ndim - 1
+            of_x = channels_second(take(grad, dim, plus) - take(grad, dim, minus))
         else:
             of_x = take(grad, 1, plus) - take(grad, 1, minus)
         return of_x, *nothing
@@ -211,21 +228,26 @@ def _is_batched(grad: Tensor) -> bool:
 
 
 def _dense(x: Tensor, last: bool) -> Tensor:
-    return x.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+    return x.contiguous(memory_format=_last_format(x) if last else torch.contiguous_format)
 
 
 def scale_channels(x: Tensor, factors: Tensor) -> Tensor:
-    """x times one factor per channel, for (batch, channels) and (batch, channels, height, width)."""
-    if is_traced(x):  # its rank is not known yet; this is right for both
+    """x times one factor per channel, for pooled fields, images and volumes."""
+    if is_traced(x):  # its rank is not known yet; this is right for all
         return (x.transpose(1, -1) * factors).transpose(1, -1)
-    return x * (factors if x.ndim == 2 else factors[:, None, None])
+    return x * on_maps(factors, x.ndim - 2)
 
 
 def shift_channels(x: Tensor, terms: Tensor) -> Tensor:
-    """x plus one term per channel, for (batch, channels) and (batch, channels, height, width)."""
+    """x plus one term per channel, for pooled fields, images and volumes."""
     if is_traced(x):
         return (x.transpose(1, -1) + terms).transpose(1, -1)
-    return x + (terms if x.ndim == 2 else terms[:, None, None])
+    return x + on_maps(terms, x.ndim - 2)
+
+
+def on_maps(numbers: Tensor, axes: int) -> Tensor:
+    """(…, channels) numbers in the shape in which they meet the channels of fields with that many axes of pixels."""
+    return numbers[(..., *(None,) * axes)] if axes else numbers
 
 
 def is_vector(x: Tensor) -> bool:

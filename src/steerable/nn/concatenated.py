@@ -68,7 +68,7 @@ class Concatenated(EquivariantModule):
         return self.function(self._with_negatives(x))
 
     def _with_negatives(self, x: Tensor, *, rectified: bool = False) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         on_gpu = type(x) is Tensor and x.is_cuda and HAS_TRITON and x.get_device() == self.sign.get_device()
         followed = torch.compiler.is_compiling() or is_exported()
         kernels = self._kernels_on_gpu() if on_gpu and not followed and x.numel() else None

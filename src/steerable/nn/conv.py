@@ -1,10 +1,10 @@
-"""Equivariant convolutions of images between any two field types."""
+"""Equivariant convolutions of images and volumes between any two field types."""
 
 from __future__ import annotations
 
 from steerable.nn.convolution_layer import ConvolutionLayer
 
-__all__ = ["Conv2d"]
+__all__ = ["Conv2d", "Conv3d"]
 
 
 class Conv2d(ConvolutionLayer):
@@ -29,6 +29,8 @@ class Conv2d(ConvolutionLayer):
         filters: the :class:`~steerable.FilterSpace` that the filters are from, of the size ``kernel_size``; by default
             all filters on a patch of pixels, or, for groups that turn images by other angles than 90°, those of
             :func:`~steerable.filter_space`. A warning then says once how far they are from exact.
+        spacing: how far apart pixels or voxels are along each axis, such as (2, 1, 1) for thick slices; by default
+            equally far. The layer is exact for the elements that the spacing leaves.
         group: the group, or its name, of types that are given as text.
 
     Arguments after ``groups`` are given by keyword.
@@ -44,3 +46,26 @@ class Conv2d(ConvolutionLayer):
     stride: tuple[int, int]
     padding: tuple[int, int]
     dilation: tuple[int, int]
+
+
+class Conv3d(ConvolutionLayer):
+    """[Ψ ⋆ f](x) = Σ_y Ψ(y) f(x + y) on volumes, with Ψ(hy) = ρ_out(h) Ψ(y) ρ_in(h)⁻¹ for all h in H.
+
+    Shapes: (batch, in_type.channels, depth, height, width) → (batch, out_type.channels, depth', height', width'),
+    sizes as for ``torch.nn.Conv3d``. Depth is z, height y and width x; slices are counted from above, as rows are.
+
+    Arguments are those of :class:`Conv2d`, with three numbers in place of a pair.
+
+    >>> import torch
+    >>> from steerable import FieldType, octahedral
+    >>> O = octahedral()
+    >>> conv = Conv3d(FieldType(O, "A1"), FieldType(O, "2*T1 + regular"), 3, padding=1)
+    >>> conv(torch.zeros(1, 1, 8, 8, 8)).shape
+    torch.Size([1, 30, 8, 8, 8])
+    """
+
+    axes = 3
+    kernel_size: tuple[int, int, int]
+    stride: tuple[int, int, int]
+    padding: tuple[int, int, int]
+    dilation: tuple[int, int, int]

@@ -1,10 +1,10 @@
-"""Equivariant transposed convolutions of images, which enlarge a field."""
+"""Equivariant transposed convolutions of images and volumes, which enlarge a field."""
 
 from __future__ import annotations
 
 from steerable.nn.transposed_convolution_layer import TransposedConvolutionLayer
 
-__all__ = ["ConvTranspose2d"]
+__all__ = ["ConvTranspose2d", "ConvTranspose3d"]
 
 
 class ConvTranspose2d(TransposedConvolutionLayer):
@@ -32,3 +32,15 @@ class ConvTranspose2d(TransposedConvolutionLayer):
     """
 
     axes = 2
+
+
+class ConvTranspose3d(TransposedConvolutionLayer):
+    """[Ψ ⋆ᵀ f](x) = Σ_i Ψ(x - s·i) f(i) on volumes for stride s: the adjoint of a strided convolution.
+
+    Shapes: (batch, in_type.channels, n, n', n") → (batch, out_type.channels, (n-1)·s - 2p + d(k-1) + 1, …).
+
+    Arguments are those of :class:`ConvTranspose2d`, with three numbers in place of a pair. Exactly equivariant for any
+    input size without ``output_padding``.
+    """
+
+    axes = 3

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from steerable.algebra.group_interface import Group
 from steerable.errors import did_you_mean
+from steerable.filters.space_arguments import chosen_space
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.backends import AUTO, ConvolutionProblem, ConvolutionRunner, Window
 from steerable.nn.channels import take_channels
@@ -26,7 +27,15 @@ from steerable.nn.seen_by_subgroup import both_ends
 from steerable.nn.selection import Select
 from steerable.types.field_types import FieldType
 
-__all__ = ["BankOptions", "ConvOptions", "ConvolutionLayer", "Numbers", "PaddingMode", "refuse_unknown_options"]
+__all__ = [
+    "BankOptions",
+    "ConvOptions",
+    "ConvolutionLayer",
+    "Numbers",
+    "PaddingMode",
+    "refuse_unknown_options",
+    "spaced_filters",
+]
 
 Numbers = int | Sequence[int]
 """One number for all axes, or one per axis."""
@@ -43,6 +52,7 @@ class BankOptions(TypedDict, total=False):
     strict: bool
     init: str
     filters: FilterSpace | None
+    spacing: float | Sequence[float] | None
 
 
 class ConvOptions(BankOptions, total=False):
@@ -80,7 +90,7 @@ class ConvolutionLayer(FilterBankModule):
             in_type,
             out_type,
             kernel,
-            filters=options.get("filters"),
+            filters=spaced_filters(in_type, kernel, options),
             groups=groups,
             bias=options.get("bias", True),
             init=options.get("init", "he"),
@@ -98,7 +108,8 @@ class ConvolutionLayer(FilterBankModule):
             self.padding,
             strict=options.get("strict", False),
             mirrored=self.padding_mode == "reflect",
-            remedy="Or use stride 1 and AvgPool2d or BlurPool2d, or an even kernel on even sizes.",
+            spacing=self.plan.space.spacing,
+            remedy=f"Or use stride 1 and AvgPool{self.axes}d or BlurPool{self.axes}d, or an even kernel on even sizes.",
         )
         self.in_order, self.out_order = _group_major(in_type, groups), _group_major(out_type, groups)
         if self.in_order is not None:
@@ -119,7 +130,7 @@ class ConvolutionLayer(FilterBankModule):
         self.runner = ConvolutionRunner(ConvolutionProblem(self.plan, window, self.padding_mode), backend)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2 + self.axes,))
+        self.check_input(x)
         self.guard.check(x)
         if self.in_order is not None:
             x = take_channels(x, self.in_index)
@@ -151,13 +162,15 @@ class ConvolutionLayer(FilterBankModule):
         # Selections bring the capsules of each of the convolution's groups together, where there are several.
         start = Select(new.in_type, in_shares(seen_in, self.in_type, self.groups))
         end = Select(new.out_type, np.argsort(in_shares(seen_out, self.out_type, self.groups)))
-        columns = seen_in.order[start.channels.numpy(force=True)]
-        rows = seen_out.order[np.argsort(end.channels.numpy(force=True))]
-        bias, dense = exact_bias(self), self._dense_bank(exact_bank(self))
-        bank = new._bank_of_groups(dense[rows][:, columns])
-        set_filters(like(self, new), bank, None if bias is None else bias[rows])
+        columns = seen_in.order[start.order]
+        rows = seen_out.order[np.argsort(end.order)]
+        like(self, new)
+        if not self.weight.is_meta:  # else there are no filters
+            bias, dense = exact_bias(self), self._dense_bank(exact_bank(self))
+            bank = new._bank_of_groups(dense[rows][:, columns])
+            set_filters(new, bank, None if bias is None else bias[rows])
         parts = [start.to(self.weight.device), new, end.to(self.weight.device)]
-        kept = [p for p in parts if not isinstance(p, Select) or bool((p.channels.diff() != 1).any())]
+        kept = [p for p in parts if not isinstance(p, Select) or bool((np.diff(p.order) != 1).any())]
         return kept[0] if len(kept) == 1 else Sequential(*kept).train(self.training)
 
     @torch.no_grad()
@@ -195,6 +208,12 @@ class ConvolutionLayer(FilterBankModule):
         parts += [f"{k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v]
         parts += [f"backend={self.runner}"] if self.runner.choice is not None else []
         return ", ".join([*parts, *self.bank_repr()])
+
+
+def spaced_filters(in_type: FieldType, kernel: tuple[int, ...], options: BankOptions) -> FilterSpace | None:
+    """The filters that are asked for: a space, or the default one of a spacing; None where neither is said."""
+    filters, spacing = options.get("filters"), options.get("spacing")
+    return filters if spacing is None else chosen_space(in_type.group, kernel, filters, spacing)
 
 
 def refuse_unknown_options(layer: type, options: Mapping[str, Any], known: type) -> None:

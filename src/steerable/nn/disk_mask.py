@@ -1,4 +1,4 @@
-"""A mask that leaves the disk inscribed in the image."""
+"""A mask that leaves the disk inscribed in the image, or the ball inscribed in the volume."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ __all__ = ["DiskMask"]
 
 
 class DiskMask(EquivariantModule):
-    """Sets the field to zero outside the disk inscribed in the image, so that corners do not tell the pose.
+    """Sets the field to zero outside the disk or ball inscribed in it, so that corners do not tell the pose.
 
-    y(x) = x inside, with an edge ``softness`` pixels wide. Shapes: (batch, channels, size, size) → the same.
+    y(x) = x inside, with an edge ``softness`` pixels wide.
+
+    Shapes: (batch, channels, size, size), or (batch, channels, size, size, size) for groups of space → the same.
 
     Args:
         field_type: the type, which stays the same.
-        size: height and width of the images.
+        size: height and width of the images, or all three extents of the volumes.
         margin: by how many pixels the disk stays clear of the border.
         softness: width of the edge; 0 for a hard one.
     """
@@ -34,7 +36,7 @@ class DiskMask(EquivariantModule):
             raise ValueError(f"DiskMask takes size ≥ 1, margin ≥ 0, softness ≥ 0; got {size}, {margin}, {softness}.")
         self.size = size
         line = np.arange(size) - (size - 1) / 2
-        radius = np.sqrt(line[:, None] ** 2 + line**2)
+        radius = np.sqrt(sum(square for square in np.ix_(*[line**2] * len(self.map_axes))))
         inside = size / 2 - margin - radius
         self.register_constant(
             "mask", np.clip(inside / softness, 0, 1) if softness else (inside > 0).astype(np.float64)
@@ -42,6 +44,8 @@ class DiskMask(EquivariantModule):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        if not hides_shapes(x) and tuple(x.shape[-2:]) != (self.size, self.size):
-            raise ValueError(f"DiskMask was made for {self.size}×{self.size} images, got {tuple(x.shape[-2:])}.")
+        axes = len(self.map_axes)
+        if not hides_shapes(x) and tuple(x.shape[2:]) != (self.size,) * axes:
+            made_for = f"{'×'.join([str(self.size)] * axes)} {'images' if axes == 2 else 'volumes'}"
+            raise ValueError(f"DiskMask was made for {made_for}, got {tuple(x.shape[2:])}.")
         return x * self.mask.to(x.dtype)

@@ -1,4 +1,4 @@
-"""Dropout of whole capsules, at each pixel or on the whole image."""
+"""Dropout of whole capsules, at each pixel or on the whole image or volume."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from steerable.nn.module import EquivariantModule
 from steerable.nn.segments import Segments
 from steerable.types.field_types import FieldType
 
-__all__ = ["Dropout", "Dropout2d"]
+__all__ = ["Dropout", "Dropout2d", "Dropout3d"]
 
 
 class Dropout(EquivariantModule):
@@ -26,7 +26,7 @@ class Dropout(EquivariantModule):
         self.segments = Segments(field_type)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         if not self.training or self.p == 0:
             return x
         ones = x.new_ones(self.mask_shape(x))
@@ -42,11 +42,26 @@ class Dropout(EquivariantModule):
         return f"{super().extra_repr()}, p={self.p}"
 
 
-class Dropout2d(Dropout):
-    """In training, sets a capsule on the whole image to zero with probability p, and scales the others by 1/(1-p).
-
-    Shapes: (batch, channels, …) → the same.
-    """
+class MapDropout(Dropout):
+    """The base of dropouts of whole maps; a subclass says on how many axes."""
 
     def mask_shape(self, x: Tensor) -> tuple[int, ...]:
         return (x.shape[0], len(self.in_type), *(1,) * (x.ndim - 2))
+
+
+class Dropout2d(MapDropout):
+    """In training, sets a capsule on the whole image to zero with probability p, and scales the others by 1/(1-p).
+
+    Shapes: (batch, channels, height, width) or (batch, channels) → the same.
+    """
+
+    axes = 2
+
+
+class Dropout3d(MapDropout):
+    """In training, sets a capsule on the whole volume to zero with probability p, and scales the others by 1/(1-p).
+
+    Shapes: (batch, channels, depth, height, width) or (batch, channels) → the same.
+    """
+
+    axes = 3

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from steerable.filters.kernel_bases import sparse_kernel_basis
 from steerable.filters.space_arguments import Filters, as_filter_space
 from steerable.nn.channels import take
 from steerable.types.field_types import FieldType
+from steerable.types.unfolding import unfolded
 
 __all__ = ["BankPlan", "InvariantPlan", "PairBlock"]
 
@@ -76,7 +78,8 @@ class BankPlan:
         space: the filter space.
         basis: the sampled filters of all pairs, one after the other, each (count, dim out, dim in, taps), or the table
             of :class:`~steerable.filters.free_kernels.FreeKernels` where there is one.
-        order: the orders of such tables' entries, one after the other.
+        order: the orders of such tables' entries, one after the other, and then, where capsules are counted by their
+            irreps, the places of the bank's rows and columns.
     """
 
     order: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
@@ -91,7 +94,11 @@ class BankPlan:
         self.space = as_filter_space(in_type.group, filters)
         self.taps = self.space.taps
         self.weights = out_type.channels * (in_type.channels // groups) * self.taps
-        out_share, in_share = _share(out_type, groups, "out_type"), _share(in_type, groups, "in_type")
+        out_parts, in_parts = (
+            unfolded(_share(out_type, groups, "out_type")),
+            unfolded(_share(in_type, groups, "in_type")),
+        )
+        out_share, in_share = out_parts.terms, in_parts.terms
         self.blocks: list[PairBlock] = []
         bases: list[NDArray[np.float64]] = [np.zeros(0)]
         orders: list[NDArray[np.intp]] = [np.zeros(0, dtype=np.intp)]
@@ -116,7 +123,8 @@ class BankPlan:
         self.in_kinds = len(in_share)
         self.parameters = start
         self.basis: NDArray[np.float64] = np.concatenate(bases)
-        self.order = np.concatenate(orders)
+        self.turns = tuple((k, p.order) for k, p in ((1, out_parts), (2, in_parts)) if p.order is not None)
+        self.order = np.concatenate(orders + [order for _, order in self.turns])
 
     @cached_property
     def bank_shape(self) -> tuple[int, ...]:
@@ -130,11 +138,17 @@ class BankPlan:
 
     def expand(self, weight: Tensor, basis: Tensor, order: Tensor | None = None) -> Tensor:
         """The filter bank, of shape ``bank_shape``, group by group; ``basis`` and ``order`` are the plan's."""
+        if order is None and self.order.size:
+            order = torch.as_tensor(self.order, device=weight.device)
         rows = []
         for start in range(0, len(self.blocks), self.in_kinds):
             row = [self._superblock(weight, basis, order, b) for b in self.blocks[start : start + self.in_kinds]]
             rows.append(torch.cat(row, dim=2) if len(row) > 1 else row[0])
         bank = torch.cat(rows, dim=1) if len(rows) > 1 else rows[0]
+        end = self.order.size
+        for axis, places in reversed(self.turns):
+            end -= places.size
+            bank = take(bank, axis, cast(Tensor, order).narrow(0, end, places.size))
         return bank.reshape(self.bank_shape)
 
     def _superblock(self, weight: Tensor, basis: Tensor, order: Tensor | None, block: PairBlock) -> Tensor:
@@ -146,8 +160,7 @@ class BankPlan:
         else:
             product = theta.unflatten(-1, (block.orbits, -1)) @ block.psi(basis, self.taps)
             entries = product.reshape(*copies, block.entries, self.taps)
-            order = torch.as_tensor(self.order, device=weight.device) if order is None else order
-            filters = take(entries, 3, order.narrow(0, block.order_start, block.entries))
+            filters = take(entries, 3, cast(Tensor, order).narrow(0, block.order_start, block.entries))
         filters = filters.view(*copies, out_dim, in_dim, self.taps).transpose(2, 3)
         return filters.reshape(self.groups, block.out_copies * out_dim, block.in_copies * in_dim, self.taps)
 
@@ -174,6 +187,8 @@ class BankPlan:
         """The parameters of the equivariant bank nearest to ``bank``: the inverse of ``expand`` on its range."""
         parts = []
         full = bank.reshape(self.groups, -1, self.in_type.channels // self.groups, self.taps)
+        for axis, places in self.turns:
+            full = full.index_select(axis, torch.as_tensor(np.argsort(places), device=bank.device))
         row = 0
         for start in range(0, len(self.blocks), self.in_kinds):
             column = 0

@@ -97,8 +97,8 @@ class FilterBankModule(EquivariantModule):
         self.init = init
         self.reset_parameters()
 
-    def check_input(self, x: Tensor, *, ranks: tuple[int, ...] = (4,)) -> None:
-        super().check_input(x, ranks=ranks)
+    def check_input(self, x: Tensor, *, maps: bool = True, pooled: bool = False) -> None:
+        super().check_input(x, maps=maps, pooled=pooled)
         if is_traced(x) or x.dtype == self.weight.dtype or torch.is_autocast_enabled(x.device.type):
             return
         raise TypeError(f"{type(self).__name__} expected {wrong_dtype(x, self.weight.dtype)}")
@@ -110,7 +110,10 @@ class FilterBankModule(EquivariantModule):
             nn.init.zeros_(self.bias)
 
     def theta(self, out_capsule: str, in_capsule: str) -> Tensor:
-        """Θ of one pair of capsule kinds, a view of ``weight``: (groups · copies out, copies in, dim Hom)."""
+        """Θ of one pair of capsule kinds, a view of ``weight``: (groups · copies out, copies in, dim Hom).
+
+        Capsules of SO(3) and O(3) that are sums of irreps, such as ``sphere(2)``, are counted by these irreps.
+        """
         for block in self.plan.blocks:
             if (block.out_capsule.name, block.in_capsule.name) == (out_capsule, in_capsule):
                 return self.plan.theta(self.weight, block)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.sampled_functions import common_domain, planar_waves, why_not_functions
+from steerable.algebra.sampled_functions import common_domain, cut_off, why_not_functions
+from steerable.algebra.spatial_groups import SpatialGroup
 from steerable.nn.admissibility import alternatives
 from steerable.nn.aliasing import SampledCapsule
 from steerable.nn.capsule_products import multiply_capsules
@@ -21,25 +22,31 @@ from steerable.types.field_types import FieldType
 
 __all__ = ["Fourier"]
 
+_TOLERANCE, _TOLERANCE_IN_SPACE = 0.01, 0.05
+
 
 class Fourier(EquivariantModule):
     """y = A⁺ν(Ax) for each capsule x: A gives a function's values at samples, and A⁺ coefficients by least squares.
 
-    The capsules are spaces of functions: ``regular(3)``, ``qm(2)`` and their like over SO(2) and O(2), and for every
-    group any capsule that has a constant function and no irrep more often than the functions on the group. Functions on
-    SO(2) and O(2) are sampled on C_N or D_N, to which the layer is exactly equivariant, with N a multiple of 4, so that
-    turns of the pixel grid are among them. Other rotations have an error, the *aliasing*, which is measured on random
-    functions: √(E‖y(ρ(g)x) - ρ(g)y(x)‖² / E‖y(x)‖²) for normally distributed x and uniform g. It is 0, up to rounding,
-    for a polynomial ν with enough samples. Over a finite group all points are taken, and the layer is exact. A capsule
-    of permutations, such as ``A``, is already made of values: there the layer is ``Pointwise``.
+    The capsules are spaces of functions: ``regular(3)``, ``qm(2)`` and their like over SO(2) and O(2), ``sphere(2)``
+    and ``regular(1)`` over SO(3) and O(3), and for every group any capsule that has a constant function and no irrep
+    more often than the functions on the group. Functions on SO(2) and O(2) are sampled on C_N or D_N, to which the
+    layer is exactly equivariant, with N a multiple of 4, so that turns of the pixel grid are among them. Functions on
+    the sphere and on SO(3) are sampled at weighted points that the rotations of the cube exchange. Other rotations have
+    an error, the *aliasing*, which is measured on random functions: √(E‖y(ρ(g)x) - ρ(g)y(x)‖² / E‖y(x)‖²) for normally
+    distributed x and uniform g. It is 0, up to rounding, for a polynomial ν with enough samples. Over a finite group
+    all points are taken, and the layer is exact. A capsule of permutations, such as ``A``, is already made of values:
+    there the layer is ``Pointwise``.
 
     Shapes: (batch, in_type.channels, …) → (batch, out_type.channels, …).
 
     Args:
         field_type: the type that goes in.
         function: ν, a module or a function that acts on each value alone.
-        samples: N, a multiple of 4; by default the smallest whose aliasing is within the tolerance.
-        tolerance: the largest aliasing where ``samples`` is not given.
+        samples: N, a multiple of 4, in space of 24 or more; by default the smallest whose aliasing is within the
+            tolerance.
+        tolerance: the largest aliasing where ``samples`` is not given; by default 0.01, and 0.05 for
+            SO(3) and O(3), which need many more samples.
         out_type: the type that comes out, by default the same. It has the same numbers of copies, of capsules with
             another cut-off, for instance ``8*regular(4)`` for ``8*regular(2)``.
 
@@ -61,11 +68,13 @@ class Fourier(EquivariantModule):
         function: ScalarFunction,
         samples: int | None = None,
         *,
-        tolerance: float = 0.01,
+        tolerance: float | None = None,
         out_type: FieldType | None = None,
     ) -> None:
         super().__init__(field_type, field_type if out_type is None else out_type)
         self._label = f"Fourier({function_name(function)})"
+        if tolerance is None:
+            tolerance = _TOLERANCE_IN_SPACE if isinstance(field_type.group, SpatialGroup) else _TOLERANCE
         pairs = _pairs(self._label, self.in_type, self.out_type)
         plans = [_plan(self._label, source, target) for source, target, _ in pairs]
         _check_numbers(self._label, samples, tolerance, list(zip([source for source, *_ in pairs], plans, strict=True)))
@@ -109,7 +118,7 @@ class Fourier(EquivariantModule):
         return number, error
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         parts: list[Tensor] = []
         at = matrix_at = 0
         for copies, source, target, points in self.kinds:
@@ -142,7 +151,8 @@ def _pairs(label: str, in_type: FieldType, out_type: FieldType) -> list[tuple[Ca
         raise TypeError(
             f"{label} changes the cut-off of functions, and keeps their group and the number of copies of each kind: "
             f"`8*regular(2)` may become `8*regular(4)`. Got in_type `{in_type}` of {in_type.group.name} and out_type "
-            f"`{out_type}` of {out_type.group.name}. Change the number of copies with `snn.Conv2d`."
+            f"`{out_type}` of {out_type.group.name}. Change the number of copies with "
+            f"`snn.Conv{in_type.group.axes or 2}d`."
         )
     return [(a, b, n) for (a, n), (b, _) in zip(in_type.terms, out_type.terms, strict=True)]
 
@@ -167,7 +177,7 @@ def _all_functions(capsule: Capsule) -> list[str]:
     rho = capsule.representation
     if why_not_functions(rho + capsule.group.trivial) is not None:
         return []
-    highest = max((wave.frequency for wave in planar_waves(rho)), default=None)
+    highest = cut_off(rho)
     return [f"put it into `{'regular' if highest is None else f'regular({highest})'}`, which contains it"]
 
 
@@ -187,10 +197,11 @@ def _check_numbers(
                 "all of them are taken. Leave samples out."
             )
         step, fewest = (1, 0) if plan is None else (plan.domain.step, plan.domain.fewest)
+        exchanged = "" if plan is None else plan.domain.exchanged_by
         if samples < fewest or samples % step:
             enough = max(fewest, step * math.ceil(samples / step))
             raise ValueError(
-                f"{label}: expected samples for capsule `{capsule}` to be a multiple of {step}, so that quarter turns "
-                f"exchange them, and at least {fewest}, so that they tell its waves apart; got {samples}. Use "
-                f"samples={enough}."
+                f"{label}: expected samples for capsule `{capsule}` to be a multiple of {step}, so that "
+                f"{exchanged} exchange them, and at least {fewest}, so that they tell its waves apart; got {samples}. "
+                f"Use samples={enough}."
             )

@@ -18,17 +18,29 @@ import torch
 from torch import Tensor
 
 from steerable.nn.channels import (
+    channels_at_end,
+    channels_second,
     in_channels_last,
     is_exported,
     is_traced,
     is_transformed,
-    is_vector,
+    on_maps,
     scale_channels,
     shift_channels,
     widened,
 )
 
-__all__ = ["Affine", "NormPasses", "Saved", "can_fuse", "dense", "fused_norm", "moments_norm", "scaled_and_shifted"]
+__all__ = [
+    "Affine",
+    "NormPasses",
+    "Saved",
+    "as_images",
+    "can_fuse",
+    "dense",
+    "fused_norm",
+    "moments_norm",
+    "scaled_and_shifted",
+]
 
 Affine = Callable[[Tensor, Tensor, "Tensor | None", "Tensor | None"], tuple[Tensor, Tensor, Tensor, Tensor]]
 """(mean, variance, weight, bias) → (scale, shift, centre, capsule variance), each one row per channel or capsule."""
@@ -38,10 +50,10 @@ Saved = tuple[Tensor, ...]
 
 
 def can_fuse(x: Tensor, has_triton: bool) -> bool:
-    """Whether ``fused_norm`` can run: eagerly, on images, on a CPU or a GPU with Triton, without torch.func."""
+    """Whether ``fused_norm`` can run: eagerly, on pixels or voxels, on a CPU or with Triton, without torch.func."""
     if is_traced(x) or torch.compiler.is_compiling() or is_exported() or is_transformed():
         return False
-    if type(x) is not Tensor or x.ndim != 4 or not x.numel():
+    if type(x) is not Tensor or x.ndim not in (4, 5) or not x.numel():
         return False
     if x.is_cpu:
         return x.dtype in (torch.float32, torch.float64)
@@ -59,11 +71,12 @@ def moments_norm(
 
 def _plain_moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """Variance and mean of each channel, in torch's order."""
-    if is_traced(x):  # its rank is not known yet; this is right for pooled fields and images
+    if is_traced(x):  # its rank is not known yet; this is right for all
         return torch.var_mean(x.transpose(1, -1).flatten(0, -2), [0], correction=0)
     last = in_channels_last(x)
-    wide = widened(x.permute(0, 2, 3, 1) if last else x)
-    return torch.var_mean(wide, [0] if is_vector(x) else [0, 1, 2] if last else [0, 2, 3], correction=0)
+    wide = widened(channels_at_end(x) if last else x)
+    others = range(x.ndim - 1) if last else (0, *range(2, x.ndim))
+    return torch.var_mean(wide, list(others), correction=0)
 
 
 def scaled_and_shifted(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
@@ -75,10 +88,10 @@ def scaled_and_shifted(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     if is_traced(x):
         return shift_channels(scale_channels(x, scale), shift)
     last = in_channels_last(x)
-    if not (is_vector(x) or last):
-        scale, shift = scale[:, None, None], shift[:, None, None]
-    y = (widened(x.permute(0, 2, 3, 1) if last else x) * scale + shift).to(x.dtype)
-    return y.permute(0, 3, 1, 2) if last else y
+    if not last:
+        scale, shift = on_maps(scale, x.ndim - 2), on_maps(shift, x.ndim - 2)
+    y = (widened(channels_at_end(x) if last else x) * scale + shift).to(x.dtype)
+    return channels_second(y) if last else y
 
 
 class NormPasses(Protocol):
@@ -94,12 +107,17 @@ class NormPasses(Protocol):
 
 
 def fused_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, passes: NormPasses, affine: Affine) -> Tensor:
-    """y of x (batch, channels, height, width), where :func:`can_fuse` allows it.
+    """y of x, (batch, channels, …), where :func:`can_fuse` allows it.
 
     ``affine`` is the same in tensor code, from which further derivatives come.
     """
-    y: Tensor = _FusedNorm.apply(x, weight, bias, passes, affine)
-    return y
+    y: Tensor = _FusedNorm.apply(as_images(x), weight, bias, passes, affine)
+    return y if x.ndim == 4 else y.view(x.shape)
+
+
+def as_images(x: Tensor) -> Tensor:
+    """A volume as an image of depth × (height · width): statistics of channels do not ask how voxels lie."""
+    return x if x.ndim == 4 else x.flatten(3)
 
 
 class _FusedNorm(torch.autograd.Function):

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from steerable.nn.channels import take, widened
+from steerable.nn.channels import on_maps, take, widened
 from steerable.nn.norms import CapsuleNorm, has_no_values, invariant_reference
 from steerable.types.field_types import FieldType
 
@@ -18,7 +18,7 @@ class GroupNorm(CapsuleNorm):
 
     w is 1 on permutation capsules and 0 on capsules without invariants: μ is the mean along the invariant directions.
 
-    Shapes: (batch, channels, height, width) → the same.
+    Shapes: (batch, channels, …) → the same.
     """
 
     to_mean: Tensor
@@ -52,13 +52,14 @@ class GroupNorm(CapsuleNorm):
         if has_no_values(x):
             return self.without_values(x)
         wide = widened(x)
-        variance, mean = torch.var_mean(wide, (2, 3), correction=0)
+        variance, mean = torch.var_mean(wide, self.map_axes, correction=0)
         to_mean, to_variance = self.to_mean.to(mean.dtype), self.to_variance.to(mean.dtype)
         centre = take(mean @ to_mean, 1, self.channel_group) * self.reference.to(mean.dtype)
         group_variance = (variance + (mean - centre).square()) @ to_variance
         group_variance = take(group_variance, 1, self.capsule_group)
         scale, shift = self.scale_and_shift(centre, group_variance, self.weight, self.bias)
-        return (wide * scale[..., None, None] + shift[..., None, None]).to(x.dtype)
+        scale, shift = (on_maps(numbers, len(self.map_axes)) for numbers in (scale, shift))
+        return (wide * scale + shift).to(x.dtype)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, num_groups={self.num_groups}"

@@ -24,7 +24,7 @@ class Identity(EquivariantModule):
         super().__init__(field_type, field_type)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         return x
 
     def plain(self) -> nn.Module:

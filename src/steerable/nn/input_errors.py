@@ -6,10 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from steerable.algebra.group_interface import Group
 from steerable.nn.geometry import axis_names
 from steerable.types.field_types import FieldType
 
-__all__ = ["into_floats", "no_tensor", "wrong_channels", "wrong_dtype", "wrong_rank"]
+__all__ = ["into_floats", "no_tensor", "other_axes", "wrong_channels", "wrong_dtype", "wrong_rank"]
 
 
 def no_tensor(x: object) -> str:
@@ -25,16 +26,32 @@ def no_tensor(x: object) -> str:
     return f"{type(x).__name__}. Make a tensor of it, for instance with `torch.stack` for a list of images."
 
 
-def wrong_rank(x: Tensor, in_type: FieldType, out_type: FieldType, ranks: tuple[int, ...]) -> str:
+def other_axes(layer: str, group: Group, axes: int) -> str:
+    """What a layer of images says of a group of space, or one of volumes of a group of the plane."""
+    kind, groups = {
+        2: ("images", "a group of the plane, such as cyclic(4) or dihedral(4)"),
+        3: ("volumes", "a group of space, such as octahedral() or about_axis(dihedral(4), 'z')"),
+    }[axes]
+    counterpart = layer.replace(f"{axes}d", f"{group.axes}d")
+    return (
+        f"{layer} is a layer for {kind}, but {group.name} acts on {group.axes} dimensions. Use {counterpart}, or "
+        f"{groups}."
+    )
+
+
+def wrong_rank(x: Tensor, in_type: FieldType, out_type: FieldType, axes: int, *, maps: bool) -> str:
     """The second half of a sentence on a tensor that has too many or too few axes."""
-    names = ", ".join(["batch", str(in_type.channels), *axis_names(max(ranks) - 2)])
+    expected = 2 + axes if maps else 2
+    names = ", ".join(["batch", str(in_type.channels), *axis_names(expected - 2)])
     remedy = ""
-    if ranks == (2,) and x.ndim == 4:
+    if not maps and x.ndim == 2 + axes:
         remedy = (
             f" It maps single fibres. Pool the map first, with `snn.GlobalAvgPool({in_type})`, or map every pixel, "
-            f"with `snn.Conv2d({in_type}, {out_type}, 1)`."
+            f"with `snn.Conv{axes}d({in_type}, {out_type}, 1)`."
         )
-    elif x.ndim == max(ranks) - 1 and x.ndim > 2:
+    elif maps and axes == 3 and x.ndim == 4 and x.shape[0] != in_type.channels == x.shape[1]:
+        remedy = f" {in_type.group.name} moves volumes; for images use a group of the plane."
+    elif x.ndim == expected - 1 and x.ndim > 2:
         remedy = " Add a batch dimension with x.unsqueeze(0)."
     return f"a tensor of shape ({names}), got one of rank {x.ndim} with shape {tuple(x.shape)}.{remedy}"
 

@@ -61,7 +61,7 @@ class GroupPool(EquivariantModule):
             self.register_constant("direction", _mean_direction(field_type))
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         if self.mode == "norm":
             return self.segments.norm(x)
         if self.mode == "mean":
@@ -120,7 +120,7 @@ class CosetPool(EquivariantModule):
         self.register_index("members", np.concatenate(index))
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         gathered, at, parts = take_channels(x, self.members), 0, []
         for copies, cosets, size in self.widths:
             part = gathered.narrow(1, at, copies * cosets * size).unflatten(1, (copies * cosets, size))

@@ -17,10 +17,10 @@ class LayerNorm(CapsuleNorm):
 
     w is 1 on permutation capsules and 0 on capsules without invariants: μ is the mean along the invariant directions.
 
-    Shapes: (batch, channels, height, width) or (batch, channels) → the same.
+    Shapes: (batch, channels, …) or (batch, channels) → the same.
     """
 
-    ranks = (2, 4)
+    takes_pooled = True
 
     reference: Tensor
     to_mean: Tensor

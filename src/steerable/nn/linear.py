@@ -25,7 +25,7 @@ class Linear(FilterBankModule):
         super().__init__(in_type, out_type, (), bias=bias, init=init)  # one tap, which no group moves
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2,))
+        self.check_input(x, maps=False, pooled=True)
         bank, bias = self.filters()
         return F.linear(x, bank, bias)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from steerable.algebra.group_interface import Group
 from steerable.nn.channels import hides_shapes
-from steerable.nn.input_errors import into_floats, no_tensor, wrong_channels, wrong_rank
+from steerable.nn.input_errors import into_floats, no_tensor, other_axes, wrong_channels, wrong_rank
 from steerable.nn.plain import WithPlainCounterpart
 from steerable.nn.written_types import reads_types
 from steerable.types.field_types import FieldType
@@ -25,18 +25,21 @@ __all__ = ["EquivariantModule"]
 class EquivariantModule(WithPlainCounterpart):
     """A layer f with f(π_in(g) x) = π_out(g) f(x) for all g.
 
-    Tensors are plain, of shape (batch, in_type.channels, height, width) unless a layer says otherwise. Every layer
-    takes its types as :class:`~steerable.FieldType`, or as text with the keyword ``group``, a group or its name:
+    Tensors are plain, of shape (batch, in_type.channels, height, width) for groups of the plane and (batch,
+    in_type.channels, depth, height, width) for groups of space, unless a layer says otherwise. Every layer takes its
+    types as :class:`~steerable.FieldType`, or as text with the keyword ``group``, a group or its name:
     ``Conv2d("3*A1", "2*regular", 3, group="D4")``.
 
     Attributes:
         in_type: the type of the field that goes in.
         out_type: the type of the field that comes out.
+        map_axes: the axes of a tensor that are those of its pixels, (2, 3), or voxels, (2, 3, 4).
     """
 
     in_type: FieldType
     out_type: FieldType
 
+    axes: ClassVar[int | None] = None  # 2 for layers on images alone, 3 for those on volumes alone
     computes = True  # False for layers that only move values, and so take numbers of any dtype
     channelwise = False  # True for layers that do the same to every channel, and keep the type
     parameters_serve_subgroups = False  # True for layers whose parameters mean the same for a subgroup
@@ -52,18 +55,30 @@ class EquivariantModule(WithPlainCounterpart):
         for role, field_type in (("in_type", in_type), ("out_type", out_type)):
             if field_type.channels == 0:
                 raise ValueError(f"{type(self).__name__}: {role} has no channels.")
+        moved = in_type.group.axes
+        if self.axes is not None and moved not in (None, self.axes):
+            raise ValueError(other_axes(type(self).__name__, in_type.group, self.axes))
         self.in_type = in_type
         self.out_type = out_type
+        self.map_axes = tuple(range(2, 2 + (self.axes or moved or 2)))
         self._constants: dict[str, NDArray[Any]] = {}
 
-    def check_input(self, x: Tensor, *, ranks: tuple[int, ...] = (4,)) -> None:
-        """Refuse tensors that cannot be fields of ``in_type``; rank 2 is a pooled field, (batch, channels)."""
+    def check_input(self, x: Tensor, *, maps: bool = True, pooled: bool = False) -> None:
+        """Refuse tensors that cannot be fields of ``in_type``.
+
+        Args:
+            x: what came in.
+            maps: whether the layer takes fields on pixels or voxels, (batch, channels, …).
+            pooled: whether it takes pooled fields, (batch, channels).
+        """
         if hides_shapes(x):
             return
         if not isinstance(x, Tensor):
             raise TypeError(f"{type(self).__name__} expected a torch.Tensor, got {no_tensor(x)}")
-        if x.ndim not in ranks:
-            raise ValueError(f"{type(self).__name__} expected {wrong_rank(x, self.in_type, self.out_type, ranks)}")
+        axes = len(self.map_axes)
+        if not (maps and x.ndim == 2 + axes) and not (pooled and x.ndim == 2):
+            expected = wrong_rank(x, self.in_type, self.out_type, axes, maps=maps)
+            raise ValueError(f"{type(self).__name__} expected {expected}")
         if x.shape[1] != self.in_type.channels:
             raise ValueError(f"{type(self).__name__} expected {wrong_channels(x, self.in_type)}")
         if self.computes and not x.is_floating_point():

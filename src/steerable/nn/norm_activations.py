@@ -40,7 +40,7 @@ class NormActivation(EquivariantModule):
         self.segments = Segments(field_type)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         length = self.segments.norm(x)
         factor = self.respond(length) / torch.where(length == 0, torch.ones_like(length), length)
         return x * self.segments.spread(factor)
@@ -92,7 +92,7 @@ class Gated(EquivariantModule):
         self.register_index("gates", place[field_type.channels :][capsule_of_channel(field_type)])
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         return take_channels(x, self.fields) * torch.sigmoid(take_channels(x, self.gates))
 
 
@@ -130,7 +130,7 @@ class Activation(EquivariantModule):
             self.register_index("order", order)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         if len(self.layers) == 1:
             return self.layers[0](x)  # type: ignore[no-any-return]
         places = zip(self.layers, self.starts, self.sizes, strict=True)

@@ -41,7 +41,7 @@ class CapsuleNorm(EquivariantModule):
     ``bias`` also where it is switched off.
     """
 
-    ranks: tuple[int, ...] = (4,)
+    takes_pooled = False  # True for norms that take (batch, channels) as well
 
     bias_entry: Tensor
     bias_factor: Tensor
@@ -66,7 +66,7 @@ class CapsuleNorm(EquivariantModule):
             nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=self.ranks)
+        self.check_input(x, pooled=self.takes_pooled)
         self.check_dtype(x)
         with without_autocast(self.bias_factor.device):
             return self.normalise(x)
@@ -162,7 +162,7 @@ class CapsuleNorm(EquivariantModule):
 
 
 def has_no_values(x: Tensor) -> bool:
-    """Whether x is an empty batch, or images without pixels: there is nothing to take statistics of."""
+    """Whether x is an empty batch, or fields without pixels: there is nothing to take statistics of."""
     return not hides_shapes(x) and x.numel() == 0
 
 

@@ -1,27 +1,43 @@
-"""Pooling over windows that slide over the pixels: the type stays, the field shrinks."""
+"""Pooling over windows that slide over pixels or voxels: the type stays, the field shrinks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from steerable.filters.pixel_grids import grid_spacing
 from steerable.nn.admissibility import require, require_permutations
 from steerable.nn.channels import widened
-from steerable.nn.geometry import pair
+from steerable.nn.geometry import numbers_per_axis
 from steerable.nn.module import EquivariantModule
 from steerable.nn.sampling import SamplingGuard
 from steerable.nn.segments import Segments
 from steerable.types.field_types import FieldType
 
-__all__ = ["AvgPool2d", "MaxPool2d", "NormMaxPool2d", "WindowPool"]
+__all__ = ["AvgPool2d", "AvgPool3d", "MaxPool2d", "MaxPool3d", "NormMaxPool2d", "NormMaxPool3d", "WindowPool"]
 
 _REMEDY = "Or use adaptive pooling, whose windows are symmetric for any size."
 
+_MAXIMUM: dict[int, Callable[..., Tensor]] = {2: F.max_pool2d, 3: F.max_pool3d}
+_PLAIN_AVERAGE: dict[int, Callable[..., nn.Module]] = {2: nn.AvgPool2d, 3: nn.AvgPool3d}
+_PLAIN_MAXIMUM: dict[int, Callable[..., nn.Module]] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}
+
 
 class WindowPool(EquivariantModule):
-    """The base of layers with a window that slides over the field."""
+    """The base of layers with a window that slides over the field; a subclass says over how many ``axes``.
+
+    Args:
+        field_type: the type, which stays the same.
+        kernel_size, stride, padding: as for torch's pooling layers.
+        strict: make an input size on which this is not exactly equivariant an error instead of a warning.
+        spacing: how far apart pixels or voxels are along each axis, if not equally far. Windows may differ along axes
+            of other spacings: ``(1, 2, 2)`` where slices are twice as thick.
+    """
+
+    axes: ClassVar[int]
 
     def __init__(
         self,
@@ -31,15 +47,19 @@ class WindowPool(EquivariantModule):
         padding: int | Sequence[int] = 0,
         *,
         strict: bool = False,
+        spacing: float | Sequence[float] | None = None,
     ) -> None:
         super().__init__(field_type, field_type)
         self.prepare()
-        self.kernel_size = pair(kernel_size, "kernel_size", minimum=1)
-        self.stride = self.kernel_size if stride is None else pair(stride, "stride", minimum=1)
-        self.padding = pair(padding, "padding", minimum=0)
+        self.kernel_size = numbers_per_axis(kernel_size, "kernel_size", self.axes, minimum=1)
+        strides = self.kernel_size if stride is None else stride
+        self.stride = numbers_per_axis(strides, "stride", self.axes, minimum=1)
+        self.padding = numbers_per_axis(padding, "padding", self.axes, minimum=0)
         if any(2 * p > k for p, k in zip(self.padding, self.kernel_size, strict=True)):
             raise ValueError(f"padding is at most half the kernel {self.kernel_size}, got {self.padding}.")
-        self.guard = SamplingGuard(self, self.kernel_size, self.stride, self.padding, strict=strict, remedy=_REMEDY)
+        apart = grid_spacing(self.kernel_size, spacing)
+        window = self.kernel_size, self.stride, self.padding
+        self.guard = SamplingGuard(self, *window, strict=strict, remedy=_REMEDY, spacing=apart)
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
@@ -56,40 +76,90 @@ class WindowPool(EquivariantModule):
         return f"{super().extra_repr()}, kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class AvgPool2d(WindowPool):
+class AvgPool(WindowPool):
+    """The base of average pooling."""
+
+    channelwise = True
+
+    def pool(self, x: Tensor) -> Tensor:
+        if self.axes == 2:
+            return F.avg_pool2d(x, self.kernel_size, self.stride, self.padding)
+        wide = widened(x) if x.is_cpu else x  # where torch has no averages of volumes in half precision
+        return F.avg_pool3d(wide, self.kernel_size, self.stride, self.padding).to(x.dtype)
+
+    def plain(self) -> nn.Module:
+        return _PLAIN_AVERAGE[self.axes](self.kernel_size, self.stride, self.padding)
+
+
+class MaxPool(WindowPool):
+    """The base of maximum pooling, channel by channel."""
+
+    channelwise = True
+
+    def prepare(self) -> None:
+        require_permutations(f"MaxPool{self.axes}d", self.in_type, f"NormMaxPool{self.axes}d")
+
+    def pool(self, x: Tensor) -> Tensor:
+        y = _MAXIMUM[self.axes](x, self.kernel_size, self.stride, self.padding)
+        return y if self.axes == 2 else y.to(x.dtype)  # autocast makes float32 of volumes on a CPU
+
+    def plain(self) -> nn.Module:
+        return _PLAIN_MAXIMUM[self.axes](self.kernel_size, self.stride, self.padding)
+
+
+class NormMaxPool(WindowPool):
+    """The base of maximum pooling by the length of capsules."""
+
+    def prepare(self) -> None:
+        require(f"NormMaxPool{self.axes}d", self.in_type, "norm")
+        self.segments = Segments(self.in_type)
+
+    def pool(self, x: Tensor) -> Tensor:
+        wide = widened(x)  # rounded squares would tie, and the first of them win
+        square = self.segments.sum(wide * wide)
+        _, where = _MAXIMUM[self.axes](square, self.kernel_size, self.stride, self.padding, return_indices=True)
+        chosen = x.flatten(2).gather(2, self.segments.spread(where).flatten(2))
+        pooled: Tensor = chosen.unflatten(2, [where.shape[axis] for axis in self.map_axes])
+        return pooled
+
+
+class AvgPool2d(AvgPool):
     """y(x) = mean of f over a window at s·x, for any capsules.
 
     Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …).
     """
 
-    channelwise = True
-
-    def pool(self, x: Tensor) -> Tensor:
-        return F.avg_pool2d(x, self.kernel_size, self.stride, self.padding)
-
-    def plain(self) -> nn.Module:
-        return nn.AvgPool2d(self.kernel_size, self.stride, self.padding)
+    axes = 2
 
 
-class MaxPool2d(WindowPool):
+class AvgPool3d(AvgPool):
+    """y(x) = mean of f over a window of voxels at s·x, for any capsules.
+
+    Shapes: (batch, channels, n, n', n") → (batch, channels, (n + 2p - k)//s + 1, …).
+    """
+
+    axes = 3
+
+
+class MaxPool2d(MaxPool):
     """y_c(x) = max of f_c over a window at s·x; every capsule must be a permutation (else see ``NormMaxPool2d``).
 
     Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …).
     """
 
-    channelwise = True
-
-    def prepare(self) -> None:
-        require_permutations("MaxPool2d", self.in_type, "NormMaxPool2d")
-
-    def pool(self, x: Tensor) -> Tensor:
-        return F.max_pool2d(x, self.kernel_size, self.stride, self.padding)
-
-    def plain(self) -> nn.Module:
-        return nn.MaxPool2d(self.kernel_size, self.stride, self.padding)
+    axes = 2
 
 
-class NormMaxPool2d(WindowPool):
+class MaxPool3d(MaxPool):
+    """y_c(x) = max of f_c over a window of voxels; every capsule must be a permutation (else see ``NormMaxPool3d``).
+
+    Shapes: (batch, channels, n, n', n") → (batch, channels, (n + 2p - k)//s + 1, …).
+    """
+
+    axes = 3
+
+
+class NormMaxPool2d(NormMaxPool):
     """The capsule of the greatest length in a window at s·x; capsules must be orthogonal.
 
     Of capsules of exactly the same length the first one counts, so that ties, rare in real data, are not equivariant.
@@ -97,14 +167,15 @@ class NormMaxPool2d(WindowPool):
     Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …).
     """
 
-    def prepare(self) -> None:
-        require("NormMaxPool2d", self.in_type, "norm")
-        self.segments = Segments(self.in_type)
+    axes = 2
 
-    def pool(self, x: Tensor) -> Tensor:
-        wide = widened(x)  # rounded squares would tie, and the first of them win
-        square = self.segments.sum(wide * wide)
-        _, where = F.max_pool2d(square, self.kernel_size, self.stride, self.padding, return_indices=True)
-        chosen = x.flatten(2).gather(2, self.segments.spread(where).flatten(2))
-        pooled: Tensor = chosen.unflatten(2, (where.shape[2], where.shape[3]))
-        return pooled
+
+class NormMaxPool3d(NormMaxPool):
+    """The capsule of the greatest length in a window of voxels at s·x; capsules must be orthogonal.
+
+    Of capsules of exactly the same length the first one counts, so that ties, rare in real data, are not equivariant.
+
+    Shapes: (batch, channels, n, n', n") → (batch, channels, (n + 2p - k)//s + 1, …).
+    """
+
+    axes = 3

@@ -12,9 +12,15 @@ __all__ = ["Upsample"]
 
 
 class Upsample(EquivariantModule):
-    """Each pixel repeated (nearest) or interpolated (bilinear), channel by channel; exact for any size and capsules.
+    """Each pixel or voxel repeated (nearest) or interpolated, channel by channel; exact for any size and capsules.
 
-    Shapes: (batch, channels, n, n') → (batch, channels, scale_factor·n, scale_factor·n').
+    Shapes: (batch, channels, n, …) → (batch, channels, scale_factor·n, …).
+
+    Args:
+        field_type: the type, which stays the same.
+        scale_factor: a whole number.
+        mode: ``"nearest"``, or ``"bilinear"`` for images and ``"trilinear"`` for volumes.
+        align_corners: as for ``torch.nn.Upsample``; with interpolation only.
     """
 
     channelwise = True
@@ -28,20 +34,23 @@ class Upsample(EquivariantModule):
                 "scale_factor is a whole number ≥ 1, since other factors sample the grid unevenly; got "
                 f"{scale_factor!r}."
             )
-        if mode not in ("nearest", "bilinear"):
-            raise ValueError(f"mode is 'nearest' or 'bilinear', got {mode!r}.")
+        kind, linear = ("images", "bilinear") if len(self.map_axes) == 2 else ("volumes", "trilinear")
+        if mode not in ("nearest", linear):
+            other = mode in ("bilinear", "trilinear")
+            reason = f": fields of {field_type.group.name} are {kind}" if other else ""
+            raise ValueError(f"mode is 'nearest' or {linear!r}, got {mode!r}{reason}.")
         if align_corners is not None and mode == "nearest":
-            raise ValueError("align_corners goes with mode='bilinear' only.")
+            raise ValueError(f"align_corners goes with mode={linear!r} only.")
         self.scale_factor, self.mode, self.align_corners = scale_factor, mode, align_corners
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
         if self.mode == "nearest":
             return F.interpolate(x, scale_factor=self.scale_factor, mode="nearest")
-        return F.interpolate(x, scale_factor=self.scale_factor, mode="bilinear", align_corners=bool(self.align_corners))
+        return F.interpolate(x, scale_factor=self.scale_factor, mode=self.mode, align_corners=bool(self.align_corners))
 
     def plain(self) -> nn.Module:
-        align = bool(self.align_corners) if self.mode == "bilinear" else None
+        align = None if self.mode == "nearest" else bool(self.align_corners)
         return nn.Upsample(scale_factor=self.scale_factor, mode=self.mode, align_corners=align)
 
     def extra_repr(self) -> str:

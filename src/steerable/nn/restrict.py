@@ -38,7 +38,7 @@ class Restrict(EquivariantModule):
         self.register_index("order", order)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         return take_channels(x, self.order) if self.reorder else x
 
     def restricted_to(self, subgroup: Group) -> Restrict:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steerable.algebra.group_interface import Group
+from steerable.filters.pixel_grids import is_even
+from steerable.filters.pixel_patches import pixel_space
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.types.field_types import FieldType
@@ -28,10 +30,11 @@ def restricted_space(space: FilterSpace, subgroup: Group) -> FilterSpace | None:
     True
     """
     if space.is_pixel_patch:
-        return None
+        return None if is_even(space.spacing) else pixel_space(subgroup, space.size, spacing=space.spacing)
     if space.harmonics:
-        return FilterSpace.of_harmonics(subgroup, space.size, space.harmonics, name=space.name)
-    return FilterSpace(space.representation.restrict(subgroup), space.size, space.sampling, name=space.name)
+        return FilterSpace.of_harmonics(subgroup, space.size, space.harmonics, spacing=space.spacing, name=space.name)
+    rho = space.representation.restrict(subgroup)
+    return FilterSpace(rho, space.size, space.sampling, spacing=space.spacing, name=space.name)
 
 
 def exact_bank(layer: FilterBankModule) -> Tensor:
@@ -50,14 +53,11 @@ def exact_bias(layer: FilterBankModule) -> NDArray[np.float64] | None:
 
 
 def _exact(parameter: Tensor) -> Tensor:
-    empty = torch.zeros(parameter.shape, dtype=torch.float64)  # for a layer without storage
-    return empty if parameter.is_meta else parameter.detach().to("cpu", torch.float64)
+    return parameter.detach().to("cpu", torch.float64)
 
 
 def set_filters(layer: BankT, bank: Tensor, bias: NDArray[np.float64] | None) -> BankT:
     """The layer, its parameters set such that it has these filters, group by group, and this bias of channels."""
-    if layer.weight.is_meta:
-        return layer
     layer.weight.copy_(layer.plan.project(bank, torch.from_numpy(layer.plan.basis)))
     if layer.bias is not None and bias is not None:
         layer.bias.copy_(torch.from_numpy(layer.invariants.project(bias)))
@@ -66,6 +66,8 @@ def set_filters(layer: BankT, bank: Tensor, bias: NDArray[np.float64] | None) ->
 
 def carried_over(old: FilterBankModule, new: BankT, seen_in: Seen, seen_out: Seen) -> BankT:
     """The new layer, between the restricted types, with the old one's filters and bias in their order of channels."""
+    if old.weight.is_meta:
+        return like(old, new)
     bias, bank = exact_bias(old), exact_bank(old)[seen_out.order][:, seen_in.order]
     return set_filters(like(old, new), bank, None if bias is None else bias[seen_out.order])
 

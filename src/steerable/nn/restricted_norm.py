@@ -35,7 +35,7 @@ class RestrictedNorm(CapsuleNorm):
 
     def __init__(self, norm: CapsuleNorm, seen: Seen, *, affine: bool, bias: bool) -> None:
         super().__init__(seen.field_type, norm.eps, affine, bias=bias)
-        self.ranks = norm.ranks
+        self.takes_pooled = norm.takes_pooled
         self.norm = norm
         self.register_index("before", seen.back)
         self.register_index("after", seen.order)

@@ -16,8 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from steerable.algebra.actions import on_array_axes
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
+from steerable.filters.pixel_grids import Spacing
 from steerable.nn.channels import hides_shapes
 from steerable.nn.geometry import axis_names
 from steerable.nn.module import EquivariantModule
@@ -37,15 +39,15 @@ class EquivarianceWarning(UserWarning):
     """Something is not exactly equivariant; the message says what, and what to do."""
 
 
-def axes_reversed(group: Group, axes: int = 2) -> tuple[bool, ...]:
+def axes_reversed(group: Group, axes: int = 2, spacing: Spacing = ()) -> tuple[bool, ...]:
     """(rows, columns), or (slices, rows, columns): whether some element runs along that axis of the array backwards."""
-    backwards = _array_matrices(group, axes).min(axis=(0, 1)) < -0.5
+    backwards = _array_matrices(group, axes, spacing).min(axis=(0, 1)) < -0.5
     return tuple(backwards.tolist())
 
 
-def axes_exchanged(group: Group, axes: int = 2) -> list[tuple[int, int]]:
+def axes_exchanged(group: Group, axes: int = 2, spacing: Spacing = ()) -> list[tuple[int, int]]:
     """The pairs of the array's axes that some element exchanges."""
-    moved = (np.abs(_array_matrices(group, axes)) > 0.5).any(axis=0)
+    moved = (np.abs(_array_matrices(group, axes, spacing)) > 0.5).any(axis=0)
     return [(a, b) for a, b in itertools.combinations(range(axes), 2) if moved[a, b]]
 
 
@@ -57,15 +59,20 @@ def axes_swapped(group: Group) -> bool:
 def pads_alike(group: Group, sides: Sequence[int]) -> bool:
     """Whether a padding, (left, right, top, bottom), adds as much on sides that the group exchanges.
 
+    Of volumes it is (left, right, top, bottom, above, below): the last axis of an array comes first, as for ``F.pad``.
+
     >>> from steerable import dihedral
     >>> main_diagonal = dihedral(4).subgroup(["e", "mr3"])
     >>> pads_alike(main_diagonal, (1, 2, 1, 2)), pads_alike(main_diagonal, (1, 2, 1, 0))
     (True, False)
     """
-    left, right, top, bottom = sides
-    widths = {(-1, 0): top, (1, 0): bottom, (0, -1): left, (0, 1): right}  # by outward direction, (row, column)
+    axes = len(sides) // 2
+    outward = np.concatenate([[-direction, direction] for direction in np.eye(axes)[::-1]])
+    widths = {tuple(side): width for side, width in zip(outward, sides, strict=True)}
     return all(
-        widths[tuple(np.rint(g @ side))] == width for g in _array_matrices(group) for side, width in widths.items()
+        widths[tuple(np.rint(g @ side) + 0.0)] == width
+        for g in _array_matrices(group, axes)
+        for side, width in widths.items()
     )
 
 
@@ -84,13 +91,18 @@ def require_grid(group: Group, axes: int = 2) -> None:
         )
 
 
-def _array_matrices(group: Group, axes: int = 2) -> np.ndarray:
-    """(n, axes, axes): how the elements that the grid carries act on an array's axes, rows downwards."""
-    if group.axes != 2 or axes != 2:  # volumes have no filters for other angles
+def _array_matrices(group: Group, axes: int = 2, spacing: Spacing = ()) -> np.ndarray:
+    """(n, axes, axes): how the elements that the grid carries act on an array's axes, rows downwards.
+
+    Where pixels or voxels are not equally far apart along two axes, no element that exchanges them is carried.
+    """
+    if group.axes != axes:
         require_grid(group, axes)
-    to_array = np.diag([1.0] + [-1.0] * (axes - 1))[::-1]  # (x, y) -> (row, column) = (-y, x); slices are -z
-    carried = np.stack([group.motion(g) for g in group.grid_elements])  # type: ignore[misc]
-    return np.asarray(to_array @ carried @ to_array.T)
+    moved = on_array_axes(np.stack([group.motion(g) for g in group.grid_elements]))  # type: ignore[misc]
+    if not spacing:
+        return moved
+    uneven = np.abs(np.subtract.outer(spacing, spacing)) > 1e-6
+    return moved[~(np.abs(moved) * uneven).any(axis=(1, 2))]
 
 
 class SamplingGuard:
@@ -102,6 +114,7 @@ class SamplingGuard:
         strict: raise where the grid of an input is not symmetric, rather than warn.
         remedy: what else the user may do.
         mirrored: the padding reflects the input, which needs something to reflect.
+        spacing: how far apart pixels or voxels are along each axis, where not equally far.
     """
 
     def __init__(
@@ -114,9 +127,10 @@ class SamplingGuard:
         strict: bool,
         remedy: str,
         mirrored: bool = False,
+        spacing: Spacing = (),
     ) -> None:
-        group, self.axes = owner.in_type.group, axis_names(len(extent))
-        for a, b in axes_exchanged(group, len(extent)):
+        group, self.axes, self.spacing = owner.in_type.group, axis_names(len(extent)), spacing
+        for a, b in axes_exchanged(group, len(extent), spacing):
             for what, value in (("kernel", extent), ("stride", stride), ("padding", padding)):
                 if value[a] != value[b]:
                     raise ValueError(
@@ -127,7 +141,7 @@ class SamplingGuard:
         self.types = f"`{owner.in_type}` to `{owner.out_type}`"  # to find it in a network of many
         self.group_name = group.name
         self.extent, self.stride, self.padding = extent, stride, padding
-        self.reversed = axes_reversed(group, len(extent))
+        self.reversed = axes_reversed(group, len(extent), spacing)
         self.strict = strict
         self.mirrored = mirrored
         self.remedy = remedy
@@ -137,7 +151,7 @@ class SamplingGuard:
     def of_group(self, group: Group) -> SamplingGuard:
         """The same window for a subgroup, which may reverse fewer axes, and never more."""
         guard = copy.copy(self)
-        backwards = axes_reversed(group, len(self.extent))
+        backwards = axes_reversed(group, len(self.extent), self.spacing)
         guard.group_name = group.name
         guard.reversed = tuple(a and b for a, b in zip(self.reversed, backwards, strict=True))
         guard.warned, guard.fitting = set(), set()

@@ -44,7 +44,7 @@ class SeenBySubgroup(EquivariantModule):
         self.register_index("after", seen_out.order)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4, 5))
+        self.check_input(x, pooled=True)
         seen_in, seen_out = self._seen
         y: Tensor = self.layer(x if seen_in.keeps_order else take_channels(x, self.before))
         return y if seen_out.keeps_order else take_channels(y, self.after)

@@ -54,13 +54,18 @@ class Select(EquivariantModule):
         channels = np.concatenate([np.arange(slices[i].start, slices[i].stop) for i in chosen])
         self.register_index("channels", channels[merge_order(stack, out_type)])
 
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The numbers of the channels that are taken, also where the layer has no storage."""
+        return self._constants["channels"]
+
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         return take_channels(x, self.channels)
 
     def restricted_to(self, subgroup: Group) -> EquivariantModule:
         seen_in, seen_out = both_ends(self, subgroup)
-        channels = seen_in.back[self._constants["channels"][seen_out.order]]
+        channels = seen_in.back[self.order[seen_out.order]]
         return retyped(self, seen_in.field_type, seen_out.field_type, channels=channels)
 
 

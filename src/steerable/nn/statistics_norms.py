@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from steerable.nn.channels import hides_shapes, is_vector, widened
+from steerable.nn.channels import hides_shapes, is_vector, on_maps, widened
 from steerable.nn.norms import CapsuleNorm, has_no_values, invariant_reference
 from steerable.nn.plain import plain_batch_norm
 from steerable.types.field_types import FieldType
@@ -112,9 +112,7 @@ class StatisticsNorm(CapsuleNorm):
         if weight is not None:
             scale, shift = scale * weight, shift * weight
         shift = shift if bias is None else shift + bias
-        if not is_vector(x):
-            scale, shift = scale[..., None, None], shift[..., None, None]
-        return (wide * scale + shift).to(x.dtype)
+        return self._scaled_and_shifted(wide, scale, shift).to(x.dtype)
 
     @property
     def synchronises(self) -> bool:
@@ -127,9 +125,12 @@ class StatisticsNorm(CapsuleNorm):
         mean, variance, count = self.moments(wide)
         centre, capsule_variance = self.capsule_statistics(mean, variance)
         scale, shift = self.scale_and_shift(centre, capsule_variance, self.weight, self.bias)
-        if not is_vector(x):
-            scale, shift = scale[..., None, None], shift[..., None, None]
-        return (wide * scale + shift).to(x.dtype), centre, capsule_variance, count
+        return self._scaled_and_shifted(wide, scale, shift).to(x.dtype), centre, capsule_variance, count
+
+    def _scaled_and_shifted(self, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        """scale · x + shift, each (rows, channels)."""
+        axes = 0 if is_vector(x) else len(self.map_axes)
+        return x * on_maps(scale, axes) + on_maps(shift, axes)
 
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | int]:
         """Mean and variance of channels, each (rows, channels), and the number of values that each is taken over."""
@@ -154,7 +155,7 @@ class StatisticsNorm(CapsuleNorm):
         return centre, spread / self.capsule_dims.to(spread.dtype)
 
     def plain(self) -> nn.Module:
-        """The layer in evaluation mode: one call of torch's ``batch_norm``, which takes pooled fields and images alike.
+        """The layer in evaluation mode: one call of torch's ``batch_norm``, which takes fields of any rank.
 
         The numbers of a capsule stand on each of its channels. Without running statistics it is traced like any layer.
         """

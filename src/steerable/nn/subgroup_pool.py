@@ -66,7 +66,7 @@ class SubgroupPool(EquivariantModule):
         self.sizes = [(int(n), int((sizes == n).sum())) for n in np.unique(sizes)]
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         gathered, at, pooled = take_channels(x, self.members), 0, []
         for size, count in self.sizes:
             part = gathered.narrow(1, at, size * count).unflatten(1, (count, size))

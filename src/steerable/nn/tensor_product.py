@@ -6,7 +6,14 @@ import torch
 from torch import Tensor, nn
 
 from steerable.nn.capsule_products import multiply_capsules
-from steerable.nn.channels import in_channels_last, scale_channels, take, take_channels
+from steerable.nn.channels import (
+    channels_at_end,
+    channels_second,
+    in_channels_last,
+    scale_channels,
+    take,
+    take_channels,
+)
 from steerable.nn.module import EquivariantModule
 from steerable.nn.product_tables import ProductTables
 from steerable.types.field_types import FieldType
@@ -86,14 +93,14 @@ class TensorProduct(EquivariantModule):
         return matrices
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2, 4))
+        self.check_input(x, pooled=True)
         products = take_channels(x, self.left) * take_channels(x, self.right)
         y = take_channels(multiply_capsules(products, self.matrices(), self.hands, each=True), self.places)
         if self.terms == 1:
             return y
         y = scale_channels(y, self.present.to(y.dtype))
-        if in_channels_last(y):  # a sum of five axes would not stay in channels_last
-            parts: Tensor = y.permute(0, 2, 3, 1).unflatten(3, (-1, self.terms))
-            return parts.sum(4).permute(0, 3, 1, 2)
+        if in_channels_last(y):  # a sum over an axis in between would not stay in channels_last
+            parts: Tensor = channels_at_end(y).unflatten(-1, (-1, self.terms))
+            return channels_second(parts.sum(-1))
         terms: Tensor = y.unflatten(1, (-1, self.terms))
         return terms.sum(2)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from steerable.algebra.group_interface import Group
 from steerable.errors import frames_to_caller
-from steerable.nn.convolution_layer import BankOptions, Numbers, refuse_unknown_options
+from steerable.nn.convolution_layer import BankOptions, Numbers, refuse_unknown_options, spaced_filters
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.geometry import numbers_per_axis, spanned
 from steerable.nn.restricted_banks import carried_over, restricted_space
@@ -58,7 +58,7 @@ class TransposedConvolutionLayer(FilterBankModule):
             in_type,
             out_type,
             kernel,
-            filters=options.get("filters"),
+            filters=spaced_filters(in_type, kernel, options),
             bias=options.get("bias", True),
             init=options.get("init", "he"),
             upsampling=math.prod(strides),
@@ -69,7 +69,8 @@ class TransposedConvolutionLayer(FilterBankModule):
         self.output_padding = numbers_per_axis(extra, "output_padding", self.axes, minimum=0)
         self.dilation = numbers_per_axis(dilation, "dilation", self.axes, minimum=1)
         extent, strict = spanned(kernel, self.dilation), options.get("strict", False)
-        SamplingGuard(self, extent, self.stride, self.padding, strict=strict, remedy="")
+        apart = self.plan.space.spacing
+        SamplingGuard(self, extent, self.stride, self.padding, strict=strict, remedy="", spacing=apart)
         broken = self._broken_by_output_padding()
         if broken:
             message = (
@@ -82,15 +83,15 @@ class TransposedConvolutionLayer(FilterBankModule):
 
     def _broken_by_output_padding(self) -> str:
         """Why the output padding is not equivariant, or nothing."""
-        extra, group = self.output_padding, self.in_type.group
-        if any(p and r for p, r in zip(extra, axes_reversed(group, self.axes), strict=True)):
+        extra, group, apart = self.output_padding, self.in_type.group, self.plan.space.spacing
+        if any(p and r for p, r in zip(extra, axes_reversed(group, self.axes, apart), strict=True)):
             return "it enlarges the output on one side only"
         # A mirror in the main diagonal keeps the two sides that grow; it exchanges them.
-        exchanged = axes_exchanged(group, self.axes)
+        exchanged = axes_exchanged(group, self.axes, apart)
         return "the group exchanges height and width" if any(extra[a] != extra[b] for a, b in exchanged) else ""
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x, ranks=(2 + self.axes,))
+        self.check_input(x)
         bank, bias = self.filters()
         return _CONVOLVE[self.axes](
             x, bank.transpose(0, 1), bias, self.stride, self.padding, self.output_padding, 1, self.dilation

@@ -30,7 +30,7 @@ def bridge(a: FieldType, b: FieldType) -> str:
     if inner_product(a.character, b.character) < 0.5:  # no common irrep: a wider kernel, from A1 to A2 one of 5×5
         with contextlib.suppress(ValueError):  # the group moves no pixels
             size = next((k for k in (3, 5) if parameter_cost(a, b, k)), 1)
-    return f"snn.Conv2d({a}, {b}, {size})"
+    return f"snn.Conv{a.group.axes or 2}d({a}, {b}, {size})"
 
 
 def _reason(a: FieldType, b: FieldType) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steerable.algebra.families import group_named
+from steerable.algebra.families import group_on
 from steerable.reporting.run_records import RunRecord
 from steerable.types.costs import parameter_utilization
 from steerable.types.network_plans import ConvolutionPlan, resnet_plan
 
 __all__ = ["CostTable", "cost_table"]
 
-OPTIONS = ("depth", "copies", "stream", "inner")
+OPTIONS = ("depth", "copies", "stream", "inner", "stem")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def cost_table(run: RunRecord) -> CostTable:
     try:
         plan = resnet_plan(
             **{"depth": 14, "copies": 14, **{key: model[key] for key in OPTIONS if key in model}},
-            group=group_named(model.get("group", "D4")),
+            group=group_on(model.get("group"), model.get("axes", 2)),
             image_type=f"{run.in_channels}*A1",
         ).with_kernel_size(model.get("kernel_size", 3))
         return CostTable(tuple((conv, _utilization(conv)) for conv in plan.convolutions), plan.parameters)

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["DRIFT_FLOOR", "colours", "confusion_figure", "curve_figure", "grouped_bars", "power_of_ten"]
+__all__ = [
+    "DRIFT_FLOOR",
+    "colours",
+    "confusion_figure",
+    "curve_figure",
+    "grouped_bars",
+    "interval_figure",
+    "power_of_ten",
+]
 
 DRIFT_FLOOR = 1e-8
 """Below float32's rounding error; an exact zero has no place on a logarithmic axis and is drawn here."""
@@ -94,6 +102,29 @@ def grouped_bars(
             ax.set_ylim(0, 1)
             ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         _tidy(ax)
+        return svg(label)
+
+
+def interval_figure(
+    names: Sequence[str], series: Sequence[tuple[str, Sequence[tuple[float, float, float]]]], label: str
+) -> Markup:
+    """Shares with their intervals, (value, low, high), as points on lines: one row per name, one line per series."""
+    from matplotlib.ticker import PercentFormatter
+
+    with _figure(9.6, 0.5 + 0.55 * len(names)) as (figure, svg):
+        ax = figure.add_subplot()
+        for number, (colour, values) in enumerate(series):
+            places = [row + 0.26 * (number - (len(series) - 1) / 2) for row in range(len(names))]
+            for place, (value, low, high) in zip(places, values, strict=True):
+                ax.plot([low, high], [place, place], color=colour, linewidth=2)
+                ax.plot([value], [place], "o", color=colour, markersize=5)
+        ax.set_yticks(range(len(names)), labels=list(names))
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.tick_params(axis="y", length=0)
+        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+        _tidy(ax)
+        ax.grid(visible=False, axis="y")
+        ax.grid(axis="x")
         return svg(label)
 
 

@@ -16,7 +16,11 @@ def plan_rows(run: RunRecord) -> Iterator[tuple[str, str]]:
     if images := run.data.get("images") if run.plan else None:
         counts = ", ".join(f"{count:,} {part}" for part, count in images.items() if count)
         size = "×".join(str(side) for side in run.data.get("image_size") or ())
-        yield "images", f"{counts}; {size} pixels" if size else counts
+        things, points = ("volumes", "voxels") if size.count("×") == 2 else ("images", "pixels")
+        yield things, f"{counts}; {size} {points}" if size else counts
+    if settings.get("start"):
+        frozen = f"; frozen: {settings['freeze']}" if settings.get("freeze") else ""
+        yield "starts from", f"{settings['start']}, weights with SHA-256 {str(run.plan.get('start'))[:12]}…{frozen}"
     if settings:
         yield "epochs", str(run.epochs)
     if backends := run.plan.get("backends"):

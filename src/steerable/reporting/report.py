@@ -16,6 +16,7 @@ from markupsafe import Markup
 from steerable.atomic import write_text
 from steerable.pages.numbers import MISSING
 from steerable.pages.templates import Templates
+from steerable.reporting.comparisons import comparison_section
 from steerable.reporting.confusion import confusion_rows, confusion_shares, most_frequent_mistakes
 from steerable.reporting.cost_table import cost_table
 from steerable.reporting.drawings import (
@@ -29,7 +30,7 @@ from steerable.reporting.drawings import (
 from steerable.reporting.mistake_pictures import gallery
 from steerable.reporting.plan_rows import plan_rows
 from steerable.reporting.run_records import RunRecord, read_runs
-from steerable.reporting.segmentation import overlap_rows, segmentation_examples
+from steerable.reporting.segmentation import overlap_rows, precision_rows, segmentation_examples
 
 __all__ = ["write_page", "write_report"]
 
@@ -58,21 +59,29 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
     if out.is_dir():
         raise ValueError(f"`{out}` is a folder; a report is one HTML file. Write it to `{out / 'report.html'}`.")
     runs: Coloured = list(zip(records, colours(len(records)), strict=True))
+    folders = {run.folder for run in records}
+    named = [
+        run.name for run in records if run.folder.parent not in folders
+    ]  # runs inside others are compared with them
     text = _TEMPLATES.render(
         "report.html",
-        title=records[0].name if len(records) == 1 else f"{len(records)} runs",
+        title=named[0] if len(named) == 1 else f"{len(named)} runs",
         runs=runs,
         missing=MISSING,
         lowest_error=_best((run.results.get("test_error") for run in records), min),
         highest_accuracy=_best((run.poses.get("all_poses") for run in records), max),
+        comparisons=[(run, c, comparison_section(run, k)) for k, (run, c) in enumerate(runs) if run.comparison],
         curves=_curves(runs),
         validated=any(column.startswith("val_") for run in records for column in run.curves),
         poses=_poses(runs),
         confusions=list(_confusions(runs)),
         galleries=[(run, colour, gallery(run)) for run, colour in runs if run.mistakes],
         segments=any("test_dice" in run.results for run in records),
+        volumes=any(len(run.data.get("image_size") or ()) == 3 for run in records),
         overlaps=[(run, colour, rows) for run, colour in runs if (rows := overlap_rows(run))],
-        segmented=[(run, colour, found) for run, colour in runs if (found := segmentation_examples(run)).examples],
+        counts_objects=any("test_average_precision" in run.results for run in records),
+        precisions=[(run, colour, found) for run, colour in runs if (found := precision_rows(run))],
+        segmented=[(run, colour, seen) for run, colour in runs if (seen := segmentation_examples(run)).examples],
         cost_tables=[(run, colour, cost_table(run)) for run, colour in runs],
         plan_rows=plan_rows,
         files=_files,
@@ -84,10 +93,15 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
 
 
 def _curves(runs: Coloured) -> Markup | None:
-    """Loss, accuracy and Dice over the epochs; None where no run has any."""
+    """Loss, accuracy, Dice and average precision over the epochs; None where no run has any."""
     columns = sorted({column for run, _ in runs for column in run.curves})
     panels = []
-    for title, ending in (("loss", "_loss"), ("accuracy", "_accuracy"), ("Dice", "_dice")):
+    for title, ending in (
+        ("loss", "_loss"),
+        ("accuracy", "_accuracy"),
+        ("Dice", "_dice"),
+        ("average precision", "_average_precision"),
+    ):
         curves = [
             (colour, column.startswith("val_"), run.curves[column])
             for run, colour in runs

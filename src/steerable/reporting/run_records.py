@@ -13,6 +13,8 @@ from steerable.errors import listing
 from steerable.reporting.curves import Curve, read_curves
 from steerable.training.class_figures import class_figures
 from steerable.training.run_files import (
+    COMPARISON,
+    COMPARISON_NEEDED,
     CONFIG,
     MISTAKES,
     PICTURES,
@@ -20,6 +22,7 @@ from steerable.training.run_files import (
     RESOLVED,
     RESULTS,
     RESULTS_NEEDED,
+    SUB_RUN,
     Fields,
     read_fields,
     read_object,
@@ -35,7 +38,9 @@ FIELDS: dict[str, Fields] = {
     "resolved.json": RESOLVED,
     "mistakes.json": MISTAKES,
     "pictures.json": PICTURES,
+    "comparison.json": COMPARISON,
 }
+NEEDED = {"results.json": RESULTS_NEEDED, "comparison.json": COMPARISON_NEEDED}
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,8 @@ class RunRecord:
     ``notes`` say what is missing or could not be read, ``damage`` the latter alone. ``plan`` is the run's plan;
     ``resolved`` is what a folder has in its place that was written before there were plans. ``mistakes`` are those of
     :func:`~steerable.training.mistakes.worst_mistakes`, ``pictures`` those of
-    :func:`~steerable.training.segmentation_pictures.example_pictures`.
+    :func:`~steerable.training.segmentation_pictures.example_pictures`, and ``comparison`` is what
+    :func:`~steerable.training.comparison.compare` gives.
     """
 
     name: str
@@ -60,6 +66,7 @@ class RunRecord:
     resolved: dict[str, Any] = field(default_factory=dict)
     mistakes: dict[str, Any] = field(default_factory=dict)
     pictures: dict[str, Any] = field(default_factory=dict)
+    comparison: dict[str, Any] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
@@ -159,12 +166,17 @@ class RunRecord:
 
 
 def read_runs(folders: Sequence[Path]) -> list[RunRecord]:
-    """The runs in these folders, each once, named by as much of its path as tells it from the others."""
+    """The runs in these folders, each once, named by as much of its path as tells it from the others.
+
+    A run that is compared with a plain network comes with the run of that one.
+    """
     if not folders:
         raise ValueError(
             "a report is about one run folder or more, and none was given. Name folders that `steerable train` wrote."
         )
-    unique = list({Path(folder).resolve(): Path(folder) for folder in folders}.items())
+    given = (Path(folder) for folder in folders)
+    both = (path for folder in given for path in (folder, folder / SUB_RUN) if path is folder or _is_run(path))
+    unique = list({folder.resolve(): folder for folder in both}.items())
     names = _short_names([absolute for absolute, _ in unique])
     return [_read_run(folder, name) for (_, folder), name in zip(unique, names, strict=True)]
 
@@ -180,7 +192,7 @@ def _read_run(folder: Path, name: str) -> RunRecord:
     for file, fields in FIELDS.items():
         found[file] = {}
         try:
-            found[file] = read_fields(folder / file, fields, RESULTS_NEEDED if file == "results.json" else ())
+            found[file] = read_fields(folder / file, fields, NEEDED.get(file, ()))
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:  # damaged or edited
@@ -201,6 +213,7 @@ def _read_run(folder: Path, name: str) -> RunRecord:
         resolved=found["resolved.json"],
         mistakes=found["mistakes.json"],
         pictures=found["pictures.json"],
+        comparison=found["comparison.json"],
     )
     notes = [*damage]
     if not record.finished and not (folder / "results.json").exists():
@@ -217,11 +230,15 @@ def _read_run(folder: Path, name: str) -> RunRecord:
     return replace(record, notes=tuple(notes))
 
 
+def _is_run(folder: Path) -> bool:
+    return (folder / "config.json").is_file()
+
+
 def _check_run_folder(folder: Path) -> None:
     expected = "A run folder is what `steerable train --out` writes, with config.json in it."
     if not folder.exists():
         raise FileNotFoundError(f"there is no folder `{folder}`. {expected}")
-    if (folder / "config.json").is_file():
+    if _is_run(folder):
         return
     if not folder.is_dir():
         raise ValueError(f"`{folder}` is a file, not a run folder. {expected}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from steerable.reporting.run_records import RunRecord
 
-__all__ = ["PosedExample", "SegmentationExamples", "overlap_rows", "segmentation_examples"]
+__all__ = ["PosedExample", "SegmentationExamples", "overlap_rows", "precision_rows", "segmentation_examples"]
 
 PICTURES = ("image", "truth", "prediction", "error")
 LARGEST = 12
@@ -23,6 +23,7 @@ class PosedExample:
 
     file: str
     dice: float | None
+    average_precision: float | None
     pose: str
     pictures: Mapping[str, str]
 
@@ -43,6 +44,12 @@ def overlap_rows(run: RunRecord) -> list[tuple[str, float | None, float | None]]
     return [(str(name), _number(value), _number(iou.get(name))) for name, value in dice.items()]
 
 
+def precision_rows(run: RunRecord) -> list[tuple[str, float | None]]:
+    """(overlap, average precision) of the objects in all test images of a run; nothing where it numbers none."""
+    found = run.poses.get("precisions")
+    return [(str(name), _number(value)) for name, value in found.items()] if isinstance(found, dict) else []
+
+
 def segmentation_examples(run: RunRecord) -> SegmentationExamples:
     """A run's examples; only what is base64 or a colour goes into the page."""
     found = run.pictures.get("examples")
@@ -61,7 +68,8 @@ def _posed(example: Mapping[str, Any]) -> list[PosedExample]:
             texts = {name: str(pose.get(name, "")) for name in PICTURES}
             pictures = {name: text if _BASE64.fullmatch(text) else "" for name, text in texts.items()}
             file = str(example.get("file") or "")
-            found.append(PosedExample(file, _number(example.get("dice")), str(pose.get("pose", "?")), pictures))
+            figures = _number(example.get("dice")), _number(example.get("average_precision"))
+            found.append(PosedExample(file, *figures, str(pose.get("pose", "?")), pictures))
     return found
 
 

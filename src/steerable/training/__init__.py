@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from steerable.training.recipes import Recipe, load_recipe
     from steerable.training.run import train
     from steerable.training.trained_model import TrainedModel
+    from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -23,9 +24,11 @@ __getattr__, __dir__ = lazy_names(
         "Recipe": "steerable.training.recipes",
         "RunConfig": "steerable.training.config",
         "TrainedModel": "steerable.training.trained_model",
+        "TrainedSegmenter": "steerable.training.trained_segmenter",
         "load_recipe": "steerable.training.recipes",
+        "load_trained": "steerable.training.trained_segmenter",
         "train": "steerable.training.run",
     },
 )
 
-__all__ = ["Plan", "Recipe", "RunConfig", "TrainedModel", "load_recipe", "train"]
+__all__ = ["Plan", "Recipe", "RunConfig", "TrainedModel", "TrainedSegmenter", "load_recipe", "load_trained", "train"]

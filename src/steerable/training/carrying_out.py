@@ -12,6 +12,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 
+from steerable.data.masked_images import MaskedImages
 from steerable.training.checkpoints import latest_checkpoint, set_aside, ways_on
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
@@ -23,6 +24,7 @@ from steerable.training.preparing import TrainingData, augmentation, make_classi
 from steerable.training.progress_lines import ProgressLines
 from steerable.training.results import Measured, write_outcome
 from steerable.training.sizing import size_in_words
+from steerable.training.start import Start
 from steerable.training.stopping import StopOnRequest
 from steerable.training.trainer import RunBatches, has_begun, make_trainer, minutes_trained, silence_lightning
 
@@ -41,6 +43,7 @@ class PreparedRun:
         trainer: Lightning's.
         keeper: what keeps the best weights; None where the last ones are the run's.
         stopping: what listens to Ctrl-C.
+        origin: one line about the trained network that it starts from; "" where weights are drawn.
     """
 
     plan: Plan
@@ -50,6 +53,7 @@ class PreparedRun:
     trainer: pl.Trainer
     keeper: KeepBest | None
     stopping: StopOnRequest
+    origin: str = ""
 
 
 def prepared_run(
@@ -58,12 +62,16 @@ def prepared_run(
     folder: Path,
     data: TrainingData,
     *,
+    start: Start | None = None,
     deadline: Deadline | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> PreparedRun:
     """Build the network and the trainer of a run; ValueError where the plan cannot be followed on this machine."""
     settings = plan.settings
     module = make_classifier(settings, data)
+    origin = "" if start is None else start.carry_into(module.model, data.train.classes, settings.freeze)
+    if module.averaged is not None:
+        module.averaged.load_state_dict(module.model.state_dict())
     if request.parameters is not None and request.fit != "shrink":
         _warn_of_size(sum(p.numel() for p in module.model.parameters()), request.parameters, settings.model["name"])
     keeper = KeepBest(settings.patience, tell) if settings.patience and data.validation is not None else None
@@ -78,7 +86,7 @@ def prepared_run(
         module.use_backends(plan.backends)
     except ValueError as error:
         raise ValueError(f"the plan of this run cannot be followed here: {error}") from error
-    return PreparedRun(plan, folder, data, module, trainer, keeper, stopping)
+    return PreparedRun(plan, folder, data, module, trainer, keeper, stopping, origin)
 
 
 def carry_out(run: PreparedRun, phase: Phase = unseen) -> dict[str, Any]:
@@ -112,7 +120,9 @@ def announcement(run: PreparedRun) -> str:
     settings, data, epochs = run.plan.settings, run.data, run.plan.epochs
     parts = {"training": data.train, "validation": data.validation, "test": data.test}
     counts = ", ".join(f"{len(part):,} {name}" for name, part in parts.items() if part is not None)
-    height, width = data.train.image_size
+    sides = data.train.image_size
+    things, points = ("images", "pixels") if len(sides) == 2 else ("volumes", "voxels")
+    shape = f"{'×'.join(map(str, sides))} {points}"
     size = sum(p.numel() for p in run.module.model.parameters())
     stops = 0 < settings.patience < epochs and data.validation is not None
     length = "1 epoch" if epochs == 1 else f"{epochs} epochs"
@@ -120,11 +130,17 @@ def announcement(run: PreparedRun) -> str:
     shown = augmentation(settings, data.train)
     tiles = "tiles of " if settings.task == "segment" else ""
     return (
-        f"{data.name}: {counts} images of {len(data.train.classes)} classes, {tiles}{height}×{width} pixels"
+        f"{data.name}: {counts} {things} {_what_they_show(data)}, {tiles}{shape}"
         f"{_reduction(data)}, {data.colours}. "
-        f"{settings.model['name']} with {size:,} parameters{size_in_words(settings, height)}, {length}{early}."
-        + (f" Images are shown with {shown}." if shown is not None else "")
+        f"{settings.model['name']} with {size:,} parameters{size_in_words(settings, sides[0])}, {length}{early}."
+        + (f" {things.capitalize()} are shown with {shown}." if shown is not None else "")
     )
+
+
+def _what_they_show(data: TrainingData) -> str:
+    if isinstance(data.train, MaskedImages) and data.train.kind == "instances":
+        return f"with {data.train.objects:,} numbered objects to train on (instances)"
+    return f"of {len(data.train.classes)} classes"
 
 
 def _reduction(data: TrainingData) -> str:

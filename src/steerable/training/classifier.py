@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import lightning.pytorch as pl
 import torch
@@ -16,6 +16,7 @@ from torchmetrics.classification import MulticlassAccuracy
 
 from steerable import nn as snn
 from steerable.data.normalisation import Normalisation
+from steerable.models.parts import freeze
 from steerable.nn.recorded_network import RecordedNetwork
 from steerable.training.compiled_network import CompiledNetwork
 from steerable.training.config import RunConfig
@@ -31,7 +32,7 @@ class Classifier(pl.LightningModule):
     """Trains a network on uint8 images by cross-entropy.
 
     Args:
-        model: (batch, channels, height, width) → (batch, classes).
+        model: (batch, channels, height, width), or with a depth for volumes → (batch, classes).
         normalisation: uint8 images → what the model takes.
         settings: of the run, settled: its recipe, its seed, and how the network is run. The seed seeds what is random
             in the model itself, epoch by epoch, so that a resumed run repeats it.
@@ -46,12 +47,20 @@ class Classifier(pl.LightningModule):
         self.model, self.normalisation, self.settings = model, normalisation, settings
         self.recipe, self.train_size = settings.recipe, train_size
         self.steps_per_epoch = math.ceil(train_size / self.recipe.batch_size)
-        self.memory_format = torch.channels_last if settings.channels_last else torch.contiguous_format
+        last = torch.channels_last_3d if settings.volumes else torch.channels_last
+        self.memory_format = last if settings.channels_last else torch.contiguous_format
         self.model.to(memory_format=self.memory_format)  # type: ignore[call-overload]
+        self.frozen = [] if settings.freeze is None else freeze(model, settings.freeze)
         self.averaged = copy.deepcopy(model).requires_grad_(False) if self.recipe.ema_decay else None
         self.figures = self.make_figures(num_classes)
         self.rescheduled: Rescheduled = ()
         self._averaging: list[tuple[list[Tensor], list[Tensor]]] = []
+
+    def train(self, mode: bool = True) -> Self:
+        super().train(mode)
+        for module in self.frozen:
+            module.eval()
+        return self
 
     def make_figures(self, num_classes: int) -> nn.ModuleDict:
         """What is counted in an evaluation, for ``"val"`` and ``"test"``."""

@@ -65,8 +65,9 @@ class RunConfig:
     """The request of one training run. What it leaves open is settled in the run's plan.
 
     ``model`` is the model's name and its arguments, ``{"name": "resnet", "depth": 14, …}``; channels and classes come
-    from the data. ``recipe`` says how it is trained. Every other field is listed here; ``steerable train`` has an
-    option for each field that is marked as one.
+    from the data, and everything from the network that the run starts from, where it starts from one. ``recipe`` says
+    how it is trained. Every other field is listed here; ``steerable train`` has an option for each field that is
+    marked as one.
     """
 
     dataset: str = field(metadata={"setting": Setting(f"{SOURCES[0].upper()}{SOURCES[1:]}.", Text())})
@@ -79,6 +80,22 @@ class RunConfig:
         "folder with `images` beside `labels` or `masks`.",
         **OPTION,
     )
+    start: str | None = setting(
+        None,
+        Text(optional=True),
+        "Start from the weights of a trained network: a run folder, a folder with a saved model, or its name "
+        "`owner/name` on the Hugging Face hub. Layout and group are that network's.",
+        flags=("--from",),
+        **OPTION,
+    )
+    freeze: str | None = setting(
+        None,
+        Text(optional=True),
+        "With --from, what is kept as it is: all-but-head, a number of parts counted from the image on, or the names "
+        "of parts with commas between. A residual network has stem, stage1, stage2, stage3; a U-Net level1, level2, … "
+        "on the way down, and …, up2, up1 on the way up.",
+        **OPTION,
+    )
     tile: int | None = setting(
         None,
         Range(32, 1024, whole=True, optional=True),
@@ -89,8 +106,8 @@ class RunConfig:
     masks: str = setting(
         "auto",
         OneOf(("auto", "classes", "instances")),
-        "For segmentation, what the numbers in masks are: classes, or one number for each object (instances), which "
-        "is then told from the background. By default found out.",
+        "For segmentation, what the numbers in masks are: classes, or one number for each object (instances), each of "
+        "which is then found. By default found out.",
         **OPTION,
     )
     # More parameters or pixels fit no machine.
@@ -113,7 +130,14 @@ class RunConfig:
         None,
         Range(4, 4096, whole=True, optional=True),
         "The side that images are resized to. By default their median size, up to 128, or a half or a quarter of that "
-        "where it leaves too few epochs.",
+        "where it leaves too few epochs; that of volumes up to 32.",
+        **OPTION,
+    )
+    volumes: bool = setting(
+        False,
+        Flag(),
+        "Whether the files hold volumes: arrays (depth, height, width), NIfTI scans, or TIFF stacks, whose pages are "
+        "slices. By default found out, except for TIFF.",
         **OPTION,
     )
     channels: str | None = setting(
@@ -158,6 +182,12 @@ class RunConfig:
         None,
         Range(1, BOUNDLESS, whole=True, optional=True),
         "How many labelled images to use, balanced over the classes. By default all of them.",
+        **OPTION,
+    )
+    labels_per_class: int | None = setting(
+        None,
+        Range(1, BOUNDLESS, whole=True, optional=True),
+        "How many labelled images of each class to use, or all of a class that has fewer. By default all of them.",
         **OPTION,
     )
     # Seeds are those of numpy.
@@ -223,7 +253,8 @@ class RunConfig:
     )
 
     def __post_init__(self) -> None:
-        if not isinstance(self.model, dict) or not isinstance(self.model.get("name"), str):
+        known = "" if self.start is not None else None  # the name of a network that is there already may be left out
+        if not isinstance(self.model, dict) or not isinstance(self.model.get("name", known), str):
             raise ValueError("a run's model names itself: {'name': 'resnet', ...}.")
         check_settings("", self)
         self._check_images()
@@ -234,12 +265,17 @@ class RunConfig:
     @property
     def selection(self) -> Selection:
         """Which pages and channels of the image files are used."""
-        return Selection.parse(self.page, self.channels)
+        return Selection.parse(self.page, self.channels, 3 if self.volumes else 2)
 
     def _check_images(self) -> None:
         check_selection_for(self.dataset, self.selection)
         if self.validation > 1 and self.validation != int(self.validation):
             raise ValueError(f"validation is a share below 1 or a number of images, got {self.validation}.")
+        if self.labels is not None and self.labels_per_class is not None:
+            raise ValueError(
+                f"labels={self.labels} and labels_per_class={self.labels_per_class} both say how many images to learn "
+                "from. Give one of the two."
+            )
         if self.patience and not self.validation:
             raise ValueError(
                 f"patience {self.patience} watches the loss on validation images, and none are held out. Hold some out "
@@ -252,11 +288,18 @@ class RunConfig:
 
     def _check_masks(self) -> None:
         """What is said of tiles and masks, and what segmentation cannot do."""
+        if self.volumes and self.task == "segment":
+            raise ValueError("runs segment images only; for volumes build models.unet(axes=3) and train it yourself.")
         if self.task != "segment":
             for name, value in {"tile": self.tile, "masks": None if self.masks == "auto" else self.masks}.items():
                 if value is not None:
                     raise ValueError(f"{name}={value} is for segmentation, and the task is {self.task}. Leave it out.")
             return
+        if self.labels_per_class is not None:
+            raise ValueError(
+                f"labels_per_class={self.labels_per_class} is for classification: a mask has pixels of several classes."
+                " Give labels, the number of images."
+            )
         if self.image_size is not None:
             raise ValueError(
                 f"image_size={self.image_size} is for classification: segmentation takes images in their own size, "
@@ -268,6 +311,12 @@ class RunConfig:
             raise ValueError("whitening (zca) needs images of one size; segmentation normalises by channels.")
 
     def _check_model(self) -> None:
+        if "name" in self.model and (self.model.get("axes", 2) == 3) != self.volumes:
+            seen, read = ("volumes", "images") if self.model.get("axes", 2) == 3 else ("images", "volumes")
+            raise ValueError(
+                f"the model sees {seen}, and the run reads {read}: axes={self.model.get('axes', 2)} and volumes="
+                f"{self.volumes}. Volumes have three axes."
+            )
         for name in FROM_DATA:
             if name in self.model:
                 raise ValueError(
@@ -278,6 +327,16 @@ class RunConfig:
             raise ValueError(
                 f"parameters={self.parameters:,} chooses the network's width, and {given[0]}={self.model[given[0]]} "
                 "gives it already. Give one of the two."
+            )
+        if self.parameters is not None and self.start is not None:
+            raise ValueError(
+                f"parameters={self.parameters:,} chooses the network's width, and start={self.start!r} gives the "
+                "network. Give one of the two."
+            )
+        if self.freeze is not None and self.start is None:
+            raise ValueError(
+                f"freeze={self.freeze!r} keeps parts of a trained network as they are, and this run starts from drawn "
+                "weights. Give the network to start from (--from), or leave freeze out."
             )
 
     def _check_machine(self) -> None:
@@ -350,6 +409,8 @@ class RunConfig:
         if self.parameters is not None and settled.parameters is None:
             sized = {key: settled.model[key] for key in SIZES if key in settled.model}
             taken |= {"parameters": None, "model": {**sized, **self.model}}
+        if self.start is not None:
+            taken["model"] = settled.model
         return dataclasses.replace(self, **taken)
 
     def differences(self, other: RunConfig) -> list[str]:

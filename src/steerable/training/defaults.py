@@ -9,8 +9,10 @@ from typing import Any
 
 from steerable.data.datasets import DATASETS, check_source
 from steerable.data.mask_pairs import LAYOUT, has_masks
+from steerable.data.volume_folders import holds_volumes
 from steerable.errors import did_you_mean, one_of
-from steerable.models.registry import MODELS
+from steerable.models.places import is_hub_name
+from steerable.models.registry import MODELS, models_for
 from steerable.training.config import (
     KNOWN_DATA_RECIPE,
     OWN_IMAGES,
@@ -48,13 +50,19 @@ def configured(
         changes: single settings of the recipe, None for those that stay.
         **settings: those of :class:`~steerable.training.config.RunConfig`. For people's own images ``OWN_IMAGES`` has
             the defaults of some; a number of epochs or a width takes the place of minutes or of parameters. A folder
-            with masks is for segmentation, unless ``task`` says otherwise.
+            with masks is for segmentation, unless ``task`` says otherwise, and one of volumes is recognised by its
+            files, unless ``volumes`` says otherwise.
     """
     dataset = _located(dataset)
     settings = {name: value for name, value in settings.items() if value is not None}
     task = settings.setdefault("task", _task(dataset))
     _check_task(task, dataset)
-    model = {"name": next(iter(TRAINED[task])), **model}
+    if "start" in settings:  # the model is that network
+        settings["start"] = _located_start(settings["start"])
+    else:
+        model = {"name": next(iter(TRAINED[task])), **model}
+    if settings.setdefault("volumes", _has_volumes(dataset) if task == "classify" else False) and "name" in model:
+        model = _of_volumes(model)
     changes = {name: value for name, value in (changes or {}).items() if value is not None}
     if dataset in DATASETS:
         recipe = recipe or KNOWN_DATA_RECIPE
@@ -64,7 +72,8 @@ def configured(
         recipe = recipe or RECIPES_OF_OWN_IMAGES[task]
         model, settings = _for_own_images(model, settings, "epochs" in changes)
     config = RunConfig(dataset=dataset, model=dict(model), recipe=load_recipe(recipe, **changes), **settings)
-    _check_network(config)
+    if config.start is None:  # else the network is there, and is looked at when the run begins
+        _check_network(config)
     return config
 
 
@@ -94,9 +103,28 @@ def _located(dataset: str) -> str:
     return dataset if dataset in DATASETS else str(Path(dataset).expanduser().resolve())
 
 
+def _located_start(start: str) -> str:
+    """The whole path of a folder, or a name of the hub."""
+    path = Path(start).expanduser()
+    return start if is_hub_name(start) else str(path.resolve())
+
+
 def _task(dataset: str) -> str:
     """What a folder is laid out for."""
     return "segment" if dataset not in DATASETS and has_masks(dataset) else "classify"
+
+
+def _has_volumes(dataset: str) -> bool:
+    return DATASETS[dataset].axes == 3 if dataset in DATASETS else holds_volumes(dataset)
+
+
+def _of_volumes(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The model on three axes, where there is such a one."""
+    entry = MODELS.get(model["name"])  # an unknown name is refused later
+    if entry is not None and "axes" not in entry.options:
+        known = [name for name, other in models_for(entry.task).items() if "axes" in other.options]
+        raise ValueError(f"{model['name']} is a network of images, and these are volumes. Use {one_of(known)}.")
+    return {"axes": 3, **model}
 
 
 def _check_task(task: str, dataset: str) -> None:
@@ -111,7 +139,7 @@ def _for_own_images(
     model: Mapping[str, Any], given: Mapping[str, Any], has_epochs: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(model, settings) with the defaults for a folder or a table of images."""
-    sized = "parameters" in given or any(option in model for option in WIDTHS)
+    sized = any(option in given for option in ("parameters", "start")) or any(option in model for option in WIDTHS)
     defaults: dict[str, Any] = {name: value for name, value in OWN_IMAGES.items() if name != "recipe"}
     if sized:
         del defaults["parameters"]
@@ -119,7 +147,7 @@ def _for_own_images(
         del defaults["minutes"]
     if not given.get("validation", defaults["validation"]):
         del defaults["patience"]
-    entry = MODELS.get(model["name"])  # an unknown name is refused later
+    entry = MODELS.get(model["name"]) if "start" not in given else None  # an unknown name is refused later
     head = {"head": "invariant"} if entry is not None and "head" in entry.options else {}
     return {**head, **model}, {**defaults, "fit": "shorten" if sized else "shrink", **given}
 

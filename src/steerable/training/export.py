@@ -6,14 +6,19 @@ import json
 import logging
 import warnings
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from steerable import nn as snn
 from steerable.atomic import check_new_file, check_place, folder_in_place, write_bytes, write_json
+from steerable.data.instance_fields import PARTS
 from steerable.extras import require
+from steerable.training.model_facts import facts_in
+from steerable.training.run_files import FACTS_JSON
 from steerable.training.trained_model import TrainedModel
+from steerable.training.trained_segmenter import TrainedSegmenter
 
 __all__ = ["check_new_folder", "check_onnx", "export_onnx", "export_safetensors"]
 
@@ -21,9 +26,10 @@ LARGEST_ONNX = 1_900_000_000  # bytes of weights; the format's limit for all of 
 
 
 class _Deployed(nn.Module):
-    """Images (batch, channels, size, size) → class scores and probabilities, by torch's own modules only.
+    """Images (batch, channels, size, size), or volumes → scores and probabilities, by torch's own modules only.
 
-    The images are uint8, or float32 where the network was trained on counts.
+    The images are uint8, or float32 where the network was trained on counts. Of numbered objects the classes are those
+    of ``PARTS``, and vectors come besides.
     """
 
     low: Tensor
@@ -32,27 +38,41 @@ class _Deployed(nn.Module):
     def __init__(self, trained: TrainedModel) -> None:
         super().__init__()
         for name, value in zip(("low", "factor"), trained.pixels.map(), strict=True):
-            self.register_buffer(name, torch.from_numpy(value).view(-1, 1, 1))
+            self.register_buffer(name, torch.from_numpy(value).view(-1, *[1] * trained.axes))
         self.normalisation = trained.normalisation
         self.network = snn.to_plain(trained.model)
+        self.has_objects = isinstance(trained, TrainedSegmenter) and trained.answer.kind == "instances"
+        self.classes = PARTS if self.has_objects else trained.classes
 
-    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+    @property
+    def outputs(self) -> list[str]:
+        return ["scores", "probabilities", *(["vectors"] if self.has_objects else [])]
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         if len(self.low):
             images = ((images - self.low) * self.factor).clamp(0, 255).round().to(torch.uint8)
         scores: Tensor = self.network(self.normalisation(images))
+        if self.has_objects:
+            scores, vectors = scores[:, : len(PARTS)], scores[:, len(PARTS) :]
+            return scores, scores.softmax(1), vectors
         return scores, scores.softmax(1)
 
 
 def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
     """Write one ONNX file that takes images and gives probabilities.
 
-    Its input ``images`` is (batch, channels, size, size), any batch: pixels as they come from a file, already cut to
-    the middle square and resized, as :func:`~steerable.data.images.read_squares` does it; that part is not in the
-    file. They are uint8, 0 to 255, or float32 where the network was trained on counts, such as those of 16-bit images.
-    Scaling and normalisation are in the file. Its outputs are ``scores`` and ``probabilities``, (batch, classes). The
-    metadata of the model hold ``classes`` (a JSON list, in the order of the outputs), ``image_size``, ``channels`` and
-    ``pixels`` (JSON: the depth of the image files, the pages and channels that are used, and the counts that the
-    network takes for 0 and 255; null where nothing is known about files).
+    Its input ``images`` is (batch, channels, size, size), any batch, or (batch, channels, size, size, size) for
+    volumes: pixels as they come from a file, already cut to the middle square or cube and resized, as
+    :func:`~steerable.data.images.read_squares` does it; that part is not in the file. They are uint8, 0 to 255, or
+    float32 where the network was trained on counts, such as those of 16-bit images. Scaling and normalisation are in
+    the file. Its outputs are ``scores`` and ``probabilities``, (batch, classes). The metadata of the model hold
+    ``classes`` (a JSON list, in the order of the outputs), ``image_size``, ``channels`` and ``pixels`` (JSON: the depth
+    of the image files, the pages and channels that are used, and the counts that the network takes for 0 and 255; null
+    where nothing is known about files).
+
+    A network that was trained on numbered objects gives the classes background, inside and boundary to each pixel, and
+    a third output, ``vectors`` (batch, 2, size, size): to the right and up, from the pixel to the centre of its object,
+    in the object's radius. :func:`~steerable.data.instance_growing.grown_instances` makes objects of them.
     """
     check_onnx()
     path = Path(path).expanduser()
@@ -64,7 +84,7 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
             "safetensors."
         )
     number = torch.float32 if trained.pixels.has_counts else torch.uint8
-    example = torch.zeros(2, trained.channels, trained.image_size, trained.image_size, dtype=number)
+    example = torch.zeros(2, *trained.input_shape, dtype=number)
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     with warnings.catch_warnings():
@@ -78,7 +98,7 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
                 dynamo=True,
                 verbose=False,
                 input_names=["images"],
-                output_names=["scores", "probabilities"],
+                output_names=deployed.outputs,
                 dynamic_shapes={"images": {0: torch.export.Dim("batch", min=1)}},
             )
         finally:
@@ -87,7 +107,7 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
         raise RuntimeError("torch.onnx.export gave no program.")
     program.model.metadata_props.update(
         {
-            "classes": json.dumps(list(trained.classes), ensure_ascii=False),
+            "classes": json.dumps(list(deployed.classes), ensure_ascii=False),
             "image_size": str(trained.image_size),
             "channels": str(trained.channels),
             "pixels": json.dumps(trained.pixels.to_dict() if trained.pixels.depth else None),
@@ -98,9 +118,9 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
 
 
 def export_safetensors(trained: TrainedModel, folder: str | Path, *, licence: str | None = None) -> Path:
-    """Write a folder with weights, config, normalisation and class names, which ``TrainedModel.load`` reads again.
+    """Write a folder with weights, config, normalisation, class names and a model card.
 
-    ``ResNet.from_pretrained(folder)`` reads the network alone.
+    ``TrainedModel.load(folder)`` reads it again, and ``ResNet.from_pretrained(folder)`` the network alone.
 
     Args:
         trained: the network.
@@ -110,7 +130,10 @@ def export_safetensors(trained: TrainedModel, folder: str | Path, *, licence: st
     folder = Path(folder).expanduser()
     check_new_folder(folder)
     with folder_in_place(folder) as aside:
-        trained.model.save_pretrained(aside, licence=licence)  # type: ignore[operator]
+        facts = facts_in(trained.folder if trained.config is None else trained.folder / "model")
+        trained.model.save_pretrained(aside, licence=licence, facts=facts)  # type: ignore[operator]
+        if facts:
+            write_json(aside / FACTS_JSON, facts)
         trained.normalisation.save(aside / "normalisation.safetensors")
         write_json(
             aside / "images.json",
@@ -120,10 +143,17 @@ def export_safetensors(trained: TrainedModel, folder: str | Path, *, licence: st
                 "channels": trained.channels,
                 "pixels": trained.pixels.to_dict() if trained.pixels.depth else None,
                 "model": trained.model_config,
-                **({"mask_values": list(values)} if (values := getattr(trained, "mask_values", ())) else {}),
+                **_about_masks(trained),
             },
         )
     return folder
+
+
+def _about_masks(trained: TrainedModel) -> dict[str, Any]:
+    """What the numbers in masks mean, where a network was trained on some."""
+    if not isinstance(trained, TrainedSegmenter):
+        return {}
+    return {"masks": trained.answer.kind, "mask_values": list(trained.mask_values)}
 
 
 def check_new_folder(folder: Path) -> None:

@@ -8,6 +8,7 @@ import warnings
 from dataclasses import replace
 from typing import NamedTuple
 
+from steerable.data.labelled_images import LabelledImages
 from steerable.training.config import RunConfig
 from steerable.training.limits import MOST_EPOCHS
 from steerable.training.preparing import Images, TrainingData, from_data
@@ -143,8 +144,11 @@ def _warn_of_few(epochs: int, minutes: float, train: Images, image_size: int | N
     share = FEW_EPOCHS / epochs
     labels = int(len(train) / share)
     smaller = f", an --image-size below {image_size}" if image_size is not None else ""
-    # Every class gives as many labels as the others.
-    fewer = f", or --labels {labels}" if labels <= min(train.counts) * len(train.classes) else ""
+    fewer = ""
+    if labels <= min(train.counts) * len(train.classes):  # every class gives as many labels as the others
+        fewer = f", or --labels {labels}"
+    elif isinstance(train, LabelledImages) and labels >= len(train.classes):
+        fewer = f", or --labels-per-class {labels // len(train.classes)}"
     warnings.warn(
         f"only {epochs} {'epoch fits' if epochs == 1 else 'epochs fit'} the time, fewer than the {FEW_EPOCHS} that a "
         f"network usually needs. For that many give --minutes {math.ceil(minutes * share)}{smaller}{fewer}.",

@@ -7,6 +7,7 @@ import io
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from steerable.data.labelled_images import LabelledImages
@@ -46,18 +47,31 @@ def worst_mistakes(scores: Tensor, data: LabelledImages, *, limit: int = 48) -> 
     }
 
 
+def _slices(volume: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """(channels, side, 3 sides and a gap between them) of (channels, depth, height, width)."""
+    middles = [volume.take(volume.shape[axis] // 2, axis) for axis in (1, 2, 3)]
+    highest = max(picture.shape[1] for picture in middles)
+    columns = []
+    for picture in middles:
+        above = (highest - picture.shape[1]) // 2
+        gap = ((0, 0), (above, highest - picture.shape[1] - above), (0, 1))
+        columns.append(np.pad(picture, gap, constant_values=255))
+    return np.concatenate(columns, axis=2)[:, :, :-1]
+
+
 def thumbnail(image: Tensor, largest: int = LARGEST_SIDE) -> str:
     """uint8 (channels, height, width) as base64 of a PNG whose sides are at most ``largest`` pixels.
 
-    The first three channels are shown as red, green and blue.
+    The first three channels are shown as red, green and blue. Of a volume (channels, depth, height, width) the three
+    slices through the middle are shown side by side: across its depth, its height and its width.
     """
     from PIL import Image
 
-    pixels = image.cpu().numpy()[:3]
+    pixels = _slices(image.cpu().numpy()[:3]) if image.ndim == 4 else image.cpu().numpy()[:3]
     if len(pixels) == 2:
         pixels = np.concatenate([pixels, np.zeros_like(pixels[:1])])
     picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
-    picture.thumbnail((largest, largest))
+    picture.thumbnail((largest if image.ndim == 3 else 3 * largest, largest))
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     return base64.b64encode(file.getvalue()).decode()

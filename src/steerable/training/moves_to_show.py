@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+import math
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
-import torch
 
-from steerable.algebra.families import group_named
+from steerable.algebra.arrays import FloatArray
+from steerable.algebra.families import group_on
 from steerable.algebra.group_interface import Group
-from steerable.models.registry import MODELS, build_model
+from steerable.models.registry import MODELS, described_model
 from steerable.types.field_types import FieldType
 
-__all__ = ["Moves", "invariance", "moves_to_show"]
+__all__ = ["Moves", "covering_angle", "invariance", "moves_to_show"]
+
+TRIED = 2000  # rotations, in each step of the search for the one that is furthest from a group
 
 
 class Moves(TypedDict):
-    """The largest turn to either side in degrees, and whether to mirror, as ``Augmentation`` takes them."""
+    """The largest turn to either side in degrees, and whether to mirror, as ``Augmentation`` takes them.
+
+    ``upright`` says of volumes that they are turned about z alone.
+    """
 
     angle: float
     flip: bool
+    upright: NotRequired[bool]
 
 
 def moves_to_show(model: dict[str, Any]) -> Moves:
@@ -31,16 +38,44 @@ def moves_to_show(model: dict[str, Any]) -> Moves:
     else. A steerable network with another head may use the orientation, and images are not turned for it. A plain
     network is shown everything.
 
+    Volumes are turned about any axis, up to the angle between a rotation and the nearest one of the group; about z
+    alone, where the group keeps z.
+
     Args:
         model: its name and options.
     """
     if not {"group", "groups"} & MODELS[model["name"]].options.keys():
         return {"angle": 180.0, "flip": True}
     # What is said of each pixel turns with the image, whatever its type.
-    group = group_named(model.get("group", "D4")) if MODELS[model["name"]].task == "dense" else invariance(model)
+    dense = MODELS[model["name"]].task == "dense"
+    group = group_on(model.get("group"), model.get("axes", 2)) if dense else invariance(model)
     if group is None or group.action is None:
         return {"angle": 0.0, "flip": True}
-    return {"angle": 180.0 / int((np.linalg.det(group.action) > 0).sum()), "flip": False}
+    rotations = group.action[np.linalg.det(group.action) > 0]
+    if group.axes == 2:
+        return {"angle": 180.0 / len(rotations), "flip": False}
+    if (rotations[:, 2, 2] > 1 - 1e-9).all():
+        return {"angle": 180.0 / len(rotations), "flip": False, "upright": True}
+    return {"angle": covering_angle(rotations), "flip": False}
+
+
+def covering_angle(rotations: FloatArray) -> float:
+    """How many degrees a rotation of space lies from the nearest one of a group (n, 3, 3), at most; whole degrees.
+
+    >>> from steerable import octahedral
+    >>> covering_angle(octahedral().action)
+    63.0
+    """
+    random = np.random.default_rng(0)
+    furthest, reach = np.eye(3), 3.0
+    while reach > 1e-6:  # ever closer around the furthest one
+        others, signs = np.linalg.qr(furthest + reach * random.normal(size=(TRIED, 3, 3)))
+        others = others * np.sign(np.diagonal(signs, axis1=1, axis2=2))[:, None]  # as near as the matrices were
+        others = others * np.linalg.det(others)[:, None, None]  # rotations, not reflections
+        others[0] = furthest
+        nearest = np.einsum("kij,nij->kn", others, rotations).max(1)  # 1 + 2 cos θ
+        furthest, reach = others[nearest.argmin()], reach / 2
+    return float(math.ceil(np.degrees(np.arccos((nearest.min() - 1) / 2)) - 1e-3))
 
 
 def invariance(model: dict[str, Any]) -> Group | None:
@@ -49,9 +84,7 @@ def invariance(model: dict[str, Any]) -> Group | None:
     Args:
         model: its name and options.
     """
-    options = {key: value for key, value in model.items() if key != "name"}
-    with torch.device("meta"):  # neither the width nor the weights matter
-        network = build_model(model["name"], **{**options, MODELS[model["name"]].width: 1})
+    network = described_model({**model, MODELS[model["name"]].width: 1})  # neither the width nor the weights matter
     kind = getattr(network, "out_type", None)
     if not isinstance(kind, FieldType):
         return None

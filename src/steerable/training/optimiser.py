@@ -13,11 +13,14 @@ from steerable.training.recipes import Recipe
 
 __all__ = ["make_optimiser", "set_learning_rate"]
 
-_NORMS = (nn.BatchNorm2d, snn.BatchNorm2d, snn.InstanceNorm2d, snn.GroupNorm, snn.LayerNorm)
+_NORMS = (
+    *(nn.BatchNorm2d, nn.BatchNorm3d, snn.BatchNorm2d, snn.BatchNorm3d),
+    *(snn.InstanceNorm2d, snn.InstanceNorm3d, snn.GroupNorm, snn.LayerNorm),
+)
 
 
 def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:
-    """SGD for all parameters of the model; those of norms and biases do not decay.
+    """SGD for all parameters of the model that are not frozen; those of norms and biases do not decay.
 
     With ``recipe.rates_by_sharing`` the coefficients c of a filter bank with μ = (weights of the bank) / (coefficients)
     get the rate μ · learning_rate and the decay weight_decay / μ. As √μ · ∂L/∂c is the gradient by u = c / √μ, that is
@@ -31,6 +34,8 @@ def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
+            if not parameter.requires_grad:  # frozen
+                continue
             fixed = isinstance(module, _NORMS) or name == "bias"  # without decay
             factor = _sharing(module) if recipe.rates_by_sharing and name == "weight" else 1.0
             groups.setdefault((fixed, factor), []).append(parameter)

@@ -26,6 +26,7 @@ class Plan:
         threads: how many threads torch uses on the CPU. Their number decides in which order gradients are summed.
         rescheduled: when and to how many epochs the end of the run was moved, so that it ends on time; None where it is
             not timed.
+        start: the SHA-256 of the weights that the run starts from; None where they are drawn.
     """
 
     settings: RunConfig
@@ -34,6 +35,7 @@ class Plan:
     accelerator: str
     threads: int
     rescheduled: Rescheduled | None = None
+    start: str | None = None
 
     @property
     def epochs(self) -> int:
@@ -82,6 +84,7 @@ class Plan:
             values["accelerator"],
             values["threads"],
             None if rescheduled is None else tuple((done, epochs) for done, epochs in rescheduled),
+            values.get("start"),
         )
 
     def differences(self, request: RunConfig) -> list[str]:

@@ -25,6 +25,7 @@ from steerable.models import MODELS, build_model
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.moves_to_show import Moves, moves_to_show
+from steerable.training.pixel_answers import answer_for
 from steerable.training.pixel_classifier import PixelClassifier
 
 __all__ = [
@@ -64,7 +65,7 @@ class TrainingData:
 
     @property
     def side(self) -> int:
-        """The larger one of the images' height and width."""
+        """The larger one of the images' height and width, or the largest side of volumes."""
         return max(self.train.image_size)
 
     @property
@@ -125,6 +126,8 @@ def prepare_data(
     notes = splits.notes
     if config.labels is not None and config.labels != len(train):
         train = train.balanced_subset(config.labels, seed=config.seed)
+    if config.labels_per_class is not None and isinstance(train, LabelledImages):
+        train = train.at_most(config.labels_per_class, seed=config.seed)
     if config.validation and splits.validation is not None:
         validation = splits.validation
     elif config.patience and config.evaluate == "test" and _too_few_to_choose_by(config.validation, train):
@@ -190,10 +193,12 @@ def augmentation(settings: RunConfig, images: Images) -> Augmentation | None:
     if not recipe.augment:
         return None
     moves = moves_to_show(settings.model) if recipe.turn else Moves(angle=0.0, flip=True)
+    moves["flip"] = moves["flip"] and recipe.mirror
     # Tiles lie anywhere in their image already.
     shift = 0 if isinstance(images, MaskedImages) else recipe.shift_of(min(images.image_size))
     return Augmentation(
         shift,
+        axes=len(images.image_size),
         dihedral=recipe.quarter_turns,
         padding=recipe.padding,  # type: ignore[arg-type]
         scale=recipe.scale,
@@ -222,12 +227,10 @@ def training_batches(
 def from_data(model: dict[str, Any], data: TrainingData) -> dict[str, Any]:
     """The options of a model that follow from the images and the task."""
     classes = len(data.train.classes)
-    known = {
-        "in_channels": data.train.channels,
-        "num_classes": classes,
-        "out_channels": classes,
-        "out_type": f"{classes}*A1",
-    }
+    known: dict[str, Any] = {"in_channels": data.train.channels, "num_classes": classes}
+    if isinstance(data.train, MaskedImages):
+        said = answer_for(data.train.kind, classes).out_type(model.get("group", "D4"))
+        known |= {"out_channels": said.channels, "out_type": str(said)}
     return {name: known[name] for name in MODELS[model["name"]].from_data if name in known}
 
 
@@ -237,11 +240,12 @@ def make_classifier(settings: RunConfig, data: TrainingData) -> Classifier:
     options = {key: value for key, value in settings.model.items() if key != "name"}
     model = build_model(settings.model["name"], **{**from_data(settings.model, data), **options})
     for layer in model.modules():
-        if isinstance(layer, snn.Conv2d):
+        if isinstance(layer, snn.Conv2d | snn.Conv3d):
             layer.backend = settings.backend
-        if isinstance(layer, snn.BatchNorm2d) and settings.devices * settings.nodes > 1:
+        if isinstance(layer, snn.BatchNorm2d | snn.BatchNorm3d) and settings.devices * settings.nodes > 1:
             layer.sync = True
     normalisation = Normalisation.fit(data.for_statistics, settings.recipe.normalisation)  # type: ignore[arg-type]
-    kind = PixelClassifier if settings.task == "segment" else Classifier
-    counts = {"num_classes": len(data.train.classes), "train_size": data.train.samples_per_epoch}
-    return kind(model, normalisation, settings, **counts)
+    counts: dict[str, Any] = {"num_classes": len(data.train.classes), "train_size": data.train.samples_per_epoch}
+    if isinstance(data.train, MaskedImages):
+        return PixelClassifier(model, normalisation, settings, kind=data.train.kind, **counts)
+    return Classifier(model, normalisation, settings, **counts)

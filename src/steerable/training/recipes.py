@@ -78,6 +78,13 @@ class Recipe:
         "where its scores are invariant under quarter turns, and without mirror images where they are under these.",
         **OPTION,
     )
+    mirror: bool = setting(
+        True,
+        Flag(),
+        "Whether augmentation shows mirror images where the network does not know them by itself; off for things whose "
+        "mirror image is something else, such as letters.",
+        **OPTION,
+    )
     quarter_turns: bool = setting(
         False, Flag(), "Augment by quarter turns and mirror images, which move pixels to pixels; for square images."
     )

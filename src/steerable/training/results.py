@@ -19,10 +19,12 @@ from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.environment import environment
 from steerable.training.mistakes import worst_mistakes
+from steerable.training.model_facts import model_facts
 from steerable.training.phases import Phase, unseen
 from steerable.training.pixel_classifier import PixelClassifier
 from steerable.training.poses import PoseReport, pose_report, upright_scores
 from steerable.training.preparing import TrainingData, augmentation
+from steerable.training.run_files import FACTS_JSON
 from steerable.training.segmentation_pictures import example_pictures
 from steerable.training.segmentation_poses import segmentation_poses
 from steerable.training.turns import group_of
@@ -72,7 +74,10 @@ def write_outcome(
             poses = _poses(module, data, upright, progress)
     results = _results(settings, module, data, measured, poses)
     if folder is not None:
-        save_model(module, folder / "model", data, settings.model)
+        # A card is for others: of a folder it has the name, not the place.
+        origin = Path(settings.start).name if settings.start and Path(settings.start).is_absolute() else settings.start
+        facts = model_facts(results, data.summary(), origin)
+        save_model(module, folder / "model", data, settings.model, facts)
         if poses is not None:
             with phase("looking for mistakes"):
                 _write_mistakes(module, data, upright, folder)
@@ -81,9 +86,12 @@ def write_outcome(
     return results
 
 
-def save_model(module: Classifier, folder: Path, data: TrainingData, model: dict[str, Any]) -> None:
-    """The trained network and its normalisation in safetensors, and what the numbers of its classes mean."""
-    module.best_model.save_pretrained(folder)  # type: ignore[operator]
+def save_model(
+    module: Classifier, folder: Path, data: TrainingData, model: dict[str, Any], facts: Mapping[str, Any]
+) -> None:
+    """The trained network and its normalisation in safetensors, a model card, and what the numbers of classes mean."""
+    module.best_model.save_pretrained(folder, facts=facts)  # type: ignore[operator]
+    write_json(folder / FACTS_JSON, facts)
     module.normalisation.save(folder / "normalisation.safetensors")
     write_json(
         folder / "images.json",
@@ -93,9 +101,13 @@ def save_model(module: Classifier, folder: Path, data: TrainingData, model: dict
             "channels": data.train.channels,
             "pixels": None if data.pixels is None else data.pixels.to_dict(),
             "model": model,
-            **({"mask_values": list(data.mask_values)} if isinstance(data.train, MaskedImages) else {}),
+            **(_about_masks(data.train, data.mask_values) if isinstance(data.train, MaskedImages) else {}),
         },
     )
+
+
+def _about_masks(images: MaskedImages, values: tuple[int, ...]) -> dict[str, Any]:
+    return {"masks": images.kind, "mask_values": list(values)}
 
 
 def _upright(module: Classifier, data: TrainingData) -> Tensor | None:
@@ -108,7 +120,8 @@ def _poses(module: Classifier, data: TrainingData, upright: Tensor | None, progr
     if isinstance(data.test, LabelledImages):
         own = group_of(module.model)
         return pose_report(module, data.test, own=own, device=module.device, progress=progress, upright=upright)
-    return segmentation_poses(_of_pixels(module).whole, data.test, progress=progress)
+    pixels = _of_pixels(module)
+    return segmentation_poses(pixels.whole, pixels.answer, data.test, progress=progress)
 
 
 def _write_mistakes(module: Classifier, data: TrainingData, upright: Tensor | None, folder: Path) -> None:
@@ -116,7 +129,8 @@ def _write_mistakes(module: Classifier, data: TrainingData, upright: Tensor | No
     if isinstance(data.test, LabelledImages) and upright is not None:
         write_json(folder / "mistakes.json", worst_mistakes(upright, data.test))
     elif isinstance(data.test, MaskedImages):
-        write_json(folder / "pictures.json", example_pictures(_of_pixels(module).whole, data.test))
+        pixels = _of_pixels(module)
+        write_json(folder / "pictures.json", example_pictures(pixels.whole, pixels.answer, data.test))
 
 
 def _of_pixels(module: Classifier) -> PixelClassifier:

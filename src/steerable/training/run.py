@@ -4,11 +4,14 @@ A run folder has
 
 - ``config.json``: the request, as it was given
 - ``plan.json``: what it came to: images, network, epochs, precision, and how each convolution is carried out
+- ``start.safetensors`` and ``start.json``: the trained network that it starts from, where there is one
 - ``environment.json``: versions, hardware, git revision
 - ``checkpoints/``: the run as it was last saved, to resume from, and as it was saved before that
 - ``metrics/``: learning curves, CSV and TensorBoard
 - ``model/``: the trained network, safetensors and its config, class names and image size
 - ``mistakes.json``: the test images that were most surely taken for something else
+- ``advice.json``: where it was asked for, what was found in the images before the run and what it chose by that
+- ``plain/`` and ``comparison.json``: where it was asked for, the run of a plain network, and what sets the two apart
 - ``results.json``: the final figures; ``stopped`` says whether somebody ended the run early, which can then go on
 
 A run with ``evaluate="validation"`` does not look at test images: it has no ``mistakes.json``, and its figures are
@@ -53,6 +56,7 @@ from steerable.training.run_folder import (
 )
 from steerable.training.run_lock import locked
 from steerable.training.speed import threads_of_torch
+from steerable.training.start import Start, with_network, with_start
 
 __all__ = [
     "TrainingData",
@@ -75,6 +79,7 @@ def train(
     tell: Callable[[str], None] | None = None,
     started: float | None = None,
     phase: Phase = unseen,
+    images_of: Path | None = None,
 ) -> dict[str, Any]:
     """Train, test and write everything down; return what ``results.json`` contains.
 
@@ -89,56 +94,60 @@ def train(
         started: when the run's minutes began, by ``time.monotonic``; by default when this is called.
         phase: called with what the run is busy with, apart from training. It returns a context manager that shows this
             as long as it lasts, and gives a function of (done, total), or None.
+        images_of: the folder of another run on the same images; they are read in the size and scale of that one.
     """
     folder, started = Path(folder), time.monotonic() if started is None else started
     earlier = check_run_folder(config, folder)
     check_place(folder / "results.json")
     _check_devices(config)
     given = None if plan is None else _given(plan, config)
-    request = earlier or config
+    start, request = with_network(earlier or config, None if earlier is None else folder)
     recorded = None if earlier is None else recorded_plan(folder, earlier)
     with phase("reading images") as reading:
-        known = read_as_before(request, None if earlier is None else folder, given)
+        known = read_as_before(request, images_of if earlier is None else folder, given)
         data = prepare_data(*known, progress or reading)
     if earlier is not None:
         check_same_data(data.summary(), folder, recorded)
-    if (results := earlier_results(folder)) is not None:
-        if tell is not None:
-            tell(_nothing_trained(folder))
+    if (results := _results_already(folder, tell)) is not None:
         return results
     is_new = earlier is None or not is_of_last_revision(earlier, folder)
     with phase("measuring this machine's speed"):
-        if is_new:
-            followed = _followed(given, request, folder, data, recorded, started)
-        else:
-            followed = make_plan(request, data, fit=False)
+        planned = (given, request, folder, data, recorded, started)
+        followed = _followed(*planned) if is_new else make_plan(request, data, fit=False)
+    followed = with_start(followed, start)
     data = data.at_size(followed.settings.image_size)
-    deadline = None
-    if followed.rescheduled is not None and given is None:  # a run that repeats a plan takes the time that it takes
-        deadline = Deadline(followed, folder / "plan.json", data, started, most_epochs(request, data), tell)
-    run = prepared_run(followed, request, folder, data, deadline=deadline, tell=tell)
+    timed = followed.rescheduled is not None and given is None  # a run that repeats a plan takes the time that it takes
+    most = most_epochs(request, data)
+    deadline = Deadline(followed, folder / "plan.json", data, started, most, tell) if timed else None
+    run = prepared_run(followed, request, folder, data, start=start, deadline=deadline, tell=tell)
     with naming_full_disk(folder):  # all that may be refused has been; from here on the folder is a run's
         folder.mkdir(parents=True, exist_ok=True)
     with naming_full_disk(folder), locked(folder) if run.trainer.is_global_zero else nullcontext():
         if run.trainer.is_global_zero:
             remove_leftovers(folder)
             if is_new and followed != recorded:
-                _write_plan(followed, folder, request if earlier is None else None)
+                _write_plan(followed, folder, config if earlier is None else None, start)
         # Another process may have ended this run meanwhile.
         return earlier_results(folder) or _carried_out(run, tell, phase)
 
 
-def _nothing_trained(folder: Path) -> str:
-    return (
-        f"The run in {folder} has finished earlier: nothing was trained now, and these are its results. To train again "
-        "choose another folder, or remove this one."
-    )
+def _results_already(folder: Path, tell: Callable[[str], None] | None) -> dict[str, Any] | None:
+    """The results of a run that has finished earlier, if it has, which is then said."""
+    results = earlier_results(folder)
+    if results is not None and tell is not None:
+        tell(
+            f"The run in {folder} has finished earlier: nothing was trained now, and these are its results. To train "
+            "again choose another folder, or remove this one."
+        )
+    return results
 
 
 def _carried_out(run: PreparedRun, tell: Callable[[str], None] | None, phase: Phase) -> dict[str, Any]:
     plan = run.plan
     if run.trainer.is_global_zero and tell is not None:
         tell(announcement(run))
+        if run.origin:
+            tell(run.origin)
         tell(announce_speed(vars(plan.settings), plan.backends.values()))
     with reporting_interruptions(run.folder), threads_of_torch(plan.threads):
         return carry_out(run, phase)
@@ -163,10 +172,12 @@ def _followed(
     return make_plan(request, data, started=started)
 
 
-def _write_plan(plan: Plan, folder: Path, request: RunConfig | None) -> None:
-    """The plan of a run, and its request where it begins."""
+def _write_plan(plan: Plan, folder: Path, request: RunConfig | None, start: Start | None) -> None:
+    """The plan of a run, and where it begins the weights that it starts from and its request."""
     if request is not None and (folder / "config.json").is_file():
         raise FileExistsError(f"another process has begun a run in `{folder}` meanwhile; choose another folder.")
+    if request is not None and start is not None:
+        start.save(folder)
     plan.save(folder / "plan.json")
     if request is not None:  # after the plan, so that whoever sees a request finds a plan as well
         request.save(folder / "config.json")
@@ -176,7 +187,10 @@ def _given(plan: Plan | str | Path, config: RunConfig) -> Plan:
     """A plan that the user gives, once it fits the request."""
     plan = plan if isinstance(plan, Plan) else Plan.load(plan)
     # The images may lie elsewhere: they are compared by content, when they have been read.
-    plan = replace(plan, settings=replace(plan.settings, dataset=config.dataset))
+    elsewhere: dict[str, Any] = {"dataset": config.dataset}
+    if config.start is not None and plan.settings.start is not None:  # by their SHA-256
+        elsewhere["start"] = config.start
+    plan = replace(plan, settings=replace(plan.settings, **elsewhere))
     if differences := plan.differences(config):
         raise ValueError(
             f"the plan is that of a run that differs in {listing(differences)}. Give the settings that it was made "

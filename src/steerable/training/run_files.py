@@ -12,7 +12,12 @@ from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import shown
 
 __all__ = [
+    "ADVICE",
+    "COMPARISON",
+    "COMPARISON_NEEDED",
     "CONFIG",
+    "FACTS",
+    "FACTS_JSON",
     "IMAGES",
     "MISTAKES",
     "PICTURES",
@@ -22,6 +27,10 @@ __all__ = [
     "RESOLVED",
     "RESULTS",
     "RESULTS_NEEDED",
+    "START",
+    "START_JSON",
+    "START_WEIGHTS",
+    "SUB_RUN",
     "Fields",
     "data_of_run",
     "kind_of",
@@ -151,6 +160,28 @@ def _poses(value: object) -> bool:
     )
 
 
+def _estimate(value: object, needed: tuple[str, ...] = ("value", "low", "high")) -> bool:
+    """What ``Estimate.to_dict`` gives."""
+    return isinstance(value, dict) and all(_number(value.get(key)) for key in needed)
+
+
+def _compared(value: object) -> bool:
+    """What ``compare`` says of one figure."""
+    return (
+        isinstance(value, dict)
+        and all(_estimate(value.get(name)) for name in ("steerable", "plain"))
+        and _estimate(value.get("difference"), ("value", "low", "high", "p"))
+    )
+
+
+def _networks(value: object) -> bool:
+    """What ``comparison.json`` says of the two networks."""
+    return isinstance(value, dict) and all(
+        isinstance(value.get(name), dict) and "parameters" in value[name] and _holds(value[name], RESULTS)
+        for name in ("steerable", "plain")
+    )
+
+
 def rescheduled_in(plan: Mapping[str, Any]) -> list[list[int]] | None:
     """The pairs (epochs done, epochs in all) in a ``plan.json``; those of the last revision could only be shortened."""
     found: list[list[int]] | None = plan.get("rescheduled", plan.get("shortened"))
@@ -178,7 +209,7 @@ def _side(value: object) -> bool:
 
 
 def _size(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_side, value))
+    return isinstance(value, list) and len(value) in (2, 3) and all(map(_side, value))
 
 
 _NAMES = (lambda value: _list(value, _text), "a list of names")
@@ -189,7 +220,7 @@ _TEXT = (_text, "text")
 _RESCHEDULED = (_rescheduled, "pairs of epochs that were done, more and more, and of epochs in all")
 _PIXELS = (_pixels, "how the numbers in image files become bytes")
 
-FIGURES = ("accuracy", "loss", "dice", "iou")
+FIGURES = ("accuracy", "loss", "dice", "iou", "average_precision", "ap50")
 """What is measured of validation and test images."""
 
 RESULTS: Fields = {
@@ -202,7 +233,7 @@ RESULTS: Fields = {
     "epochs": _COUNT,
     "best_epoch": _COUNT,
     "classes": _NAMES,
-    "image_size": (_size, "height and width"),
+    "image_size": (_size, "height and width, or three sides"),
     "model": _MODEL,
     "task": _TEXT,
     "poses": (_poses, "accuracy, drift and confusion by pose"),
@@ -216,9 +247,16 @@ RESULTS: Fields = {
 RESULTS_NEEDED = ("dataset", "model", "parameters", "epochs")
 """What every ``results.json`` has."""
 
+START_JSON, START_WEIGHTS = "start.json", "start.safetensors"
+"""The copy of the network that a run starts from, where it goes on from a trained one."""
+
+START: Fields = {"name": _TEXT, "model": _MODEL, "classes": _NAMES}
+"""``start.json``."""
+
 CONFIG: Fields = {
     "dataset": _TEXT,
-    "model": _MODEL,
+    # One that starts from a trained network need not name it.
+    "model": (lambda value: isinstance(value, dict) and _text(value.get("name", "")), _MODEL[1]),
     "labels": _COUNT,
     "seed": _COUNT,
     "recipe": (
@@ -231,7 +269,7 @@ CONFIG: Fields = {
 RESOLVED: Fields = {
     "name": _TEXT,
     "classes": _NAMES,
-    "image_size": (_size, "height and width"),
+    "image_size": (_size, "height and width, or three sides"),
     "channels": _COUNT,
     "pixels": _PIXELS,
     "images": (
@@ -259,11 +297,13 @@ PLAN: Fields = {
     "backends": (lambda value: _by_name(value, _text), "the backend of each convolution"),
     "accelerator": _TEXT,
     "threads": (lambda value: _whole(value) and 1 <= value <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}"),
-    **dict.fromkeys(("rescheduled", "shortened"), _RESCHEDULED),
+    "rescheduled": _RESCHEDULED,
+    "start": _TEXT,
+    "shortened": _RESCHEDULED,
 }
 """``plan.json``; :class:`~steerable.training.plan.Plan` checks all of it."""
 
-PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened"))
+PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened", "start"))
 """What every ``plan.json`` has: the end of a run without a time to keep, or of an earlier revision, is not moved."""
 
 MISTAKES: Fields = {
@@ -280,8 +320,61 @@ PICTURES: Fields = {
 }
 """``pictures.json``, of a run for segmentation."""
 
+FACTS_JSON = "facts.json"
+"""What a model card was written from, beside a saved network."""
+
+FACTS: Fields = {
+    "task": _TEXT,
+    "dataset": _TEXT,
+    "images": (lambda value: _by_name(value, _whole), "the number of images of each part"),
+    "classes": _NAMES,
+    "size": _TEXT,
+    "digests": (lambda value: _by_name(value, lambda d: d is None or _text(d)), "a digest of each part's images"),
+    "start": _TEXT,
+    "figures": (lambda value: _by_name(value, _number), "numbers by their names"),
+    "poses": (
+        lambda value: (
+            isinstance(value, dict)
+            and _text(value.get("figure"))
+            and all(_by_name(value.get(key), _number) for key in ("values", "drift"))
+            and value["values"].keys() <= value["drift"].keys()
+        ),
+        "figures and drift by pose",
+    ),
+}
+"""``facts.json``."""
+ADVICE: Fields = {
+    "model": (lambda value: isinstance(value, dict), "options of the model"),
+    "recipe": (lambda value: _by_name(value, lambda each: isinstance(each, bool)), "settings of the recipe"),
+    "why": _TEXT,
+}
+"""``advice.json``, as far as a run goes by it."""
+
+SUB_RUN = "plain"
+"""The folder inside a run folder with the run of the plain network that it is compared with."""
+
+COMPARED = ("upright", "all_poses", "agreement")
+"""The figures that networks are compared by."""
+
+COMPARISON: Fields = {
+    "task": (lambda value: value in ("classify", "segment"), "classify or segment"),
+    "images": _COUNT,
+    "posed": _COUNT,
+    "specimens": _COUNT,
+    "networks": (_networks, "the parameters of the steerable and the plain network"),
+    "figures": (
+        lambda value: isinstance(value, dict) and all(_compared(value.get(name)) for name in COMPARED),
+        "the figures of both networks and their differences",
+    ),
+}
+"""``comparison.json``."""
+
+COMPARISON_NEEDED = tuple(COMPARISON)
+"""What every ``comparison.json`` has."""
+
 IMAGES: Fields = {
     "mask_values": (lambda value: _list(value, _whole), "a list of numbers"),
+    "masks": (lambda value: value in ("classes", "instances"), "classes or instances"),
     "classes": _NAMES,
     "image_size": (_side, "a number of pixels"),
     "channels": _COUNT,

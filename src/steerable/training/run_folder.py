@@ -20,7 +20,16 @@ from steerable.training.checkpoints import has_checkpoint
 from steerable.training.config import OWN_IMAGES, RunConfig
 from steerable.training.plan import Plan
 from steerable.training.recipes import Recipe
-from steerable.training.run_files import RESULTS, RESULTS_NEEDED, data_of_run, read_fields, read_object
+from steerable.training.run_files import (
+    RESULTS,
+    RESULTS_NEEDED,
+    START_JSON,
+    START_WEIGHTS,
+    SUB_RUN,
+    data_of_run,
+    read_fields,
+    read_object,
+)
 from steerable.training.run_lock import LOCK
 
 __all__ = [
@@ -33,8 +42,11 @@ __all__ = [
     "recorded_plan",
 ]
 
-FILES = ("plan.json", "resolved.json", "environment.json", "mistakes.json", "results.json", "report.html")
-FOLDERS = ("checkpoints", "metrics", "model")
+FILES = (
+    *("plan.json", "resolved.json", START_JSON, START_WEIGHTS, "environment.json"),
+    *("mistakes.json", "advice.json", "comparison.json", "results.json", "report.html"),
+)
+FOLDERS = ("checkpoints", "metrics", "model", SUB_RUN)
 LONGEST_WAIT = 600.0  # seconds for the process that plans the run
 
 DEFAULTS_WITHOUT_TURNS = {"validation": 0.15, "patience": 20}
@@ -156,7 +168,7 @@ def earlier_results(folder: Path) -> dict[str, Any] | None:
 
 def _is_left_by_a_start(name: str) -> bool:
     """Whether a start that was killed before it wrote its config may have left a file of this name."""
-    return name in (LOCK, "plan.json") or is_leftover(name)
+    return name in (LOCK, "plan.json", "advice.json", START_JSON, START_WEIGHTS) or is_leftover(name)
 
 
 def _without_later_settings(asked: RunConfig, earlier: RunConfig, folder: Path) -> RunConfig:

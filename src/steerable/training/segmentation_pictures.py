@@ -15,8 +15,10 @@ from torch import Tensor
 
 from steerable.algebra.families import dihedral
 from steerable.data.masked_images import MaskedImages
+from steerable.training.average_precision import average_precisions
 from steerable.training.mistakes import thumbnail
 from steerable.training.overlaps import confusion_of, dice_of
+from steerable.training.pixel_answers import PixelAnswer
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 
@@ -26,42 +28,57 @@ EXAMPLES = 5
 LOOKED_AT = 64  # images among which the examples are chosen
 POSES = ("e", "r", "m")
 LARGEST_SIDE = 160
-RED, GREY = (220, 40, 40), 0.45
+RED, ORANGE, GREY = (220, 40, 40), (240, 150, 30), 0.45
+
+Numbers = npt.NDArray[Any]
 
 
 @torch.no_grad()
-def example_pictures(whole: Callable[[Tensor], Tensor], data: MaskedImages) -> dict[str, Any]:
+def example_pictures(whole: Callable[[Tensor], Tensor], answer: PixelAnswer, data: MaskedImages) -> dict[str, Any]:
     """Five test images from the worst to the best, each upright, turned and mirrored.
 
     Args:
-        whole: uint8 (channels, height, width) of any size → scores (classes, height, width), on the CPU.
+        whole: uint8 (channels, height, width) of any size → outputs (outputs, height, width), on the CPU.
+        answer: what the outputs stand for.
         data: the test images.
 
     Returns:
         Plain values for JSON: the ``colours`` of the classes, and ``examples`` with the file, the mean Dice over the
-        classes that occur, and for each pose base64 of the PNGs ``image``, ``truth``, ``prediction`` and ``error``.
+        classes that occur, for numbered objects the mean average precision, and for each pose base64 of the PNGs
+        ``image``, ``truth``, ``prediction`` and ``error``.
     """
-    classes, colours = len(data.classes), class_colours(len(data.classes))
+    classes = len(data.classes)
     scored = []
     for number in range(0, len(data), -(-len(data) // LOOKED_AT)):
-        table = confusion_of(whole(data.images[number]).argmax(0), data.class_map(number), classes)
-        scored.append((float(dice_of(table).nanmean()), number))
-    scored.sort()
+        said = whole(data.images[number])
+        table = confusion_of(answer.class_map(said), data.class_map(number), classes)
+        figures = {"dice": float(dice_of(table).nanmean())}
+        if answer.kind == "instances":
+            right = average_precisions(answer.labels(said), data.masks[number].numpy())
+            figures["average_precision"] = float(right.mean())
+        scored.append((figures, number))
+    scored.sort(key=lambda pair: (pair[0].get("average_precision", 0.0), pair[0]["dice"]))
     places = np.linspace(0, len(scored) - 1, min(EXAMPLES, len(scored))).round().astype(int)
     group = dihedral(4)
     kinds = FieldType(group, [(data.channels, group.trivial)]), FieldType(group, "A1")
     examples = []
-    for dice, number in (scored[place] for place in places):
+    for figures, number in (scored[place] for place in places):
         poses = []
         for pose in POSES:
             image = transform(data.images[number], pose, kinds[0])
-            truth = transform(data.class_map(number)[None], pose, kinds[1])[0]
-            poses.append({"pose": pose, **_pictures(image, truth, whole(image).argmax(0), colours)})
-        examples.append({"file": data.files[number] if data.files else None, "dice": dice, "poses": poses})
-    return {
-        "colours": {name: f"#{bytes(colour).hex()}" for name, colour in zip(data.classes, colours, strict=True)},
-        "examples": examples,
-    }
+            truth = transform(data.masks[number][None], pose, kinds[1])[0].numpy()
+            labels = answer.labels(whole(image))
+            if answer.kind == "instances":
+                wrong = _badly_found(labels, truth)
+                poses.append({"pose": pose, **_pictures(image, truth, _renumbered(labels, truth), wrong)})
+            else:
+                poses.append({"pose": pose, **_pictures(image, truth, labels)})
+        examples.append({"file": data.files[number] if data.files else None, **figures, "poses": poses})
+    colours = [f"#{bytes(colour).hex()}" for colour in (*class_colours(classes), ORANGE)]
+    if answer.kind == "instances":
+        names = [data.classes[0], "each object has a colour", "belongs to an object that overlaps with none by half"]
+        return {"colours": dict(zip(names, colours, strict=True)), "examples": examples}
+    return {"colours": dict(zip(data.classes, colours, strict=False)), "examples": examples}
 
 
 def class_colours(classes: int) -> npt.NDArray[np.uint8]:
@@ -77,17 +94,49 @@ def class_colours(classes: int) -> npt.NDArray[np.uint8]:
     return np.array(found[:classes], np.uint8)
 
 
-def _pictures(image: Tensor, truth: Tensor, said: Tensor, colours: npt.NDArray[np.uint8]) -> dict[str, str]:
-    wrong = (said != truth).numpy()
+def _pictures(image: Tensor, truth: Numbers, said: Numbers, badly_found: Numbers | None = None) -> dict[str, str]:
+    """The four pictures; of objects, pixels are wrong that are background in one and not in the other."""
+    wrong = said != truth if badly_found is None else (said > 0) != (truth > 0)
+    colours = class_colours(int(max(truth.max(), said.max())) + 1)
     grey = (GREY * image[:3].float().mean(0).numpy()).astype(np.uint8)
     error = np.repeat(grey[..., None], 3, axis=2)
+    if badly_found is not None:
+        error[badly_found] = ORANGE
     error[wrong] = RED
     return {
         "image": thumbnail(image, LARGEST_SIDE),
-        "truth": _png(colours[truth.numpy()]),
-        "prediction": _png(colours[said.numpy()]),
+        "truth": _png(colours[truth]),
+        "prediction": _png(colours[said]),
         "error": _png(error),
     }
+
+
+def _renumbered(said: Numbers, truth: Numbers) -> Numbers:
+    """Predicted objects with the number of the true one that they cover most of, so that both have the same colour."""
+    others = int(truth.max()) + 1
+    number = np.arange(said.max() + 1) + others
+    number[0] = 0
+    for which in range(1, len(number)):
+        covered = np.bincount(truth[said == which], minlength=2)
+        if covered[1:].any():
+            number[which] = covered[1:].argmax() + 1
+    # Of several predicted objects in one true object, one only has its colour.
+    taken: set[int] = set()
+    for which in range(1, len(number)):
+        number[which] = others + which if int(number[which]) in taken else number[which]
+        taken.add(int(number[which]))
+    return number[said]
+
+
+def _badly_found(said: Numbers, truth: Numbers) -> Numbers:
+    """Whether a pixel belongs to a true object that no predicted one overlaps with by more than half of both."""
+    size, found = np.bincount(said.ravel()), np.zeros(truth.shape, bool)
+    for which in range(1, int(truth.max()) + 1):
+        here = truth == which
+        shared = np.bincount(said[here], minlength=len(size))
+        shared[0] = 0
+        found |= here & ~(shared / (size + here.sum() - shared) > 0.5).any()
+    return found
 
 
 def _png(pixels: npt.NDArray[np.uint8]) -> str:

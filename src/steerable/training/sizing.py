@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
 
+from steerable.algebra.compact_groups import CompactGroup
+from steerable.algebra.families import dihedral, group_named
 from steerable.errors import did_you_mean
 from steerable.models import widths
 from steerable.models.registry import MODELS, build_model
 from steerable.training.config import SIZES, RunConfig
-from steerable.types.network_plans import HALVINGS, STEMS
+from steerable.types.field_types import FieldType
+from steerable.types.network_plans import HALVINGS, PAPER_MIXES, STEMS
 
 __all__ = [
     "count_parameters",
@@ -48,13 +52,20 @@ def sizes_to_try(model: dict[str, Any], side: int) -> list[dict[str, Any]]:
         model: its name and options.
         side: height and width of the images.
     """
+    axes = model.get("axes", 2)
     entry = MODELS[model["name"]]
-    if not entry.sizes:
+    if not entry.sizes_on(axes):
         return [model]
-    usual, smallest = _stem(side, 24 if side <= 96 else 32), entry.sizes[0]
+    usual, wider, width = (
+        _stem(side, 16 if axes == 3 else 24 if side <= 96 else 32),
+        _copies_for_one(model),
+        entry.width,
+    )
+    sizes = [{**size, width: wider * size[width]} for size in entry.sizes_on(axes)]
+    smallest = sizes[0]
     found = [with_stem({**smallest, **model}, side, 2 * usual)] if _is_exact(2 * usual, side) else []
-    for size in entry.sizes:
-        finer = size["depth"] > smallest["depth"] and side // usual < 24
+    for size in sizes:
+        finer = size["depth"] > smallest["depth"] and side // usual < (12 if axes == 3 else 24)
         found.append(with_stem({**size, **model}, side, usual // 2 if finer else usual))
     return [sized for number, sized in enumerate(found) if sized not in found[:number]]
 
@@ -65,7 +76,7 @@ def sides_to_try(model: dict[str, Any], side: int) -> list[int]:
     >>> sides_to_try({"name": "resnet"}, 128), sides_to_try({"name": "resnet", "stem": 8}, 96)
     ([128, 64, 32], [96])
     """
-    if MODELS[model["name"]].task == "dense":  # tiles are cut, not reduced
+    if MODELS[model["name"]].task == "dense" or model.get("axes", 2) == 3:  # tiles are cut, volumes small already
         return [side]
     half, odd = divmod(side, 2)
     is_last = odd or half < SMALLEST_SIDE or not _is_exact(model.get("stem", 1), half)
@@ -97,12 +108,12 @@ def with_stem(model: dict[str, Any], side: int, stem: int | None = None) -> dict
     Args:
         model: its name and options.
         side: height and width of the images.
-        stem: the reduction; by default the smallest one that leaves 32 pixels at most. One that would not be exact
-            for this side is not taken.
+        stem: the reduction; by default the smallest one that leaves 32 pixels, or 16 voxels, at most. One that would
+            not be exact for this side is not taken.
     """
     if "stem" not in MODELS[model["name"]].options:
         return model
-    chosen = _stem(side, 32) if stem is None else stem
+    chosen = _stem(side, 16 if model.get("axes", 2) == 3 else 32) if stem is None else stem
     return {"stem": chosen, **model} if chosen > 1 and _is_exact(chosen, side) else model
 
 
@@ -117,13 +128,29 @@ def with_depth(model: dict[str, Any], *, shallow: bool) -> dict[str, Any]:
         return model
     if entry.task == "dense":
         return {"depth": 3, **model}  # which sees a neighbourhood of 50 pixels
-    depths = [size["depth"] for size in entry.sizes if "depth" in size]
+    depths = [size["depth"] for size in entry.sizes_on(model.get("axes", 2)) if "depth" in size]
     return {"depth": min(depths) if shallow else max(depths), **model} if depths else model
 
 
 def count_parameters(model: dict[str, Any]) -> int:
     """The number of parameters of a model, by its name and options."""
     return widths.count_parameters(lambda: _built(model))
+
+
+def _copies_for_one(model: Mapping[str, Any]) -> int:
+    """How many copies of a group's capsules have about the channels of one copy of those of D4, which sizes are for.
+
+    >>> [_copies_for_one({"name": "resnet", "group": group}) for group in ("D4", "C4", "D1", "D8")]
+    [1, 5, 10, 1]
+    """
+    entry = MODELS[model["name"]]
+    if entry.width != "copies" or "stream" in model or "group" not in model or model.get("axes", 2) != 2:
+        return 1
+    group, d4 = group_named(model["group"]), dihedral(4)
+    if group == d4 or isinstance(group, CompactGroup):
+        return 1
+    usual = FieldType(d4, PAPER_MIXES[0] if entry.task == "classification" else "regular")
+    return max(1, round(usual.channels / FieldType(group, "regular").channels))
 
 
 def _stem(side: int, largest: int) -> int:

@@ -63,7 +63,7 @@ def with_speed(config: RunConfig, machine: Machine, steps: int) -> RunConfig:
     return replace(
         config,
         precision=precision,
-        channels_last=_said(config.channels_last, modern and precision != "32-true"),
+        channels_last=_said(config.channels_last, modern and precision != "32-true" and not config.volumes),
         cuda_graphs=_said(config.cuda_graphs, recorded),
         compile=_said(config.compile, False),
     )

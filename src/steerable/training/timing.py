@@ -15,18 +15,18 @@ from steerable.algebra.families import group_named
 from steerable.data.masked_images import MaskedImages
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
-from steerable.training.poses import POSE_SAMPLE
+from steerable.training.poses import POSE_SAMPLE, VOLUME_POSE_SAMPLE
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
 from steerable.training.segmentation_poses import POSED
 from steerable.training.speed import autocast, this_machine
 from steerable.training.turns import TURNED, TURNS, turns_off_the_grid
 
-__all__ = ["EVALUATION", "epochs_within", "images_to_test", "settle_backends", "steps_per_epoch"]
+__all__ = ["EVALUATION", "epochs_within", "images_to_test", "settle_backends", "steps_per_epoch", "take_step"]
 
 TIMED_STEPS = 25
 LONGEST_TRIAL = 0.6  # seconds that the steps of one size are timed
 TEST_LOOKS = 2  # how often each test image is looked at: for the loss, and for the answers
-OTHER_POSES = 7  # in which some of them are looked at as well
+OTHER_POSES = {2: 7, 3: 23}  # in which some of them are looked at as well, by the number of axes
 EVALUATION = 1 / 3  # the cost of an image in an evaluation, relative to one in a step
 BETWEEN_EPOCHS = 0.05  # seconds that validation and bookkeeping take at least
 SPARE = 0.93  # the share of the time that is planned; checkpoints and reports take the rest
@@ -46,7 +46,7 @@ def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: 
     last = time.perf_counter()
     whole = min(config.recipe.batch_size, data.train.samples_per_epoch)
     for images, labels in endless:
-        _step(module, optimiser, images, labels)
+        take_step(module, optimiser, images, labels)
         if len(labels) == whole:  # the last batch of an epoch may be smaller
             times.append(time.perf_counter() - last)
         # The first step, which computes filter bases, is not counted; three at least are.
@@ -64,10 +64,12 @@ def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: 
 def images_to_test(settings: RunConfig, data: TrainingData) -> float:
     """How many images a run evaluates after its last epoch; one that is looked at nine times counts as nine."""
     if settings.evaluate == "test":
-        posed = min(1.0, (POSED if isinstance(data.test, MaskedImages) else POSE_SAMPLE) / len(data.test))
+        axes = len(data.test.image_size)
+        tried = POSED if isinstance(data.test, MaskedImages) else POSE_SAMPLE if axes == 2 else VOLUME_POSE_SAMPLE
         group = settings.model.get("group")
         turned = len(TURNS) * TURNED if isinstance(group, str) and turns_off_the_grid(group_named(group)) else 0
-        return (TEST_LOOKS + OTHER_POSES * posed) * data.test.samples + min(turned, len(TURNS) * data.test.samples)
+        looks = (TEST_LOOKS + OTHER_POSES[axes] * min(1.0, tried / len(data.test))) * data.test.samples
+        return looks + min(turned, len(TURNS) * data.test.samples)
     return 0 if data.validation is None else data.validation.samples
 
 
@@ -84,7 +86,8 @@ def steps_per_epoch(config: RunConfig, data: TrainingData) -> int:
     return math.ceil(data.train.samples_per_epoch / config.recipe.batch_size)
 
 
-def _step(module: Classifier, optimiser: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> None:
+def take_step(module: Classifier, optimiser: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> None:
+    """One step of a run's network outside a trainer."""
     with autocast(images.device, module.settings.precision):
         scores = module.network(module.prepare(images))
     module.loss(scores.float(), labels).backward()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,14 +17,16 @@ from steerable.data.assembling import read_labelled, stacked
 from steerable.data.datasets import DATASETS, check_source, load_dataset
 from steerable.data.files import named, source_name
 from steerable.data.folders import labelled_folder
+from steerable.data.given_images import given_pixels
 from steerable.data.images import Progress, image_chunks
 from steerable.data.label_tables import labelled_table
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.normalisation import Normalisation
 from steerable.data.pixel_formats import EARLIER, PixelFormat
+from steerable.data.squares import with_channels
 from steerable.errors import did_you_mean, listing
 from steerable.models import MODELS
-from steerable.models.saving import place_of_weights
+from steerable.models.places import local_folder
 from steerable.training.class_figures import class_figures
 from steerable.training.config import RunConfig
 from steerable.training.poses import pose_report
@@ -51,11 +52,11 @@ class TrainedModel(nn.Module):
     A network that was trained on counts, such as those of 16-bit images, takes ``pixels.to_bytes(counts)``.
 
     Args:
-        model: (batch, channels, image_size, image_size) → (batch, classes).
+        model: (batch, channels, image_size, image_size), or with one side more for volumes → (batch, classes).
         normalisation: uint8 images → what the model takes.
         classes: their names.
         config: of the run; None for an exported network.
-        size: height and width of the images.
+        size: the side of the images or volumes.
         model_config: the model's name and options.
         folder: where it was loaded from.
         pixels: how the numbers in image files become bytes.
@@ -103,26 +104,31 @@ class TrainedModel(nn.Module):
                 "export it again."
             ) from error
 
-    @staticmethod
-    def from_pretrained(name: str | Path, **options: Any) -> TrainedModel:
+    @classmethod
+    def from_pretrained(cls, name: str | Path, **options: Any) -> Self:
         """From a run folder, a folder that ``export`` wrote, or such a folder on the hub by its name, ``owner/name``.
 
         Args:
             name: the folder, or the name; no server is asked for names of another form.
             **options: what ``huggingface_hub.snapshot_download`` takes, such as ``revision``.
         """
-        place = place_of_weights(name)
-        if isinstance(place, str):
-            from huggingface_hub import snapshot_download
-
-            return TrainedModel.load(snapshot_download(place, **options))
         run = Path(name).expanduser()
-        return TrainedModel.load(run if (run / "results.json").is_file() else place)
+        return cls.load(run if (run / "results.json").is_file() else local_folder(name, **options))
 
     @property
     def channels(self) -> int:
         """1 for grey images, 3 for RGB, or as many as the files have."""
         return self.normalisation.channels
+
+    @property
+    def axes(self) -> int:
+        """2 where it takes images, 3 where it takes volumes."""
+        return self.normalisation.mean.ndim - 1
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """(channels, size, size), or (channels, size, size, size) for volumes."""
+        return (self.channels, *[self.image_size] * self.axes)
 
     def forward(self, images: Tensor) -> Tensor:
         scores: Tensor = self.model(self.normalisation(images))
@@ -136,7 +142,7 @@ class TrainedModel(nn.Module):
         Another folder or table is tested as a whole, unless it has a test folder; its classes are the network's or
         some of them. A copy of the run's own folder counts as another one.
         """
-        name, data = self._test_images(dataset, data_dir, progress)
+        name, data = self.test_images(dataset, data_dir, progress)
         poses = pose_report(self, data, own=group_of(self.model), progress=progress)
         return {
             "dataset": name,
@@ -148,9 +154,10 @@ class TrainedModel(nn.Module):
             "poses": poses.to_dict(),
         }
 
-    def _test_images(
-        self, dataset: str | None, data_dir: str | None, progress: Progress | None
-    ) -> tuple[str, LabelledImages]:
+    def test_images(
+        self, dataset: str | None = None, data_dir: str | None = None, progress: Progress | None = None
+    ) -> tuple[str, Any]:
+        """(name, images) of what :meth:`evaluate` tests on; the same images with masks where the network segments."""
         if dataset is None and self.config is None:
             raise ValueError("an exported network does not know its data; name a data set or folder with `--dataset`.")
         asked = dataset if dataset is None or dataset in DATASETS else str(Path(dataset).expanduser().resolve())
@@ -215,6 +222,18 @@ class TrainedModel(nn.Module):
             skipped += unreadable
         return predictions, skipped
 
+    def predict(self, images: Iterable[Any]) -> list[Prediction]:
+        """What each image is taken for; images that a program has in memory, of any size.
+
+        Args:
+            images: arrays (height, width) or (height, width, channels), tensors (channels, height, width), or Pillow's
+                images. Their numbers are those of the image files that the network was trained on: bytes, or the
+                counts of a camera. They are cut to the middle square and resized as files are.
+        """
+        found = [with_channels(each, self.channels) for each in given_pixels(images, self.image_size, self.pixels)]
+        names = [f"image {number}" for number in range(len(found))]
+        return list(self._predictions(names, torch.from_numpy(np.stack(found)))) if found else []
+
     @torch.no_grad()
     def _predictions(self, files: list[str], images: Tensor) -> Iterator[Prediction]:
         for name, probabilities in zip(files, _each(self, images), strict=True):
@@ -224,7 +243,7 @@ class TrainedModel(nn.Module):
 
 def _each(model: TrainedModel, images: Tensor) -> Iterator[Tensor]:
     """The probabilities of each image, computed in batches that fit into memory."""
-    batch = max(1, min(256, 256 * 64 * 64 // model.image_size**2))
+    batch = max(1, min(256, 256 * 64 * 64 // model.image_size**model.axes))
     with torch.no_grad():
         for part in images.split(batch) if len(images) else ():
             yield from model(part).softmax(1)
@@ -249,8 +268,7 @@ def _read(folder: Path, config: RunConfig | None, images: dict[str, Any], source
         if key in has and has[key] != number:
             raise ValueError(f"`{settings}` has {has[key]!r} for `{key}`, and `{where}` has {number}.")
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # huggingface_hub prints a line
-            network = MODELS[name].from_pretrained(folder)
+        network = MODELS[name].from_pretrained(folder)
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
         if isinstance(error.__cause__, RuntimeError):  # torch's list of tensors would fill a page
@@ -259,10 +277,11 @@ def _read(folder: Path, config: RunConfig | None, images: dict[str, Any], source
     except TypeError as error:
         raise ValueError(f"`{settings}` is not the config of a {name}: {error}") from error
     for layer in network.modules():
-        if isinstance(layer, snn.Conv2d):
+        if isinstance(layer, snn.Conv2d | snn.Conv3d):
             layer.backend = "dense"  # to measure what is faster takes longer than a few hundred images
+    last = torch.channels_last if normalisation.mean.ndim == 3 else torch.channels_last_3d
     return {
-        "model": network.to(memory_format=torch.channels_last),  # type: ignore[call-overload]
+        "model": network.to(memory_format=last),  # type: ignore[call-overload]
         "normalisation": normalisation,
         "classes": tuple(images["classes"]),
         "config": config,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +17,33 @@ from torch import Tensor
 from steerable.atomic import make_folder, write_bytes, write_json
 from steerable.data.datasets import DATASETS
 from steerable.data.files import Unusable, files_below, named, printable, source_name
+from steerable.data.given_images import given_pixels
 from steerable.data.images import Progress, each_file, whole_image, with_channels
-from steerable.data.mask_files import COLOUR
-from steerable.data.mask_folders import load_mask_folder, read_masked, stacked_masks
+from steerable.data.label_files import label_file
+from steerable.data.mask_folders import load_mask_folder, read_masked, stacked_masks, with_numbered_objects
 from steerable.data.mask_pairs import paired_folder
 from steerable.data.masked_images import MaskedImages
 from steerable.errors import listing
+from steerable.models.places import is_hub_name, local_folder
 from steerable.models.registry import MODELS
 from steerable.models.tiling import Tiling, bands_in_tiles, predict_in_tiles
+from steerable.training.pixel_answers import Band, PixelAnswer, answer_for
 from steerable.training.run_files import IMAGES, RESULTS, read_fields, read_object
-from steerable.training.segmentation_poses import segmentation_poses
+from steerable.training.segmentation_poses import SegmentationPoses, segmentation_poses
 from steerable.training.trained_model import TrainedModel
 
 __all__ = ["TrainedSegmenter", "load_trained"]
 
 MANIFEST = "predictions.json"
+THOUSAND = 1000  # parts of an image, of which a bar shows how many are done
 
 
 def load_trained(run: str | Path) -> TrainedModel:
-    """The network of a run folder or an exported one: a :class:`TrainedSegmenter` where it says something of pixels."""
-    run = Path(run)
+    """The network of a run folder or an exported one: a :class:`TrainedSegmenter` where it says something of pixels.
+
+    A name ``owner/name`` that is not a folder is looked for on the hub.
+    """
+    run = local_folder(run) if is_hub_name(run) else Path(run).expanduser()
     for name, fields in (("images.json", IMAGES), ("results.json", RESULTS)):
         if (run / name).is_file():
             try:
@@ -58,17 +65,24 @@ class TrainedSegmenter(TrainedModel):
     it was trained on.
     """
 
+    @cached_property
+    def _about(self) -> dict[str, Any]:
+        """What ``images.json`` says."""
+        places = [folder / "images.json" for folder in (self.folder, self.folder / "model")]
+        return next((read_fields(place, IMAGES) for place in places if place.is_file()), {})
+
     @property
     def mask_values(self) -> tuple[int, ...]:
         """The numbers that the classes have in the masks that it was trained on; 0 and 1 where these held objects."""
-        for folder in (self.folder, self.folder / "model"):
-            if (folder / "images.json").is_file():
-                found = read_fields(folder / "images.json", IMAGES).get("mask_values") or ()
-                return tuple(found) or tuple(range(len(self.classes)))
-        return tuple(range(len(self.classes)))
+        return tuple(self._about.get("mask_values") or ()) or tuple(range(len(self.classes)))
+
+    @cached_property
+    def answer(self) -> PixelAnswer:
+        """What the network's outputs stand for: classes, or objects that are numbered."""
+        return answer_for(self._about.get("masks") or "classes", len(self.classes))
 
     def whole(self, image: Tensor, tile: int | None = None) -> Tensor:
-        """Scores of an image of any size, uint8 (channels, height, width) → float32 (classes, height, width).
+        """Outputs for an image of any size, uint8 (channels, height, width) → float32 (outputs, height, width).
 
         Args:
             image: the pixels, as :attr:`pixels` makes them of a file.
@@ -76,12 +90,35 @@ class TrainedSegmenter(TrainedModel):
         """
         return predict_in_tiles(self, image, Tiling.for_network(self.model, tile))
 
-    def label_image(self, image: Tensor, tile: int | None = None) -> npt.NDArray[np.uint8]:
-        """The number of the most probable class of each pixel, uint8 (height, width); only a band of scores is kept."""
-        found = np.empty(image.shape[1:], np.uint8)
-        for first, band in bands_in_tiles(self, image, Tiling.for_network(self.model, tile)):
-            found[first : first + band.shape[1]] = band.argmax(0).numpy()
-        return found
+    def label_image(self, image: Tensor, tile: int | None = None, progress: Progress | None = None) -> npt.NDArray[Any]:
+        """The number of the most probable class of each pixel, uint8 (height, width), or of its object, int32.
+
+        Of the network's outputs only a band is kept. Objects grow in the whole image, so that no border of a tile cuts
+        them; this takes three bytes for each pixel of what is put together, and about 40 while they grow.
+
+        Args:
+            image: see :meth:`whole`.
+            tile: likewise.
+            progress: called with (rows done, all rows).
+        """
+        bands = bands_in_tiles(self, image, Tiling.for_network(self.model, tile))
+        size = image.shape[1], image.shape[2]
+        return self.answer.label_image(bands if progress is None else _counted(bands, size[0], progress), size)
+
+    def predict(  # type: ignore[override]  # classes of pixels, not of images
+        self, images: Iterable[Any], tile: int | None = None
+    ) -> list[npt.NDArray[np.int64]]:
+        """The label image of each image, (height, width): the numbers of classes as the masks have them, or of objects.
+
+        Args:
+            images: see :meth:`TrainedModel.predict`; they are taken whole, in their own size.
+            tile: see :meth:`whole`.
+        """
+        found = (with_channels(each, self.channels) for each in given_pixels(images, None, self.pixels))
+        labels = [self.label_image(torch.from_numpy(np.array(each)), tile) for each in found]
+        if self.answer.kind == "instances":
+            return [each.astype(np.int64) for each in labels]
+        return [np.array(self.mask_values, np.int64)[each] for each in labels]
 
     def evaluate(
         self, dataset: str | None = None, data_dir: str | None = None, progress: Progress | None = None
@@ -90,8 +127,8 @@ class TrainedSegmenter(TrainedModel):
 
         Another folder is tested as a whole, unless it has a test folder.
         """
-        name, data = self._images_with_masks(dataset, progress)
-        poses = segmentation_poses(self.whole, data, progress=progress)
+        name, data = self.test_images(dataset, data_dir, progress)
+        poses = segmentation_poses(self.whole, self.answer, data, progress=progress)
         table = torch.tensor(poses.confusion)
         return {
             "dataset": name,
@@ -103,15 +140,17 @@ class TrainedSegmenter(TrainedModel):
             "test_error": 1 - float(table.diagonal().sum() / table.sum()),
             "test_dice": _mean(poses.class_dice),
             "test_iou": _mean(poses.class_iou),
+            **_of_objects(poses),
             "poses": poses.to_dict(),
         }
 
-    def _images_with_masks(self, dataset: str | None, progress: Progress | None) -> tuple[str, MaskedImages]:
+    def test_images(
+        self, dataset: str | None = None, data_dir: str | None = None, progress: Progress | None = None
+    ) -> tuple[str, MaskedImages]:
         asked = None if dataset is None else str(Path(dataset).expanduser().resolve())
         if self.config is not None and asked in (None, self.config.dataset):
-            root, kind = Path(self.config.dataset), self.config.masks
-            chosen: Any = None if kind == "auto" else kind
-            splits = load_mask_folder(root, tile=self.image_size, kind=chosen, progress=progress, pixels=self.pixels)
+            root, kind = Path(self.config.dataset), "instances" if self._has_objects else "classes"
+            splits = load_mask_folder(root, tile=self.image_size, kind=kind, progress=progress, pixels=self.pixels)  # type: ignore[arg-type]
             if splits.test.classes != self.classes:
                 raise ValueError(
                     f"the network knows the classes {listing(self.classes, 8)}, and the masks in `{root}` have "
@@ -127,6 +166,11 @@ class TrainedSegmenter(TrainedModel):
         root = Path(dataset).expanduser()
         return source_name(root), self._all_of(root, progress)
 
+    @property
+    def _has_objects(self) -> bool:
+        """Whether it was trained with masks that number objects; networks of an early version gave them one class."""
+        return self.answer.kind == "instances" or self.classes == ("background", "object")
+
     def _all_of(self, root: Path, progress: Progress | None) -> MaskedImages:
         """All images of a folder with their masks, or those of its test part."""
         found = paired_folder(root)
@@ -134,8 +178,10 @@ class TrainedSegmenter(TrainedModel):
         read, unusable = read_masked(pairs, self.pixels, progress)
         if not read:
             raise ValueError(f"none of the images in `{root}` can be used: {named([*found.skipped, *unusable])}.")
-        values = () if self.classes == ("background", "object") else self.mask_values
-        if values:
+        values = () if self._has_objects else self.mask_values
+        if not values:
+            read = with_numbered_objects(read, root, [])
+        else:
             unknown = sorted({*np.concatenate([np.unique(item.labels) for item in read]).tolist()} - {*values})
             if unknown:
                 raise ValueError(
@@ -158,7 +204,7 @@ class TrainedSegmenter(TrainedModel):
             path: a file or a folder.
             out: the folder for the label images, with sub-folders as ``path`` has them.
             tile: see :meth:`whole`.
-            progress: called with (images done, all images) after each image.
+            progress: called with (thousandths of images done, thousandths of all images), row of tiles by row.
 
         Returns:
             (the files that were written now or before, [(file, why it was left out)]).
@@ -174,25 +220,34 @@ class TrainedSegmenter(TrainedModel):
             if target in taken:  # two images that differ in their endings alone
                 target = target.with_name(f"{file.name}.png")
             taken[target] = file
-            if not target.is_file():
-                (result,) = each_file(lambda each: self._labelled(each, tile), [file])
+            places = target, target.with_suffix(".tif")
+            if not any(place.is_file() for place in places):
+                rows = None if progress is None else partial(_within, progress, number - 1, len(files))
+                (result,) = each_file(partial(self._labelled, tile=tile, progress=rows), [file])
                 if isinstance(result, str):
                     skipped.append((printable(file), result))
                 else:
                     make_folder(target.parent)
-                    write_bytes(target, _png(result, self.mask_values))
-            if target.is_file():
-                written.append(str(target))
+                    write_bytes(*self._encoded(result, target))
+            written += [str(place) for place in places if place.is_file()][:1]
             if progress is not None:
-                progress(number, len(files))
+                progress(THOUSAND * number, THOUSAND * len(files))
         return written, skipped
 
-    def _labelled(self, file: Path, tile: int | None) -> npt.NDArray[np.uint8]:
+    def _encoded(self, labels: npt.NDArray[Any], target: Path) -> tuple[Path, bytes]:
+        """The file of a label image, and what it holds: more objects than a PNG can number need a TIFF."""
+        if self.answer.kind == "classes":
+            return target, label_file(labels, self.mask_values)
+        if labels.max(initial=0) < 2**16:
+            return target, label_file(labels.astype(np.uint16))
+        return target.with_suffix(".tif"), label_file(labels, kind="TIFF")
+
+    def _labelled(self, file: Path, tile: int | None, progress: Progress | None) -> npt.NDArray[Any]:
         pixels = whole_image(file, self.pixels)
         if len(pixels) != self.channels and not {len(pixels), self.channels} <= {1, 3}:
             raise Unusable(f"it has {len(pixels)} channels, expected {self.channels} as in the training images")
         image = torch.from_numpy(np.array(with_channels(pixels, self.channels)))
-        return self.label_image(image, tile)
+        return self.label_image(image, tile, progress)
 
     def _claim(self, out: Path, tile: int | None) -> None:
         """Note in the folder which network writes there; ValueError where another one did."""
@@ -216,21 +271,22 @@ class TrainedSegmenter(TrainedModel):
         return found.hexdigest()
 
 
-def _png(labels: npt.NDArray[np.uint8], values: Sequence[int]) -> bytes:
-    """A label image as PNG with 8 or 16 bits, or with the colours that the masks had."""
-    from PIL import Image
+def _counted(bands: Iterable[Band], rows: int, progress: Progress) -> Iterator[Band]:
+    """The bands of an image with so many rows, and a word to ``progress`` after each."""
+    for first, band in bands:
+        yield first, band
+        progress(first + band.shape[1], rows)
 
-    numbers = np.array(values, np.int64)[labels]
-    if max(values) >= COLOUR:
-        colours = numbers - COLOUR
-        picture = np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=2).astype(np.uint8)
-    elif max(values) < 2**16:
-        picture = numbers.astype(np.uint8 if max(values) < 256 else np.uint16)
-    else:
-        picture = labels
-    file = io.BytesIO()
-    Image.fromarray(picture).save(file, "PNG")
-    return file.getvalue()
+
+def _within(progress: Progress, before: int, files: int, done: int, rows: int) -> None:
+    """Say how far all files are when so many are finished, and of the next so many of its rows are."""
+    progress(THOUSAND * before + THOUSAND * done // rows, THOUSAND * files)
+
+
+def _of_objects(poses: SegmentationPoses) -> dict[str, float]:
+    """How well objects are found, by the names that ``results.json`` has for it; nothing for classes."""
+    found = list(poses.precisions.values())
+    return {"test_average_precision": sum(found) / len(found), "test_ap50": found[0]} if found else {}
 
 
 def _mean(values: dict[str, float | None]) -> float:

@@ -174,6 +174,7 @@ def silence_lightning() -> None:
         ".*exists and is not empty.*",
         ".*is smaller than the logging interval.*",
         ".*across ranks is zero.*",
+        ".*in eval mode at the start of training.*",  # frozen parts
         ".*isinstance\\(treespec, LeafSpec\\).*",
     )
     for pattern in patterns:

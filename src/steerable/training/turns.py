@@ -40,7 +40,7 @@ def poses_of(group: Group | None, poses: Group) -> list[str]:
     for pose in poses.grid_elements:
         matrix = poses.motion(pose)
         with suppress(ValueError):
-            if group is not None and group.axes == 2 and matrix is not None:
+            if group is not None and group.axes == poses.axes and matrix is not None:
                 group.element(matrix)
                 found.append(str(pose))
     return found

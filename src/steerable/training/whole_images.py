@@ -13,7 +13,7 @@ __all__ = ["WholeImages"]
 
 
 class WholeImages:
-    """Iterates over (uint8 (1, channels, height, width), int64 classes (1, height, width)), on the device.
+    """Iterates over (uint8 (1, channels, height, width), int64 numbers (1, height, width)), on the device.
 
     Every one of several processes goes through all images, and all say the same.
 
@@ -30,4 +30,4 @@ class WholeImages:
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         for number, image in enumerate(self.data.images):
-            yield image[None].to(self.device), self.data.class_map(number)[None].to(self.device)
+            yield image[None].to(self.device), self.data.masks[number].long()[None].to(self.device)

@@ -7,11 +7,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray
+from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.families import group_named, trivial
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.homomorphisms import inclusion
 from steerable.algebra.metrics import TOLERANCE
+from steerable.algebra.planar_groups import PlanarGroup
+from steerable.algebra.space_families import about_axis
 
 __all__ = ["shared_subgroup", "subgroup_of"]
 
@@ -22,13 +25,31 @@ def subgroup_of(group: Group, subgroup: Iterable[str] | Group) -> Group:
     >>> from steerable import dihedral
     >>> subgroup_of(dihedral(8), "C4").name, subgroup_of(dihedral(8), ["e", "m"]).order
     ('C4', 2)
+
+    A group of the plane is a subgroup of a group of space as it moves space about z:
+
+    >>> from steerable import octahedral, so3
+    >>> subgroup_of(octahedral(), "C4").name, subgroup_of(octahedral(), "D4").name, subgroup_of(so3(), "SO2").name
+    ('C4 about z', 'D4 about z with flips', 'SO2 about z')
     """
     if isinstance(subgroup, str):
         subgroup = group_named(subgroup)
     if not isinstance(subgroup, Group):
         return group.subgroup(subgroup)
+    if isinstance(subgroup, FiniteGroup | PlanarGroup) and (group.axes, subgroup.axes) == (3, 2):
+        subgroup = _about_z(group, subgroup)
     group.trivial.restrict(subgroup)  # raises ValueError with the reason where it is not a subgroup
     return subgroup
+
+
+def _about_z(group: Group, subgroup: FiniteGroup | PlanarGroup) -> Group:
+    """A group of the plane as it moves space: with mirrors where the larger group has them, else with turns."""
+    mirrored = about_axis(subgroup, "z")
+    try:
+        group.trivial.restrict(mirrored)
+    except ValueError:
+        return about_axis(subgroup, "z", flips=True)
+    return mirrored
 
 
 def shared_subgroup(subgroup: Group, other: Group, group: Group) -> Group:
@@ -58,7 +79,11 @@ def shared_subgroup(subgroup: Group, other: Group, group: Group) -> Group:
 
 
 def _moves_by(group: Group, move: FloatArray) -> bool:
-    """Whether some element of a group of the plane moves it by this matrix."""
-    if not isinstance(group, FiniteGroup):  # SO(2); O(2) is a subgroup of nothing larger
-        return bool(np.linalg.det(move) > 0)
+    """Whether some element of a group moves the plane, or space, by this matrix."""
+    if isinstance(group, CompactGroup):
+        try:
+            group.element(move)
+        except ValueError:
+            return False
+        return True
     return group.action is not None and bool((np.abs(group.action - move).max(axis=(1, 2)) <= TOLERANCE).any())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -104,8 +105,8 @@ class SignedSelection:
         return to_x
 
     def _launcher(self, what: str, written: Tensor, channels_in: int, channels_out: int, rectified: bool) -> Launcher:
-        planes = written.ndim == 4 and not in_channels_last(written)
-        count, inner = written.numel(), written.shape[2] * written.shape[3] if planes else 1
+        planes = written.ndim > 2 and not in_channels_last(written)
+        count, inner = written.numel(), math.prod(written.shape[2:]) if planes else 1
         key = what, count, inner, rectified
         if key not in self._launchers:
             if len(self._launchers) >= _MOST_SHAPES:

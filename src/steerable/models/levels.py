@@ -1,0 +1,119 @@
+"""The feature maps of a network, level by level and with their types, for heads of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from torch import Tensor, nn
+
+from steerable import nn as snn
+from steerable.models.checks import check_size
+from steerable.types.field_types import FieldType
+
+__all__ = ["FeatureMaps", "climb", "residual_features", "unet_features"]
+
+
+class FeatureMaps(nn.Module):
+    """A network without its head: an image → a list of fields, from the finest level to the coarsest.
+
+    Level k maps (batch, in_type.channels, h, w) to (batch, feature_types[k].channels, h / reductions[k], w /
+    reductions[k]), and turns with the image: f_k(π_in(g) x) = π_k(g) f_k(x). The levels are layers of the network that
+    they were taken from, and share its parameters.
+
+    Args:
+        down: layers from each level to the next one.
+        reductions: by how many pixels per axis the image is reduced at each level.
+        up: the layers of the way back, upsampling, joining and decoding, from the coarsest level on; empty for
+            networks that have none.
+        divides: how often height and width must be divisible by 2, where sizes that are not are refused.
+
+    Attributes:
+        in_type: the type of the image.
+        feature_types: the type of each level.
+        reductions: by how many pixels per axis the image is reduced at each level.
+    """
+
+    def __init__(
+        self,
+        down: Iterable[snn.EquivariantModule],
+        reductions: Sequence[int],
+        up: Sequence[Iterable[nn.Module]] = ((), (), ()),
+        divides: int | None = None,
+    ) -> None:
+        super().__init__()
+        levels = list(down)
+        self.down = nn.ModuleList(levels)
+        self.up, self.joins, self.decoders = (nn.ModuleList(part) for part in up)
+        self.reductions, self.divides = tuple(reductions), divides
+        self.in_type: FieldType = levels[0].in_type
+        back = {len(self.decoders) - 1 - k: decoder for k, decoder in enumerate(self.decoders)}
+        last = [back.get(k, level) for k, level in enumerate(levels)]
+        self.feature_types = tuple(_out_type(level) for level in last)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        if self.divides is not None:
+            check_size("FeatureMaps", x, self.divides, self.in_type.channels)
+        maps: list[Tensor] = []
+        for level in self.down:
+            x = level(x)
+            maps.append(x)
+        return climb(maps, self.up, self.joins, self.decoders)
+
+    def extra_repr(self) -> str:
+        levels = (f"{kind} /{factor}" for kind, factor in zip(self.feature_types, self.reductions, strict=True))
+        return f"{self.in_type} → {', '.join(levels)}"
+
+
+def climb(
+    maps: list[Tensor], upsamplers: Iterable[nn.Module], joins: Iterable[nn.Module], decoders: Iterable[nn.Module]
+) -> list[Tensor]:
+    """The maps of a U-Net from the finest to the coarsest, where each has seen the coarser ones.
+
+    Args:
+        maps: those of the way down, the coarsest last.
+        upsamplers: from each level to the next finer one, as the other two from the coarsest on.
+        joins: put the upsampled map and that of the way down together.
+        decoders: make one map of both.
+    """
+    found = list(maps)
+    for k, (upsample, join, decode) in enumerate(zip(upsamplers, joins, decoders, strict=True), start=2):
+        found[-k] = decode(join(upsample(found[1 - k]), found[-k]))
+    return found
+
+
+def residual_features(parts: Mapping[str, Sequence[nn.Module]]) -> FeatureMaps:
+    """The maps after each stage of a residual network; that of the last one after norm and nonlinearity.
+
+    Args:
+        parts: the layers of the network by part, as :func:`~steerable.models.parts.parts_of` gives them.
+    """
+    (stem,), *stages, _ = parts.values()
+    if not isinstance(stem, snn.Conv2d | snn.Conv3d):
+        raise TypeError(f"the stem of a residual network is a convolution, got {type(stem).__name__}.")
+    stages = [[stem, *stages[0]], *stages[1:]]
+    levels = [
+        snn.Sequential(
+            *(layer for layer in stage if isinstance(layer, snn.EquivariantModule) and not _pools_all(layer))
+        )
+        for stage in stages
+    ]
+    return FeatureMaps(levels, [stem.stride[0] * 2**k for k in range(len(levels))])
+
+
+def _pools_all(layer: nn.Module) -> bool:
+    return isinstance(layer, snn.GlobalAvgPool)
+
+
+def unet_features(
+    encoders: nn.ModuleList, upsamplers: nn.ModuleList, joins: nn.ModuleList, decoders: nn.ModuleList
+) -> FeatureMaps:
+    """The maps of a U-Net at every size: those of the way up, and below them that of the lowest level."""
+    levels = [encoder for encoder in encoders if isinstance(encoder, snn.EquivariantModule)]
+    reductions = [2**k for k in range(len(levels))]
+    return FeatureMaps(levels, reductions, (upsamplers, joins, decoders), divides=len(decoders))
+
+
+def _out_type(level: nn.Module) -> FieldType:
+    if not isinstance(level, snn.EquivariantModule):
+        raise TypeError(f"the levels of feature maps have types, and {type(level).__name__} has none.")
+    return level.out_type

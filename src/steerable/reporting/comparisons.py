@@ -1,0 +1,44 @@
+"""What a report shows of two networks that were compared: a sentence, a drawing of intervals, and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from steerable.reporting.drawings import colours, interval_figure
+from steerable.reporting.run_records import RunRecord
+from steerable.training.comparison_in_words import FIGURES, ComparedFigure, basis, compared_figures, verdict
+
+__all__ = ["ComparisonSection", "comparison_section"]
+
+NETWORKS = ("steerable", "plain")
+
+
+@dataclass(frozen=True)
+class ComparisonSection:
+    """A comparison: the sentence that sums it up, its drawing and rows, what both networks are, and its basis."""
+
+    verdict: str
+    drawing: Markup
+    rows: tuple[ComparedFigure, ...]
+    networks: tuple[Mapping[str, Any], ...]
+    basis: str
+
+
+def comparison_section(run: RunRecord, number: int = 1) -> ComparisonSection:
+    """What a page shows of a run's comparison; ``number`` tells its drawing from others on the page."""
+    found, names = run.comparison, FIGURES[run.comparison["task"]]
+    series = [
+        (colour, [_ends(found["figures"][key][network]) for key in names])
+        for network, colour in zip(NETWORKS, colours(2), strict=True)
+    ]
+    drawing = interval_figure(list(names.values()), series, f"comparison {number}")
+    networks = tuple(found["networks"][network] for network in NETWORKS)
+    return ComparisonSection(verdict(found), drawing, tuple(compared_figures(found)), networks, basis(found))
+
+
+def _ends(found: Mapping[str, Any]) -> tuple[float, float, float]:
+    return float(found["value"]), float(found["low"]), float(found["high"])
