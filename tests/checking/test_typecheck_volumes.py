@@ -82,3 +82,12 @@ def test_axes_that_the_group_leaves_alone_may_be_treated_differently():
     kind = FieldType(ABOUT_Z, "regular")
     assert st.typecheck(lambda x: F.max_pool3d(x, (2, 3, 3), (2, 1, 1), (0, 1, 1)), kind, size=(5, 6, 6)) == kind
     assert st.typecheck(lambda x: F.pad(x, (1, 1, 1, 1, 0, 2)), kind, size=(3, 4, 4)) == kind
+
+
+def test_networks_of_so3_are_tried_on_other_rotations_too():
+    a, b = FieldType(st.so3(), "L0"), FieldType(st.so3(), "2*L0 + L1")
+    torch.manual_seed(0)
+    first, gated = snn.Conv3d(a, 3 * a + b, 3, padding=1), snn.Gated(b)
+    assert st.typecheck(snn.Sequential(first, gated, snn.Conv3d(b, a, 3, padding=1))) == a
+    with pytest.raises(EquivarianceError, match="`relu` is not admissible for capsule `L1`"):
+        st.typecheck(lambda x: torch.relu(gated(first(x))), a)

@@ -76,7 +76,7 @@ class OtherAngles:
         return failed, far
 
     def _in_a_disc(self, g: Element, parent: Element) -> float:
-        if any(x.ndim != 4 or x.shape[2] != x.shape[3] for x in self.fields.values()):
+        if any(x.ndim < 4 or not _has_equal_sides(x) for x in self.fields.values()):
             return 0.0  # turns by such angles are not defined there
         drawn = {key: in_disc(smoothed(_drawn(x, k))) for k, (key, x) in enumerate(self._numbered())}
         before = self.run(drawn)
@@ -84,7 +84,7 @@ class OtherAngles:
         compared = [
             distance_in_disc(other, move_field(one, g, result), one)
             for one, other, result in zip(before, after, self.results, strict=True)
-            if result is not None and one.shape == other.shape and (is_pooled(one) or one.shape[-1] == one.shape[-2])
+            if result is not None and one.shape == other.shape and (is_pooled(one) or _has_equal_sides(one))
         ]
         return max((d for d in compared if d == d), default=0.0)
 
@@ -104,7 +104,7 @@ def is_nearly_invariant(x: Tensor, g: Element, field_type: FieldType) -> bool:
     centre = _centre(x)
     if agree(x, centre.expand_as(x)):
         return agree(move_field(centre, g, field_type), centre)
-    return x.shape[-1] != x.shape[-2] or distance_in_disc(transform(x, g, field_type), x, x) < _NEARLY
+    return not _has_equal_sides(x) or distance_in_disc(transform(x, g, field_type), x, x) < _NEARLY
 
 
 def move_field(x: Tensor, element: Element, field_type: FieldType) -> Tensor:
@@ -112,6 +112,11 @@ def move_field(x: Tensor, element: Element, field_type: FieldType) -> Tensor:
     if is_pooled(x):
         return transform(x.reshape(x.shape[:2]), element, field_type).reshape(x.shape)
     return transform(x, element, field_type)
+
+
+def _has_equal_sides(x: Tensor) -> bool:
+    """Whether images are squares, and volumes cubes."""
+    return len({*x.shape[2:]}) == 1
 
 
 def is_pooled(x: Tensor) -> bool:
