@@ -164,7 +164,7 @@ def _held_out(config: RunConfig, train: Images, known: Images | None) -> tuple[I
         )
         warnings.warn(note, stacklevel=3)
         return train, None, (note,)
-    return *train.split(share, seed=config.seed), ()  # type: ignore[return-value]  # of the same kind
+    return *train.split(share, seed=config.seed), ()
 
 
 def _loaded(config: RunConfig, pixels: PixelFormat | Selection, progress: Progress | None) -> Splits | MaskSplits:
