@@ -35,6 +35,7 @@ class Run:
 
     name: str
     model: dict[str, Any]
+    rates: dict[str, Any]
     recipe: str
     epochs: int
     labels: int
@@ -49,8 +50,9 @@ class Run:
 
     def request(self, data_dir: Path, **settings: Any) -> RunConfig:
         """Accuracy after a number of epochs, without anything held out."""
+        changes = {"epochs": self.epochs, **self.rates}
         how = {"labels": self.labels or None, "seed": self.seed, "data_dir": str(data_dir), **settings}
-        return configured("modelnet10", self.model, recipe=self.recipe, changes={"epochs": self.epochs}, **how)
+        return configured("modelnet10", self.model, recipe=self.recipe, changes=changes, **how)
 
 
 def planned(*, turned: bool, plan: dict[str, Any] | None = None) -> list[Run]:
@@ -59,7 +61,7 @@ def planned(*, turned: bool, plan: dict[str, Any] | None = None) -> list[Run]:
     common, networks = plan["common"], plan["networks"]
     how = {"recipe": common["recipe"], "epochs": common["epochs"], "turned": turned}
     return [
-        Run(name=network["name"], model=network["model"], labels=labels, seed=seed, **how)
+        Run(network["name"], network["model"], network.get("rates", {}), labels=labels, seed=seed, **how)
         for seed, labels, network in itertools.product(common["seeds"], common["labels"], networks)
     ]
 

@@ -22,6 +22,7 @@ __all__ = [
     "HELD_OUT",
     "KNOWN_DATA_RECIPE",
     "OWN_IMAGES",
+    "RATE_OF_VOLUMES",
     "RECIPES_OF_OWN_IMAGES",
     "SIZES",
     "TRAINED",
@@ -49,6 +50,8 @@ OWN_IMAGES: dict[str, Any] = {
     "parameters": 100_000,
 }
 """Defaults for a folder or a table; besides, the classifier is invariant, and the image size is the images'."""
+RATE_OF_VOLUMES = 0.015
+"""The learning rate of steerable networks of people's own volumes: their larger groups multiply it by more."""
 HELD_OUT = 0.1
 """The share of people's own images that is held out for validation where nothing is said of it."""
 

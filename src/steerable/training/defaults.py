@@ -16,6 +16,7 @@ from steerable.models.registry import MODELS, models_for
 from steerable.training.config import (
     KNOWN_DATA_RECIPE,
     OWN_IMAGES,
+    RATE_OF_VOLUMES,
     RECIPES_OF_OWN_IMAGES,
     SIZES,
     TRAINED,
@@ -69,6 +70,8 @@ def configured(
         if "minutes" in settings and "epochs" in changes:  # a time makes them fewer, not more
             settings.setdefault("fit", "shorten")
     else:
+        if recipe is None and settings["volumes"] and "group" in _options(model):
+            changes = {"learning_rate": RATE_OF_VOLUMES, **changes}
         recipe = recipe or RECIPES_OF_OWN_IMAGES[task]
         model, settings = _for_own_images(model, settings, "epochs" in changes)
     config = RunConfig(dataset=dataset, model=dict(model), recipe=load_recipe(recipe, **changes), **settings)
@@ -116,6 +119,12 @@ def _task(dataset: str) -> str:
 
 def _has_volumes(dataset: str) -> bool:
     return DATASETS[dataset].axes == 3 if dataset in DATASETS else holds_volumes(dataset)
+
+
+def _options(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Those of the named model; of a network that a run starts from, and of an unknown one, those of the default."""
+    entry = MODELS.get(model.get("name", "resnet"))
+    return {} if entry is None else entry.options
 
 
 def _of_volumes(model: Mapping[str, Any]) -> dict[str, Any]:

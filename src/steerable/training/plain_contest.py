@@ -14,7 +14,7 @@ from typing import Any
 from steerable.atomic import write_json
 from steerable.models.registry import MODELS
 from steerable.training.comparison import compare
-from steerable.training.config import OWN_IMAGES, RunConfig
+from steerable.training.config import OWN_IMAGES, RATE_OF_VOLUMES, RunConfig
 from steerable.training.moves_to_show import invariance
 from steerable.training.phases import Phase, unseen
 from steerable.training.recipes import Recipe, load_recipe
@@ -81,7 +81,8 @@ def plain_request(request: RunConfig, results: Mapping[str, Any]) -> RunConfig:
 def plain_recipe(recipe: Recipe) -> Recipe:
     """A recipe with rates for a plain network, where its own are those of the recipe for people's own images."""
     usual = load_recipe(OWN_IMAGES["recipe"])
-    is_usual = all(getattr(recipe, name) == getattr(usual, name) for name in PLAIN_RATES)
+    rates = usual.learning_rate, RATE_OF_VOLUMES
+    is_usual = recipe.learning_rate in rates and recipe.weight_decay == usual.weight_decay
     return replace(recipe, rates_by_sharing=False, **(PLAIN_RATES if is_usual else {}))  # type: ignore[arg-type]
 
 
