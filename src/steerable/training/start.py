@@ -108,12 +108,14 @@ class Start:
         if "group" in given and "groups" in MODELS[known].options:
             given["groups"] = given.pop("group")
         own = {key: value for key, value in self.model.items() if key not in MODELS[known].from_data}
-        layout = str(described_model(own))  # which shows all types and sizes
+        described = described_model(own)
+        layout, group = str(described), getattr(described, "group", None)  # the text shows all types and sizes
+        said = own if group is None else {"group": group.name, **own}
         for key, value in given.items():
             if key not in FREE and str(described_model({**own, key: value})) != layout:
                 raise ValueError(
                     f"the run asks for {key}={value}, and the network in `{self.name}` has "
-                    f"{key}={own.get(key, 'its default')}: layout and group come from the network that a run starts "
+                    f"{key}={said.get(key, 'its default')}: layout and group come from the network that a run starts "
                     f"from. Leave {key} out.{RESTRICT if key in ('group', 'groups', 'restricted_to') else ''}"
                 )
         model = {**own, **{key: value for key, value in given.items() if key in FREE}}
