@@ -136,10 +136,10 @@ def with_options(config: RunConfig, model: Mapping[str, Any], changes: Mapping[s
 
 
 def _read(config: RunConfig, phase: Phase) -> TrainingData:
-    if config.model.get("axes", 2) != 2:
+    if config.volumes:
         raise ValueError(
-            f"`{config.dataset}` holds volumes, and advice is about images, which it turns in the plane. Train with the "
-            "defaults; --compare plain says whether they help."
+            f"`{config.dataset}` holds volumes, and advice is about images, which it turns in the plane. Train with "
+            "the defaults; --compare plain says whether they help."
         )
     with phase("reading images") as reading:
         return prepare_data(replace(config, validation=max(config.validation, HELD_OUT)), progress=reading)
