@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import platform
+import statistics
 import sys
 import warnings
 from collections.abc import Callable
@@ -38,7 +39,6 @@ from digit_images import load_digits
 from digit_networks import DigitNetwork, Filters, fitted_fields
 
 HERE = Path(__file__).parent
-ANGLES = range(0, 361, 5)
 FINER = 3  # the resolution at which images are turned
 PARAMETERS = 50_000
 OURS = {
@@ -48,6 +48,11 @@ OURS = {
     "C16": ("C16", Filters()),
     "D8": ("D8", Filters()),
     "C8, Gaussian rings": ("C8", Filters("rings")),
+}
+CHOICES = {  # of filters, among which the library's default was chosen on validation images
+    "C8, leak 0.01": ("C8", Filters(leak=0.01)),
+    "C8, leak 0.05": ("C8", Filters(leak=0.05)),
+    "C8, falloff 2": ("C8", Filters(falloff=2.0)),
 }
 ESCNN = {"escnn C8": 8, "escnn C16": 16}
 Features = Callable[[Tensor], Tensor]
@@ -73,7 +78,7 @@ def errors(features: Features, poses: list[Tensor]) -> list[float]:
 
 def our_features(name: str, seed: int, images: Tensor, checkpoint: Path | None) -> tuple[Features, int]:
     """The invariant features of a network of this library, and the number of its convolutions' parameters."""
-    group, filters = OURS[name]
+    group, filters = (OURS | CHOICES)[name]
     torch.manual_seed(seed)
     if checkpoint is not None:
         state = torch.load(checkpoint, map_location="cpu", weights_only=True)
@@ -108,6 +113,12 @@ def seen(net: nn.Module, images: Tensor) -> None:
         net(images)
 
 
+def summary(curves: list[list[float]]) -> str:
+    """The error over all angles: its mean over seeds, which differ much, and their median."""
+    means = [statistics.mean(errors) for errors in curves]
+    return f"mean error {statistics.mean(means):.3f}, median of {len(means)} seeds {statistics.median(means):.3f}"
+
+
 def measured(name: str, arguments: argparse.Namespace, poses: list[Tensor]) -> dict[str, Any] | None:
     checkpoints = dict(text.split("=", 1) for text in arguments.checkpoint)
     checkpoint = Path(checkpoints[name]) if name in checkpoints else None
@@ -130,18 +141,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("digits", type=Path)
     parser.add_argument("--json", type=Path, default=HERE / "results.json")
-    parser.add_argument("--networks", nargs="+", choices=[*OURS, *ESCNN], default=[*OURS, *ESCNN])
-    parser.add_argument("--images", type=int, default=32, help="test digits that are turned")
+    parser.add_argument("--networks", nargs="+", choices=[*OURS, *CHOICES, *ESCNN], default=[*OURS, *ESCNN])
+    parser.add_argument("--images", type=int, default=32, help="digits that are turned")
+    parser.add_argument("--evaluate", choices=["test", "validation"], default="test", help="which digits they are")
+    parser.add_argument("--angles", type=float, nargs="+", default=list(range(0, 361, 5)), help="the first one is 0")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--checkpoint", nargs="*", default=[], help="NETWORK=FILE of a trained network")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", st.nn.EquivarianceWarning)  # how far it is from exact is what is measured
-    images = load_digits(arguments.digits, evaluate="test", device=torch.device("cpu")).measured_images
-    poses = [turned(images[: arguments.images], angle) for angle in ANGLES]
+    images = load_digits(arguments.digits, evaluate=arguments.evaluate, device=torch.device("cpu")).measured_images
+    poses = [turned(images[: arguments.images], angle) for angle in arguments.angles]
     results = json.loads(arguments.json.read_text()) if arguments.json.is_file() else {"networks": {}}
     results |= {
-        "angles": list(ANGLES),
-        "images": len(poses[0]),
+        "angles": arguments.angles,
+        "images": f"{len(poses[0])} {arguments.evaluate} digits",
         "hardware": f"{os.cpu_count()} CPU cores",
         "versions": {"torch": torch.__version__, "steerable": st.__version__, "python": platform.python_version()},
     }
@@ -149,8 +162,7 @@ def main() -> None:
         if (found := measured(name, arguments, poses)) is None:
             continue
         results["networks"][name] = found
-        mean = [sum(values) / len(values) for values in zip(*found["errors"], strict=True)]
-        print(f"{name:20} {found['parameters']:8,} parameters; mean error {sum(mean) / len(mean):.4f}", flush=True)
+        print(f"{name:20} {found['parameters']:8,} parameters; {summary(found['errors'])}", flush=True)
         write_json(arguments.json, results)
 
 

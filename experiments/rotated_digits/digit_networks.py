@@ -33,17 +33,20 @@ class Filters:
     Args:
         kind: ``"default"``, all pixel filters where the grid carries the group and otherwise the most steerable ones;
             ``"rings"``, circular harmonics on Gaussian rings.
-        leak: of the most steerable ones; None for the library's default.
+        leak, falloff: of the most steerable ones; None for the library's defaults.
     """
 
     kind: str = "default"
     leak: float | None = None
+    falloff: float | None = None
 
     def space(self, group: st.Group, size: int) -> st.FilterSpace:
         if self.kind == "rings":
             return st.ring_space(group, size)
         found = default_space(group, size)
-        return found if found.exact or self.leak is None else st.filter_space(group, size, self.leak)
+        chosen = {"leak": self.leak, "falloff": self.falloff}
+        options = {name: value for name, value in chosen.items() if value is not None}
+        return st.filter_space(group, size, **options) if options and not found.exact else found
 
 
 class DigitNetwork(nn.Module):

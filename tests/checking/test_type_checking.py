@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 import steerable as st
 from steerable import nn as snn
-from steerable.checking import EquivarianceError, commutation, typed
+from steerable.checking import EquivarianceError, other_angles, typed
 from steerable.checking.calls import Refused, bound_call
 from steerable.checking.operations import OPERATIONS
 
@@ -610,7 +610,7 @@ def test_fields_of_different_groups_are_not_joined() -> None:
     ],
 )
 def test_two_orders_are_compared_to_rounding(a: list[float], b: list[float], alike: bool) -> None:
-    assert commutation._agree(*(torch.tensor(values, dtype=torch.float64) for values in (a, b))) is alike
+    assert other_angles.agree(*(torch.tensor(values, dtype=torch.float64) for values in (a, b))) is alike
 
 
 def test_a_tensor_of_the_wrong_size_is_no_field() -> None:

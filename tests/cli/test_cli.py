@@ -11,6 +11,7 @@ from pathlib import Path
 import command_line
 import pytest
 
+import steerable as st
 from steerable import models
 from steerable import nn as snn
 from steerable.data.datasets import DATASETS
@@ -53,6 +54,10 @@ def test_a_table_of_costs_is_not_cut_when_it_is_piped() -> None:
 def test_cost_of_a_convolution_of_volumes() -> None:
     (row,) = json.loads(steerable("cost", "A1", "A1", "--group", "O", "--size", "8", "--json").stdout)["layers"]
     assert row["flops"] == 2 * 27 * 8**3
+    options = ("--group", "T", "--depth", "8", "--copies", "1", "--in-channels", "1", "--size", "16", "--json")
+    found = json.loads(steerable("cost", "resnet", *options).stdout)
+    net = models.resnet(8, 1, axes=3, group="T", in_channels=1)
+    assert found["parameters"] == sum(m.weight.numel() for m in net.modules() if isinstance(m, snn.Conv3d))
 
 
 def test_cost_of_a_pair_and_of_the_papers_network() -> None:
@@ -65,6 +70,22 @@ def test_cost_of_a_pair_and_of_the_papers_network() -> None:
     assert grey["layers"][0]["in_channels"] == 1
     net = models.resnet(8, 2, stream="regular", inner="regular", in_channels=1)
     assert grey["parameters"] == sum(m.weight.numel() for m in net.modules() if isinstance(m, snn.Conv2d))
+
+
+@pytest.mark.parametrize("groups", ["D8,D4,D1", "C4"])
+def test_costs_of_wide_networks(groups: str) -> None:
+    options = ("--group", groups, "--depth", "10", "--width", "1", "--json")
+    found = json.loads(steerable("cost", "wide_resnet", *options).stdout)
+    net = models.wide_resnet(10, 1, groups=groups)
+    assert found["parameters"] == sum(m.weight.numel() for m in net.modules() if isinstance(m, snn.Conv2d))
+    assert {row["name"]: row["size"] for row in found["layers"]}["stage3.block1.conv1"] == 8
+
+
+@pytest.mark.parametrize("group", ["SO2", "O2"])
+def test_costs_of_all_rotations(group: str) -> None:
+    found = json.loads(steerable("cost", "8*regular(2)", "4*E1", "--group", group, "--json").stdout)
+    types = [st.FieldType(st.group_named(group), text) for text in ("8*regular(2)", "4*E1")]
+    assert found["parameters"] == st.parameter_cost(*types, 3)
 
 
 @pytest.mark.parametrize("group", ["C8", "D8", "D6"])
@@ -80,8 +101,7 @@ def test_costs_of_groups_off_the_grid(group: str) -> None:
     ("arguments", "message"),
     [
         (("cost", "2*regular + F", "E"), "unknown capsule `F` of D4"),
-        (("cost", "densenet"), "the only one is 'resnet'; got 'densenet'"),
-        (("cost", "resnet", "--group", "O"), "resnet is a network for images, and O moves volumes"),
+        (("cost", "densenet"), "the name of a model, 'resnet' or 'wide_resnet'; got 'densenet'"),
         (("cost", "resnet", "--size", "2"), "their size must be at least 4; got 2"),
         (("types", "Z4"), "no group is called 'Z4'"),
         (("train", "nothing", "--out", "x"), "neither a known data set nor an existing folder"),

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import steerable as st
+from steerable.algebra.examples import elements_to_show
 from steerable.algebra.families import group_named
 from steerable.explorer.cost_tab import cost_page
 from steerable.explorer.filters_tab import filter_count, filters_page, poses_page
@@ -23,7 +24,8 @@ from steerable.explorer.uploads import Uploads
 from steerable.types.convolution_costs import convolution_cost
 
 ON_THE_GRID = ("C1", "C2", "C4", "D1", "D2", "D4")
-OFF_THE_GRID = tuple(name for name in PLANAR_GROUPS if name not in ON_THE_GRID)
+INFINITE = ("SO2", "O2")
+OFF_THE_GRID = tuple(name for name in PLANAR_GROUPS if name not in (*ON_THE_GRID, *INFINITE))
 NO_UPLOADS = Uploads(Path("no-uploads"))
 
 
@@ -32,7 +34,7 @@ def words(page: str) -> str:
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page)))
 
 
-@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize("name", [name for name in GROUPS if name not in INFINITE])
 def test_a_group_is_shown_with_all_its_parts(name: str) -> None:
     page, group = group_page(name), group_named(name)
     text = words(page)
@@ -58,7 +60,41 @@ def test_costs_of_groups_that_turn_by_other_angles_are_those_of_their_default_fi
     assert "<b>13</b>" in cost_page("C8", "A", "regular", 5, 32)
 
 
-@pytest.mark.parametrize("name", PLANAR_GROUPS)
+@pytest.mark.parametrize("name", INFINITE)
+def test_all_rotations_are_shown_by_the_first_irreps_and_some_elements(name: str) -> None:
+    group = group_named(name)
+    page = group_page(name)
+    text = words(page)
+    assert f"{name} : every rotation" in text
+    assert "infinitely many elements" in text
+    assert page.count("the boat under") == len(elements_to_show(group)) >= 8
+    assert ("E2 E1 + E3" if name == "SO2" else "E1 A1 + A2 + E2 E1 + E3") in text  # products
+    for capsule in capsule_names(name):
+        assert f"{capsule} {group.capsule(capsule).dim} " in text
+
+
+@pytest.mark.parametrize("name", INFINITE)
+def test_filters_costs_and_steering_of_all_rotations(name: str) -> None:
+    group = group_named(name)
+    count = st.parameter_cost(st.FieldType(group, "regular(1)"), st.FieldType(group, "E1"), 5)
+    assert filter_count(name, "regular(1)", "E1", 5) == count
+    page = filters_page(name, "regular(1)", "E1", 5)
+    assert f"{count} equivariant 5×5 filters from regular(1) to E1" in words(page)
+    assert "the filters, by angular frequency, with their leaks" in page
+    assert "filter 2 in every pose" in poses_page(name, "A", "E1", 5, 2)
+    assert f"<b>{count}</b>" in cost_page(name, "regular(1)", "E1", 5, 32)
+    picture = bundled_picture("sailing boat", IMAGE_SIZE)
+    for element, largest in ((group.rotation(90), 1e-12), (group.rotation(30), 0.1)):
+        result = compare(picture, element, group.capsule("E1"))
+        assert result.steerable.worst < largest < result.plain.worst
+    assert "difference inside the disc" in words(
+        steer_page(NO_UPLOADS, name, "regular(2)", "rotation(30)", "sailing boat", None, 16, 16)
+    )
+    unknown = steer_page(NO_UPLOADS, name, "E1", "rotation(31)", "sailing boat", None, 16, 16)
+    assert f"the page shows no element `rotation(31)` of {name}" in unknown
+
+
+@pytest.mark.parametrize("name", [name for name in PLANAR_GROUPS if name not in INFINITE])
 def test_the_number_of_filters_is_the_papers_formula(name: str) -> None:
     group = group_named(name)
     for source in capsule_names(name)[:2]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from steerable import nn as snn
 from steerable.nn import off_grid
 from steerable.nn.sampling import EquivarianceWarning
 from steerable.testing import assert_equivariant, equivariance_error, equivariance_errors
+from steerable.transforms import transform
 
 C8 = st.cyclic(8)
 GROUPS = {name: st.group_named(name) for name in ("C3", "C5", "C6", "C8", "C16", "D3", "D6", "D8")}
@@ -68,7 +70,7 @@ def test_where_the_grid_is_exact_all_pixels_stay_the_default(group: st.FiniteGro
     kind = FieldType(group, "regular")
     assert snn.Conv2d(kind, kind, 5).plan.space.is_pixel_patch
     layer = snn.Conv2d(kind, kind, 5, padding=2, filters=st.filter_space(group, 5, leak=0.02)).double()
-    assert layer.plan.space.dim == 13
+    assert layer.plan.space.dim == 11
     assert_equivariant(layer)
 
 
@@ -145,8 +147,19 @@ def test_a_network_turns_by_45_degrees_and_a_plain_one_does_not() -> None:
     plain = equivariance_error(plain_network(), in_type=FieldType(C8, "A"), out_type=REGULAR, elements=["r"])
     ours = [equivariance_error(network(st.filter_space(C8, 5, leak)), elements=["r"]) for leak in (0.01, 0.03, 0.6)]
     assert plain[0] > 0.5
-    assert ours[0] < 0.1  # measured: 0.08, 0.24, and 0.7 with filters of which half does not turn
-    assert ours[0] < ours[1] < ours[2] < plain[0]
+    assert max(ours[:2]) < 0.1  # measured: 0.08, 0.05, and 0.2 with filters of which half does not turn
+    assert max(ours[:2]) < ours[2] < plain[0]
+
+
+@pytest.mark.parametrize("layers", [1, 4])
+def test_constant_images_turn_exactly_by_any_angle(layers: int) -> None:
+    """Away from the border: there, no filter of a frequency above 0 responds to them."""
+    torch.manual_seed(0)
+    kinds = [FieldType(C8, "2*A"), *layers * [REGULAR]]
+    net = snn.Sequential(*(snn.Conv2d(a, b, 5, padding=2) for a, b in itertools.pairwise(kinds))).double()
+    x = torch.randn(1, 2, 1, 1, dtype=torch.float64).expand(-1, -1, 21, 21)
+    y = net(x)[:, :, 10, 10].detach()
+    assert float((transform(y, "r", REGULAR) - y).abs().max()) < 1e-12 * float(y.abs().max())
 
 
 def test_one_error_per_element() -> None:
@@ -220,7 +233,7 @@ def test_layers_say_once_how_far_they_are_from_exact(monkeypatch: pytest.MonkeyP
     assert warned(lambda: [network(), network()]) == [
         "Conv2d: C8 turns images by angles that the pixel grid does not carry. The layer is exactly equivariant to "
         "`e`, `r2`, `r4`, `r6`; for the other elements it is approximate: of what its 5×5 filters do to band-limited "
-        "images, up to 1.9 % does not turn as it should. `filter_space` makes filters with a smaller leak. This "
+        "images, up to 2.3 % does not turn as it should. `filter_space` makes filters with a smaller leak. This "
         "warning is shown once, whatever the number of layers."
     ]
     assert warned(lambda: snn.Conv2d(FieldType(st.cyclic(3), "A"), FieldType(st.cyclic(3), "A"), 3)) == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -251,6 +253,61 @@ def test_constants_are_tried_with_every_generator() -> None:
     assert not is_invariant(torch.ones(1, 2, 1, 1), FieldType(SO2, "E4"))
     assert not is_invariant(torch.ones(1, 1, 1, 1), FieldType(O2, "A2"))
     assert is_invariant(torch.ones(1, 1, 1, 1), FieldType(SO2, "A"))
+
+
+def test_constant_images_are_tried_with_every_generator() -> None:
+    stripes = torch.tensor([1.0, 2.0] * 4)[None, :, None, None].expand(1, 8, 9, 9)
+    assert not is_invariant(stripes, FieldType(st.cyclic(8), "regular"))
+    assert is_invariant(torch.ones(1, 8, 9, 9), FieldType(st.cyclic(8), "regular"))
+    radii = torch.hypot(*torch.meshgrid(torch.arange(-8.0, 9), torch.arange(-8.0, 9), indexing="ij"))
+    assert is_invariant(torch.exp(-radii.square() / 20)[None, None], FieldType(SO2, "A"))
+    square = (torch.arange(-8, 9).abs() < 5).double()
+    assert not is_invariant(torch.outer(square, square)[None, None], FieldType(SO2, "A"))
+
+
+class Patched(snn.EquivariantModule):
+    """A convolution, and a function that somebody put behind it."""
+
+    def __init__(self, kind: FieldType, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(kind, kind)
+        self.convolution, self.function = snn.Conv2d(kind, kind, 5, padding=2), function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self.convolution(x))
+
+
+def scaled(*factors: float) -> Callable[[Tensor], Tensor]:
+    return lambda x: x * torch.tensor(factors, dtype=x.dtype)[:, None, None]
+
+
+WRONG_OFF_THE_GRID = {  # all of them commute with turns by 90°
+    "every second channel": (FieldType(st.cyclic(8), "regular"), scaled(*4 * (1.0, 1.01))),
+    "a mirrored fibre": (FieldType(SO2, "E4"), scaled(1.0, -1.0)),
+    "a constant": (FieldType(st.cyclic(8), "B"), lambda x: x + 0.01),
+    "pointwise": (FieldType(SO2, "E4"), lambda x: x.abs()),
+    "no turn by 90° at all": (FieldType(st.cyclic(3), "regular"), scaled(1.0, 1.01, 1.0)),
+}
+
+
+@pytest.mark.parametrize(("kind", "function"), WRONG_OFF_THE_GRID.values(), ids=WRONG_OFF_THE_GRID)
+def test_typecheck_sees_what_only_other_angles_show(kind: FieldType, function: Callable[[Tensor], Tensor]) -> None:
+    layer = Patched(kind, function)
+    with pytest.raises(TypeError, match=rf"it does not commute with `.*` of {kind.group.name}"):
+        st.typecheck(layer)
+    inner = layer.convolution
+    forward = inner.forward
+    inner.forward = lambda x: function(forward(x))  # the whole is measured too
+    with pytest.raises(TypeError, match=r"on random input it depends on whether"):
+        st.typecheck(nn.Sequential(inner), in_type=kind)
+
+
+@every_group
+@pytest.mark.parametrize("space", [st.filter_space, st.ring_space])
+def test_typecheck_passes_sound_layers_that_others_wrote(group: PlanarGroup, space: Any) -> None:
+    kind = FieldType(group, "regular(2) + E1 + E4")
+    layer = Patched(kind, lambda x: 2 * x)
+    layer.convolution = snn.Conv2d(kind, kind, 5, padding=2, filters=space(group, 5))
+    assert st.typecheck(snn.Sequential(layer, layer)) == kind
 
 
 # ---------------------------------------------------------------- fibres

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from steerable.algebra.families import group_named
 from steerable.data.labelled_images import LabelledImages
-from steerable.training import poses
+from steerable.training import poses, turns
 from steerable.training.class_figures import balanced_accuracy, class_figures, macro_f1
 from steerable.training.poses import pose_report, upright_scores
 
@@ -68,3 +69,48 @@ def test_figures_in_which_every_class_counts_alike() -> None:
     assert macro_f1(confusion.tolist()) == pytest.approx(np.mean(f1))
     assert class_figures([[90, 0], [10, 0]])["balanced_accuracy"] == 0.5
     assert class_figures([[0, 0], [0, 0]]) == {"balanced_accuracy": 0.0, "macro_f1": 0.0}
+
+
+def blobs(count: int) -> LabelledImages:
+    """A bright bar through the centre, wide or narrow."""
+    labels = torch.arange(count) % 2
+    pixels = torch.full((count, 1, 17, 17), 20, dtype=torch.uint8)
+    for image, label in zip(pixels, labels.tolist(), strict=True):
+        image[0, 8 - 2 * label - 1 : 8 + 2 * label + 2, 3:14] = 220
+    return LabelledImages(pixels, labels, ("narrow", "wide"))
+
+
+def by_brightness(x: Tensor) -> Tensor:
+    """It looks at the mean of all pixels, which no turn changes much."""
+    brightness = x.float().mean(dim=(1, 2, 3))
+    return torch.stack([70 - brightness, brightness - 70], dim=1)
+
+
+def by_rows(x: Tensor) -> Tensor:
+    """It looks above the centre, where the wide bar is while it lies."""
+    above = x[:, 0, 5:7, 3:14].float().mean(dim=(1, 2))
+    return torch.stack([160 - above, above - 160], dim=1)
+
+
+@pytest.mark.parametrize(
+    ("group", "own", "turned"),
+    [("C4", ["e", "r", "r2", "r3"], False), ("D8", ["e", "r", "r2", "r3", "m", "mr", "mr2", "mr3"], True),
+     ("C1", ["e"], False), ("C3", ["e"], True), ("SO2", ["e", "r", "r2", "r3"], True)],
+)  # fmt: skip
+def test_a_report_says_which_poses_are_the_network_s_own_and_turns_by_other_angles(group, own, turned) -> None:
+    report = pose_report(by_brightness, blobs(6), own=group_named(group))
+    assert (report.group, report.own_poses) == (group, own)
+    assert list(report.turned_accuracy) == ([str(angle) for angle in range(0, 360, 15)] if turned else [])
+
+
+def test_accuracy_over_angles(monkeypatch: pytest.MonkeyPatch) -> None:
+    steady, fickle = (pose_report(f, blobs(10), own=group_named("C8")) for f in (by_brightness, by_rows))
+    assert set(steady.turned_accuracy.values()) == {1.0}
+    assert max(steady.turned_drift.values()) < 0.2
+    assert (fickle.turned_accuracy["0"], fickle.turned_accuracy["180"]) == (1.0, 1.0)
+    assert fickle.turned_accuracy["90"] < 1
+    assert fickle.turned_drift["90"] > 0.2 > fickle.turned_drift["180"] == fickle.turned_drift["0"] == 0
+    assert pose_report(by_rows, blobs(10), own=None).turned_accuracy == {}
+    monkeypatch.setattr(turns, "TURNED", 4)
+    few = pose_report(by_rows, blobs(10), own=group_named("C8"))
+    assert set(few.turned_accuracy.values()) <= {0, 0.25, 0.5, 0.75, 1}

@@ -16,13 +16,11 @@ from torch import Tensor, nn
 
 from steerable.algebra.embeddings import embedding
 from steerable.algebra.group_interface import Element, Group
-from steerable.transforms import transform
+from steerable.checking.calls import tensors_in
+from steerable.checking.other_angles import OtherAngles, agree, is_nearly_invariant, is_pooled, move_field
 from steerable.types.field_types import FieldType
 
-__all__ = ["element_that_fails", "is_invariant", "move_field", "redrawn_parameters", "replaced"]
-
-# How far two orders of doing the same may differ by rounding, relative to the largest value.
-_TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
+__all__ = ["element_that_fails", "is_invariant", "redrawn_parameters", "replaced"]
 
 
 def element_that_fails(
@@ -33,6 +31,7 @@ def element_that_fails(
     results: Sequence[FieldType | None],
     *,
     slack: float = 1.0,
+    constants_turn: bool = True,
 ) -> str | None:
     """The first generator g with f(π(g)x) ≠ π(g)f(x) for random x, None where there is none.
 
@@ -42,36 +41,34 @@ def element_that_fails(
         types: the type of each field, by its identity.
         results: the type of each tensor that comes out; None for what is not a field.
         slack: how many times more rounding is allowed than one operation leaves.
+        constants_turn: whether f should turn constant images exactly by angles that the pixel grid does not carry.
     """
-    generator = torch.Generator().manual_seed(0)
-    drawn: dict[int, Tensor] = {}
+    fields: dict[int, Tensor] = {id(t): t for t in tensors_in((*args, dict(kwargs))) if id(t) in types}
 
-    def run(element: Element | None) -> list[Tensor]:
+    def run(values: Mapping[int, Tensor]) -> list[Tensor]:
         def argument(tensor: Tensor) -> Tensor:
-            key = id(tensor)
-            if key not in types:
-                return tensor.clone()  # a copy, since the function may write into its arguments
-            if key not in drawn:
-                drawn[key] = _random_like(tensor, generator)
-            moved = drawn[key] if element is None else move_field(drawn[key], element, types[key])
-            return moved.clone()  # as it may be drawn[key] itself
+            return values.get(id(tensor), tensor).clone()  # a copy, since the function may write into its arguments
 
         value = function(*replaced(args, argument), **replaced(dict(kwargs), argument))
         return list(value) if isinstance(value, tuple | list) else [value]
 
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        before = run(None)
+        generator = torch.Generator().manual_seed(0)
+        drawn = {key: _random_like(field, generator) for key, field in fields.items()}
+        before = run(drawn)
         in_group = next(iter(types.values())).group
         out_group = next(result.group for result in results if result is not None)
         parent_of = embedding(out_group, in_group)
-        fields = [*drawn.values(), *(v for v, result in zip(before, results, strict=True) if result is not None)]
-        pooled = all(field.ndim == 2 for field in fields)
+        outputs = [v for v, result in zip(before, results, strict=True) if result is not None]
+        pooled = all(field.ndim == 2 for field in (*drawn.values(), *outputs))
         for g in _tried(out_group, pooled=pooled):
-            after = run(parent_of(g))
+            after = run({key: move_field(x, parent_of(g), types[key]) for key, x in drawn.items()})
             for value, moved, result in zip(before, after, results, strict=True):
-                if result is not None and not _agree(moved, move_field(value, g, result), slack):
+                if result is not None and not agree(moved, move_field(value, g, result), slack):
                     return str(g)
-    return None
+        trial = OtherAngles(run, drawn, types, results, slack=slack, constants_turn=constants_turn)
+        off_grid = () if pooled else tuple(g for g in out_group.generators if g not in set(out_group.grid_elements))
+        return next((str(g) for g in off_grid if trial.fails(g, parent_of(g))), None)
 
 
 @contextmanager
@@ -99,8 +96,12 @@ def redrawn_parameters(model: object) -> Iterator[None]:
 
 
 def is_invariant(x: Tensor, field_type: FieldType) -> bool:
-    """Whether π(g)x = x for all g."""
-    return all(_agree(move_field(x, g, field_type), x) for g in _tried(field_type.group, pooled=_is_pooled(x)))
+    """Whether π(g)x = x for all g; only nearly so, inside a disc, where the pixel grid does not carry g."""
+    group = field_type.group
+    if not all(agree(move_field(x, g, field_type), x) for g in _tried(group, pooled=is_pooled(x))):
+        return False
+    off_grid = () if is_pooled(x) else (g for g in group.generators if g not in set(group.grid_elements))
+    return all(is_nearly_invariant(x, g, field_type) for g in off_grid)
 
 
 def _tried(group: Group, *, pooled: bool) -> tuple[Element, ...]:
@@ -110,17 +111,6 @@ def _tried(group: Group, *, pooled: bool) -> tuple[Element, ...]:
     """
     exact, generators = set(group.grid_elements), tuple(group.generators)
     return generators if pooled or not exact or set(generators) <= exact else group.grid_elements
-
-
-def _is_pooled(x: Tensor) -> bool:
-    return all(n == 1 for n in x.shape[2:])
-
-
-def move_field(x: Tensor, element: Element, field_type: FieldType) -> Tensor:
-    """π(g)x, for maps and for pooled fields, which may have dimensions of size 1 after their channels."""
-    if _is_pooled(x):
-        return transform(x.reshape(x.shape[:2]), element, field_type).reshape(x.shape)
-    return transform(x, element, field_type)
 
 
 def _random_like(x: Tensor, generator: torch.Generator) -> Tensor:
@@ -139,14 +129,3 @@ def replaced(value: Any, replace: Callable[[Tensor], Tensor]) -> Any:
     if type(value) is dict:
         return {key: replaced(item, replace) for key, item in value.items()}
     return value
-
-
-def _agree(a: Tensor, b: Tensor, slack: float = 1.0) -> bool:
-    if a.shape != b.shape:
-        return False
-    tolerance = slack * _TOLERANCES.get(a.dtype, 5e-2 if a.is_floating_point() else 0.0)
-    a, b = a.double(), b.double()
-    same = (a == b) | (a.isnan() & b.isnan())
-    finite = a.isfinite() & b.isfinite()
-    scale = float(b[finite].abs().max()) if finite.any() else 0.0
-    return bool((same | (finite & ((a - b).abs() <= tolerance * scale))).all())

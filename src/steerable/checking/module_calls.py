@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from steerable.checking.calls import Refused, tensors_in
 from steerable.checking.commutation import element_that_fails, redrawn_parameters
+from steerable.checking.other_angles import constants_turn_in
 from steerable.checking.places import EquivarianceError, Run, current, place
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
 from steerable.nn.module import EquivariantModule
@@ -135,7 +136,14 @@ def _confirm(
     fields = tensors_in((args, kwargs))  # inside another layer they are plain, and come in the order of the types
     types = known or {id(field): taken for field, taken in zip(fields, _types_taken(module), strict=False)}
     with redrawn_parameters(module):
-        element = element_that_fails(lambda *a, **k: _CALL(module, *a, **k), args, kwargs, types, [module.out_type])
+        element = element_that_fails(
+            lambda *a, **k: _CALL(module, *a, **k),
+            args,
+            kwargs,
+            types,
+            [module.out_type],
+            constants_turn=constants_turn_in(module),
+        )
     if element is not None:
         raise Refused(
             f"{type(module).__name__} says that it maps `{module.in_type}` to `{module.out_type}`, but it does not "

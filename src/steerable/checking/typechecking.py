@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from steerable.checking.calls import Refused, tensors_in
 from steerable.checking.commutation import element_that_fails, redrawn_parameters
 from steerable.checking.module_calls import followed_modules
+from steerable.checking.other_angles import constants_turn_in
 from steerable.checking.places import EquivarianceError, Run
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
 from steerable.nn.sampling import EquivarianceWarning
@@ -101,7 +102,13 @@ def _confirm_as_a_whole(model: Callable[[Any], Any], x: Tensor, in_type: FieldTy
     results = list(_field_types(types))
     try:
         with redrawn_parameters(model):
-            element = element_that_fails(outputs, (x,), {}, {id(x): in_type}, results, slack=10) if results else None
+            element = (
+                element_that_fails(
+                    outputs, (x,), {}, {id(x): in_type}, results, slack=10, constants_turn=constants_turn_in(model)
+                )
+                if results
+                else None
+            )
     except EquivarianceError:  # it holds typed constants, and so takes no plain tensors
         return
     if element is not None:

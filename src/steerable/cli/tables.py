@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -11,17 +11,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from steerable.algebra.capsules import Capsule, capsule_by_name
-from steerable.algebra.compact_groups import CompactGroup
+from steerable.algebra.examples import capsules_to_show
 from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.sampled_functions import is_sampled
-from steerable.algebra.spatial_groups import SpatialGroup
 from steerable.cli.application import Json, app, console
 from steerable.cli.option_groups import grouped_options
 from steerable.types.convolution_costs import axes_moved_by, convolution_cost
 from steerable.types.field_types import FieldType
+from steerable.types.network_plans import ConvolutionPlan
+from steerable.types.wide_plans import stage_groups
 
 __all__ = ["cost", "types"]
 
@@ -47,7 +47,7 @@ def types(
             "type": list(capsule.type),
             "admits": [*capsule.nonlinearities, *(["Fourier"] if is_sampled(capsule) else [])],
         }
-        for name, capsule in _capsules(found).items()
+        for name, capsule in capsules_to_show(found).items()
     ]
     order = found.order if isinstance(found, FiniteGroup) else None  # null for an infinite group
     if as_json:
@@ -65,24 +65,14 @@ def types(
     console.print(table)
 
 
-def _capsules(group: Group) -> Mapping[str, Capsule]:
-    """The capsules of a finite group, and the first ones of an infinite group."""
-    if not isinstance(group, CompactGroup):
-        return group.capsules
-    irreps = [group.wave_numbered(number).name(group) for number in range(4)]
-    functions = ["regular(1)", "regular(2)"]
-    if isinstance(group, SpatialGroup):
-        functions += ["sphere(1)", "sphere(2)"]
-    elif group.reflections:
-        functions += ["qm(1)", "qm(2)"]
-    return {name: capsule_by_name(group, name) for name in [*irreps, *functions]}
-
-
 @dataclass(frozen=True)
-class ResNetOptions:
-    """The options of ``steerable cost resnet``."""
+class NetworkOptions:
+    """The options of ``steerable cost resnet`` and ``steerable cost wide_resnet``."""
 
-    depth: Annotated[int, typer.Option(help="For 'resnet': its depth, 6·blocks + 2.")] = 14
+    depth: Annotated[
+        int | None, typer.Option(help="For 'resnet': 6·blocks + 2, by default 14; for 'wide_resnet' + 4, 28.")
+    ] = None
+    width: Annotated[int, typer.Option(help="For 'wide_resnet': times 16 channels.", min=1, max=1000)] = 10
     copies: Annotated[int, typer.Option(help="For 'resnet': copies of each capsule in the first stage.", min=1)] = 14
     stream: Annotated[
         str | None, typer.Option(help="For 'resnet': the mix of capsules between blocks; by default the paper's.")
@@ -90,31 +80,37 @@ class ResNetOptions:
     inner: Annotated[
         str | None, typer.Option(help="For 'resnet': the mix of capsules inside a block; by default the paper's.")
     ] = None
-    in_channels: Annotated[int, typer.Option(help="For 'resnet': channels of the image.", min=1, max=10**6)] = 3
+    in_channels: Annotated[int, typer.Option(help="For networks: channels of the image.", min=1, max=10**6)] = 3
 
 
 @app.command()
 @grouped_options
 def cost(
-    in_type: Annotated[str, typer.Argument(help="A field type, such as '2*regular + E'; or 'resnet'.")],
+    in_type: Annotated[str, typer.Argument(help="A field type, such as '2*regular + E'; or 'resnet', 'wide_resnet'.")],
     out_type: Annotated[str | None, typer.Argument(help="The type to map to; leave it out for a model.")] = None,
     *,
-    group: Annotated[str, typer.Option(help="The group of both types.")] = "D4",
+    group: Annotated[
+        str | None,
+        typer.Option(help="The group of both types, D4 by default; for 'wide_resnet' those of its stages, D8,D4,D1."),
+    ] = None,
     kernel_size: Annotated[int, typer.Option(help="Taps along each side of the filter.", min=1, max=99)] = 3,
-    network: ResNetOptions,
-    size: Annotated[int, typer.Option(help="Height and width of the images, for FLOPs.", min=1, max=10**6)] = 32,
+    network: NetworkOptions,
+    size: Annotated[int, typer.Option(help="The side of the images or volumes, for FLOPs.", min=1, max=10**6)] = 32,
     as_json: Json = False,
 ) -> None:
     """Show channels, parameters, utilisation μ and FLOPs of one convolution, or of all those of a residual network."""
-    found = group_named(group)
+    wide = out_type is None and in_type == "wide_resnet"
+    found = stage_groups(group or "D8,D4,D1")[0] if wide else group_named(group or "D4")
     if out_type is not None:
         pair = FieldType(found, in_type), FieldType(found, out_type)
         rows = [_cost_row("convolution", *pair, kernel_size, size)]
+    elif wide:
+        rows = _wide_costs(group or "D8,D4,D1", size, network)
     elif in_type == "resnet":
         rows = _network_costs(found, kernel_size, size, network)
     else:
         raise ValueError(
-            f"a single argument is the name of a model, and the only one is 'resnet'; got {in_type!r}. For the cost of "
+            f"a single argument is the name of a model, 'resnet' or 'wide_resnet'; got {in_type!r}. For the cost of "
             "one convolution, give two types."
         )
     total = {"parameters": sum(r["parameters"] for r in rows), "flops": sum(r["flops"] for r in rows)}
@@ -152,23 +148,39 @@ def _print_costs(rows: list[dict[str, Any]], title: str) -> None:
         page.print(f"Field types are shown where there are {_WIDTH_FOR_TYPES} columns, and by --json.")
 
 
-def _network_costs(group: Group, kernel_size: int, size: int, network: ResNetOptions) -> list[dict[str, Any]]:
-    from steerable.types.network_plans import resnet_plan
+def _wide_costs(groups: str, size: int, network: NetworkOptions) -> list[dict[str, Any]]:
+    from steerable.types.wide_plans import wide_plan
 
-    if axes_moved_by(group) != 2:
-        raise ValueError(
-            f"resnet is a network for images, and {group.name} moves volumes. Choose another group, such as D4."
-        )
-    if size < 4:
-        raise ValueError(f"resnet halves its images twice, so their size must be at least 4; got {size}.")
-    options = asdict(network)
-    image_type = f"{options.pop('in_channels')}*A1"
-    plan = resnet_plan(**options, group=group, image_type=image_type).with_kernel_size(kernel_size)
+    _check_size("wide_resnet", size)
+    depth = 28 if network.depth is None else network.depth
+    plan = wide_plan(depth, network.width, stage_groups(groups), in_channels=network.in_channels)
+    return _rows(plan.convolutions, size)
+
+
+def _rows(convolutions: Iterable[ConvolutionPlan], size: int) -> list[dict[str, Any]]:
+    """One row for each convolution of a network whose second and third stage halve the images."""
     rows = []
-    for conv in plan.convolutions:
+    for conv in convolutions:
         stage = int(conv.name[5]) if conv.name.startswith("stage") else 1
         rows.append(_cost_row(conv.name, conv.in_type, conv.out_type, conv.kernel_size, size // 2 ** (stage - 1)))
     return rows
+
+
+def _check_size(name: str, size: int) -> None:
+    if size < 4:
+        raise ValueError(f"{name} halves its images twice, so their size must be at least 4; got {size}.")
+
+
+def _network_costs(group: Group, kernel_size: int, size: int, network: NetworkOptions) -> list[dict[str, Any]]:
+    from steerable.types.network_plans import resnet_plan
+
+    _check_size("resnet", size)
+    options = asdict(network)
+    options |= {"depth": 14 if network.depth is None else network.depth}
+    del options["width"]
+    image_type = f"{options.pop('in_channels')}*A1"
+    plan = resnet_plan(**options, group=group, image_type=image_type).with_kernel_size(kernel_size)
+    return _rows(plan.convolutions, size)
 
 
 def _cost_row(name: str, in_type: FieldType, out_type: FieldType, kernel_size: int, size: int) -> dict[str, Any]:

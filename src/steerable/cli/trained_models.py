@@ -217,6 +217,8 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
         table.add_row(element, f"{accuracy:.2%}", *figures, f"{poses['drift'][element]:.1e}")
     table.add_row("mean", f"{poses['all_poses']:.2%}")
     console.print(table)
+    if turned := poses.get("turned_accuracy"):
+        console.print(_turned_table(turned, poses["turned_drift"]))
     if overlaps:
         each = ", ".join(f"{name} {value:.4f}" for name, value in poses["class_dice"].items() if value is not None)
         typer.echo(f"Dice of all test images: {results['test_dice']:.4f} ({each}); IoU {results['test_iou']:.4f}")
@@ -229,6 +231,19 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
         print_comparison(results["comparison"])
     if page is not None:
         typer.echo(f"report: {page}")
+
+
+def _turned_table(accuracy: dict[str, float], drift: dict[str, float]) -> Table:
+    """Accuracy and drift by angle; one quarter of a circle a column, since quarter turns are exact on pixels."""
+    table = Table(title="turned inside a disc: accuracy, drift of the scores")
+    quarters = [[a for a in accuracy if int(a) // 90 == k] for k in range(4)]
+    for _ in quarters:
+        table.add_column("angle", justify="right")
+        table.add_column("", justify="right")
+    for row in zip(*quarters, strict=False):
+        cells = [(f"{angle}°", f"{accuracy[angle]:.2%}, {drift[angle]:.1e}") for angle in row]
+        table.add_row(*(cell for pair in cells for cell in pair))
+    return table
 
 
 def _print_figures(results: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from steerable.explorer.gate import Gate
 from steerable.explorer.group_tab import add_group_tab
 from steerable.explorer.hosts import Hosts, listens_everywhere
 from steerable.explorer.model_tab import add_model_tab
+from steerable.explorer.run_folders import run_folders
 from steerable.explorer.steer_tab import add_steer_tab
 from steerable.explorer.uploads import LARGEST_UPLOAD, UPLOADS_LIVE, Uploads
 from steerable.extras import require
@@ -72,12 +73,16 @@ class Explorer:
 
         with gr.Blocks(title="steerable explorer", analytics_enabled=False, delete_cache=(600, UPLOADS_LIVE)) as page:
             gr.Markdown("# steerable explorer\nSteerable CNNs to look at: everything is computed when you ask for it.")
+            has_a_model = bool(run_folders(self.runs))  # whoever has one comes for it
             with gr.Tabs():
+                if has_a_model:
+                    add_model_tab(self.runs, uploads)
                 add_group_tab()
                 add_filters_tab()
                 add_cost_tab()
                 add_steer_tab(uploads)
-                add_model_tab(self.runs, uploads)
+                if not has_a_model:
+                    add_model_tab(self.runs, uploads)
         application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
         application.add_middleware(Gate, hosts=self.hosts, uploads=uploads)
         gr.mount_gradio_app(

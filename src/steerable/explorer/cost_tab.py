@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.group_interface import Group
 from steerable.explorer.groups import GROUPS, admitted, checked_group
 from steerable.explorer.messages import MISTAKES, TEMPLATES, checked_number, or_message
 from steerable.types.convolution_costs import axes_moved_by, convolution_cost
@@ -23,6 +23,7 @@ EXAMPLES = {
     "image to regular": ("3*A1", "16*regular"),
     "regular to regular": ("16*regular", "16*regular"),
     "scalars and vectors": ("8*A1 + 8*E", "8*A1 + 8*E"),
+    "for SO2 and O2": ("8*regular(2)", "8*regular(2) + 4*E1"),
 }
 
 
@@ -47,6 +48,7 @@ def cost_page(group: str, source: str, target: str, kernel_size: float, image_si
     return TEMPLATES.render(
         "cost.html",
         cost=cost,
+        irreps=found.irreps_of(max((c.type for t in types for c, _ in t.terms), key=len, default=found.trivial.type)),
         fourier=cost.fourier,
         extent="×".join([str(kernel)] * axes),
         dense_flops=_flops(cost.dense_flops),
@@ -55,7 +57,7 @@ def cost_page(group: str, source: str, target: str, kernel_size: float, image_si
     )
 
 
-def _field_type(group: FiniteGroup, text: str) -> FieldType:
+def _field_type(group: Group, text: str) -> FieldType:
     if len(text) > _LONGEST_TEXT:
         raise ValueError(f"the text has {len(text)} characters; at most {_LONGEST_TEXT} are read.")
     found = FieldType(group, text)
@@ -87,7 +89,7 @@ def add_cost_tab() -> None:
             kernel = gr.Number(3, label="Filter size", minimum=1, precision=0, elem_id="cost-kernel")
             image = gr.Number(32, label="Image size", minimum=1, precision=0, elem_id="cost-image")
             example = gr.Dropdown(
-                list(EXAMPLES), value=first, label="Examples for D4", elem_id="cost-example", filterable=False
+                list(EXAMPLES), value=first, label="Examples for D4, SO2, O2", elem_id="cost-example", filterable=False
             )
         with gr.Row():
             source = gr.Textbox(source_text, label="From", max_lines=1, max_length=_LONGEST_TEXT, elem_id="cost-source")

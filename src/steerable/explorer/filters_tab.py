@@ -12,6 +12,8 @@ import numpy as np
 from markupsafe import Markup
 
 from steerable.algebra.capsules import Capsule
+from steerable.algebra.examples import capsules_to_show
+from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.intertwiners import SparseBasis
 from steerable.explorer.groups import FILTER_GROUPS, capsule_names, checked_group, filter_group
 from steerable.explorer.images import figure_image
@@ -42,25 +44,28 @@ def filters_page(group: str, source: str, target: str, size: int, leak: float = 
     a, b = _capsules(group, source, target)
     space = _space(a, size, leak)
     rho_v, what = space.representation, "the patch" if space.is_pixel_patch else "the filters"
+    finite = isinstance(a.group, FiniteGroup)  # the sum over an infinite group is an integral, which no table shows
     factors = [(f"χ of {what}", rho_v), (f"χ of {a}", a.representation), (f"χ of {b}", b.representation)]
-    products = np.prod([rho.character for _, rho in factors], axis=0)
+    products = np.prod([rho.character for _, rho in factors], axis=0) if finite else np.zeros(0)
     incoming = (rho_v @ a.representation).type
+    irreps = a.group.irreps_of(max(incoming, b.type, key=len))
     from_image = a.representation.is_trivial and a.dim == 1 and space.size[0] <= 5
     return TEMPLATES.render(
         "filters.html",
         group=a.group,
+        irreps=irreps,
         source=a,
         target=b,
         size="×".join(map(str, space.size)),
         space=space,
         count=_basis(a, b, space).count,
-        characters=[(name, [_value(v) for v in rho.character]) for name, rho in factors],
+        characters=[(name, [_value(v) for v in rho.character]) for name, rho in factors] if finite else [],
         products=[_value(v) for v in products],
         total=_value(float(np.sum(products))),
         incoming=incoming,
         terms=[
             " · ".join(map(str, ([irrep.commutant_dim] if irrep.commutant_dim > 1 else []) + [m, n]))
-            for irrep, m, n in zip(a.group.irreps, incoming, b.type, strict=True)
+            for irrep, m, n in zip(irreps, incoming, b.type, strict=False)
             if m and n
         ],
         filters=figure_image(kernel_basis_figure(a, b, space, limit=_DRAWN), f"filters from {a} to {b}"),
@@ -115,7 +120,7 @@ def add_filters_tab() -> None:
 
     def for_group(group: str) -> tuple[Any, Any]:
         names = capsule_names(group)
-        last_irrep = str(checked_group(group).irreps[-1])
+        last_irrep = [name for name, c in capsules_to_show(checked_group(group)).items() if sum(c.type) == 1][-1]
         return gr.update(choices=names, value=names[0]), gr.update(choices=names, value=last_irrep)
 
     def show(group: str, source: str, target: str, size: int, number: float | None, leak: float) -> tuple[Markup, Any]:

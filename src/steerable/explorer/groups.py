@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from steerable.algebra.capsules import Capsule
+from steerable.algebra.examples import capsules_to_show, elements_to_show
 from steerable.algebra.families import group_named
-from steerable.algebra.groups import FiniteGroup, finite_group
+from steerable.algebra.group_interface import Element, Group
+from steerable.algebra.sampled_functions import is_sampled
 from steerable.errors import did_you_mean
 
 __all__ = [
@@ -14,32 +16,33 @@ __all__ = [
     "admitted",
     "capsule_names",
     "checked_group",
+    "element_named",
     "filter_group",
     "planar_group",
 ]
 
-PLANAR_GROUPS = ("C1", "C2", "C3", "C4", "C6", "C8", "C16", "D1", "D2", "D3", "D4", "D6", "D8")
+PLANAR_GROUPS = ("C1", "C2", "C3", "C4", "C6", "C8", "C16", "D1", "D2", "D3", "D4", "D6", "D8", "SO2", "O2")
 """Those that move pictures; C1, C2, C4, D1, D2 and D4 map pixels onto pixels."""
 GROUPS = (*PLANAR_GROUPS, "O", "O_h")
 FILTER_GROUPS = (*PLANAR_GROUPS, "C4 about z", "D4 about z", "T", "O")
 """Those whose filters are shown: of pictures, and of volumes as slices."""
 
 
-def checked_group(name: str) -> FiniteGroup:
+def checked_group(name: str) -> Group:
     """The group of this name, if the page offers it: larger ones would keep the server busy for long."""
     if name not in (*GROUPS, *FILTER_GROUPS):
         raise ValueError(f"the page has no group `{name}`. {did_you_mean(str(name), GROUPS)}")
-    return finite_group(group_named(name))
+    return group_named(name)
 
 
-def filter_group(name: str) -> FiniteGroup:
+def filter_group(name: str) -> Group:
     """The same for a group whose filters are shown."""
     if name not in FILTER_GROUPS:
         raise ValueError(f"filters are shown of {', '.join(FILTER_GROUPS)}; got `{name}`.")
     return checked_group(name)
 
 
-def planar_group(name: str) -> FiniteGroup:
+def planar_group(name: str) -> Group:
     """The same for a group that moves pictures."""
     if name not in PLANAR_GROUPS:
         raise ValueError(f"pictures and their filters are moved by {', '.join(PLANAR_GROUPS)}; got `{name}`.")
@@ -47,10 +50,20 @@ def planar_group(name: str) -> FiniteGroup:
 
 
 def capsule_names(group: str) -> list[str]:
-    """The names of a group's capsules."""
-    return list(checked_group(group).capsules)
+    """The names of a group's capsules; of an infinite group those of the first."""
+    return list(capsules_to_show(checked_group(group)))
+
+
+def element_named(group: Group, name: str) -> Element:
+    """The element of this name, of those that the page offers."""
+    offered = elements_to_show(group)
+    if name not in offered:
+        raise ValueError(f"the page shows no element `{name}` of {group.name}. {did_you_mean(str(name), offered)}")
+    return offered[name]
 
 
 def admitted(capsule: Capsule) -> str:
     """What a capsule admits, in a few words."""
-    return "any nonlinearity" if capsule.admits("pointwise") else ", ".join(capsule.nonlinearities) or "none"
+    if capsule.admits("pointwise"):
+        return "any nonlinearity"
+    return ", ".join([*capsule.nonlinearities, *(["Fourier"] if is_sampled(capsule) else [])]) or "none"

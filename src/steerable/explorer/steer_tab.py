@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from steerable.explorer.groups import PLANAR_GROUPS, capsule_names, checked_group, planar_group
+from steerable.algebra.examples import elements_to_show
+from steerable.explorer.groups import PLANAR_GROUPS, capsule_names, checked_group, element_named, planar_group
 from steerable.explorer.images import TintedCell, picture_image, signed_image, tinted
 from steerable.explorer.messages import TEMPLATES, checked_number, or_message
 from steerable.explorer.pictures import PICTURES, chosen_picture
@@ -44,13 +45,13 @@ def steer_page(
         row, column: the pixel whose fibre is shown.
     """
     found = planar_group(group)
-    found.index(element)  # refuses an unknown element with the known ones
+    g = element_named(found, element)
     capsule = found.capsule(capsule_name)
     last = IMAGE_SIZE - 1
     x = checked_number(row, "the row", 0, last), checked_number(column, "the column", 0, last)
     image = chosen_picture(picture, upload, uploads, IMAGE_SIZE)
-    result = compare(image, element, capsule)
-    gx = result.place(capsule, element, *x)
+    result = compare(image, g, capsule)
+    gx = result.place(capsule, g, *x)
     return TEMPLATES.render(
         "steer.html",
         element=element,
@@ -120,8 +121,8 @@ def add_steer_tab(uploads: Uploads) -> None:
     page_of = partial(steer_page, uploads)
 
     def for_group(group: str) -> tuple[Any, Any]:
-        elements, names = list(checked_group(group).elements), capsule_names(group)
-        wanted = next(name for name in ("qm", "regular", names[0]) if name in names)
+        elements, names = list(elements_to_show(checked_group(group))), capsule_names(group)
+        wanted = next(name for name in ("qm", "regular", "regular(2)", names[0]) if name in names)
         return gr.update(choices=elements, value=elements[-1]), gr.update(choices=names, value=wanted)
 
     with gr.Tab("Steer", id="steer"):
@@ -138,7 +139,7 @@ def add_steer_tab(uploads: Uploads) -> None:
                         list(PICTURES), value=start[3], label="Picture", elem_id="steer-picture", filterable=False
                     )
                 element = gr.Radio(
-                    list(checked_group("D4").elements), value="r", label="Element g", elem_id="steer-element"
+                    list(elements_to_show(checked_group("D4"))), value="r", label="Element g", elem_id="steer-element"
                 )
                 with gr.Row():
                     row = gr.Slider(

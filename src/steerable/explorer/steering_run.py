@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from steerable import nn as snn
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
+from steerable.algebra.group_interface import Element
+from steerable.algebra.groups import FiniteGroup
 from steerable.checking.discs import distance_in_disc, in_disc
 from steerable.transforms import elements_on_the_grid, transform
 from steerable.types.field_types import FieldType
@@ -61,18 +63,18 @@ class Comparison:
     plain: Answer
 
     @staticmethod
-    def place(capsule: Capsule, element: str, row: int, column: int) -> tuple[int, int] | None:
+    def place(capsule: Capsule, element: Element, row: int, column: int) -> tuple[int, int] | None:
         """gx for the pixel x = (row, column), or the pixel nearest to it; None where it lies outside the picture."""
-        group, middle = capsule.group, (IMAGE_SIZE - 1) / 2
-        if group.action is None:
+        motion, middle = capsule.group.motion(element), (IMAGE_SIZE - 1) / 2
+        if motion is None:
             raise RuntimeError("a group of the plane has an action")
-        right, up = group.action[group.index(element)] @ (column - middle, middle - row)
+        right, up = motion @ (column - middle, middle - row)
         moved = round(float(middle - up)), round(float(middle + right))
         return moved if all(0 <= k < IMAGE_SIZE for k in moved) else None
 
 
 @torch.no_grad()
-def compare(picture: FloatArray, element: str, capsule: Capsule) -> Comparison:
+def compare(picture: FloatArray, element: Element, capsule: Capsule) -> Comparison:
     """Run both networks, with fixed random weights, on f and on π(g) f.
 
     Args:
@@ -98,12 +100,14 @@ def compare(picture: FloatArray, element: str, capsule: Capsule) -> Comparison:
 @lru_cache(maxsize=64)
 def _networks(capsule: Capsule) -> tuple[nn.Module, nn.Module]:
     """Two layers each, with the same channels: a steerable network and an ordinary one."""
-    image, hidden = FieldType(capsule.group, "3*A1"), FieldType(capsule.group, "2*regular")
+    finite = isinstance(capsule.group, FiniteGroup)
+    image = FieldType(capsule.group, "3*A1")
+    hidden = FieldType(capsule.group, "2*regular" if finite else "2*regular(2)")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         steerable = snn.Sequential(
             snn.Conv2d(image, hidden, 5, padding=2, padding_mode="replicate"),
-            snn.ReLU(hidden),
+            snn.ReLU(hidden) if finite else snn.Fourier(hidden, torch.relu),
             snn.Conv2d(hidden, FieldType(capsule.group, capsule), 3, padding=1, padding_mode="replicate"),
         )
         plain = nn.Sequential(

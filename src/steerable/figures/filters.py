@@ -17,7 +17,8 @@ from matplotlib.patches import Rectangle
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.decomposition import decompose
-from steerable.algebra.group_interface import Group
+from steerable.algebra.examples import elements_to_show
+from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation
 from steerable.errors import expect
@@ -137,8 +138,9 @@ def kernel_basis_figure(source: Capsule, target: Capsule, size: Filters = 3, *, 
 def filter_poses_figure(source: Capsule, target: Capsule, size: Filters = 3, number: int = 0) -> Figure:
     """One basis filter bank Ψ under every element: Ψ π(g)⁻¹, moved like a picture, and ρ(g)⁻¹ Ψ, its channels mixed.
 
-    Equivariance says that both rows are the same. Filters are moved in the coefficients of their filter space, where
-    every turn is exact, and sampled afterwards. The axes are labelled ``"moved g"`` and ``"mixed g"``.
+    Of SO(2) and O(2) some elements are shown. Equivariance says that both rows are the same. Filters are moved in the
+    coefficients of their filter space, where every turn is exact, and sampled afterwards. The axes are labelled
+    ``"moved g"`` and ``"mixed g"``.
     """
     space, basis = _basis(source, target, size)
     if not 0 <= number < len(basis):
@@ -149,8 +151,9 @@ def filter_poses_figure(source: Capsule, target: Capsule, size: Filters = 3, num
     tall, wide = _taps(space, source, target)
     unit = min(0.3, 2.4 / max(tall, wide))
     box_width, box_height, left, top = max(wide * unit, 0.6), tall * unit, 1.5, 1.55
-    abreast = min(group.order, ABREAST)
-    lines_of_poses = math.ceil(group.order / abreast)
+    elements = list(elements_to_show(group).items())
+    abreast = min(len(elements), ABREAST)
+    lines_of_poses = math.ceil(len(elements) / abreast)
     width = max(left + abreast * (box_width + 0.25), 7.6)
     height = top + 2 * lines_of_poses * (box_height + 0.3) + 0.1
     figure = Figure(figsize=(width, height))
@@ -162,15 +165,15 @@ def filter_poses_figure(source: Capsule, target: Capsule, size: Filters = 3, num
     for row, (line, name) in enumerate(itertools.product(range(lines_of_poses), ("Ψ π(g)⁻¹", "ρ(g)⁻¹ Ψ"))):
         y = height - top - (row + 1) * (box_height + 0.3) + 0.3
         figure.text(0.25 / width, (y + box_height / 2) / height, name, size=12, va="center")
-        for k, element in enumerate(group.elements[line * abreast : (line + 1) * abreast]):
+        for k, (shown_name, element) in enumerate(elements[line * abreast : (line + 1) * abreast]):
             x = left + k * (box_width + 0.25)
             axes = axes_at(figure, x, y, box_width, box_height)
             if row % 2 == 0:
                 array = moved_filter(kernel, source.representation, element, space)
-                axes.set_title(element, size=11, pad=4)
+                axes.set_title(shown_name, size=11 if isinstance(group, FiniteGroup) else 7, pad=4)
             else:
                 array = np.tensordot(target.representation(group.inverse(element)), kernel, axes=1)
-            label = f"{'mixed' if row % 2 else 'moved'} {element}"
+            label = f"{'mixed' if row % 2 else 'moved'} {shown_name}"
             show_tiles(axes, _tiles(array), label, largest=largest, card=True)
     return figure
 
@@ -187,7 +190,7 @@ def _tiles(kernel: FloatArray) -> FloatArray:
 
 
 def moved_filter(
-    kernel: FloatArray, rho_in: Representation, element: str, space: FilterSpace | None = None
+    kernel: FloatArray, rho_in: Representation, element: Element, space: FilterSpace | None = None
 ) -> FloatArray:
     """Ψ π(g)⁻¹ of a bank (out, in, s, s), or of volumes (out, in, s, s, s).
 

@@ -3,7 +3,8 @@
 The eigenvectors of P relative to T (see :mod:`steerable.filters.spectra`) are the filters whose energy is most purely
 of that frequency, and their leaks are 1 - λ. A few filters are almost perfect and the others are useless, so that one
 tolerance is all there is to choose. Both forms commute with the symmetries of the grid, so that every such filter turns
-exactly with the elements that the grid carries.
+exactly with the elements that the grid carries. No filter of a frequency above 0 responds to constant images, so that
+networks of these filters are exactly equivariant on them, for every angle.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray, read_only
-from steerable.filters.grid_symmetries import TurningTaps, turning_taps
+from steerable.filters.grid_symmetries import TapGrid, TurningTaps, turning_taps
 from steerable.filters.harmonics import CircularHarmonic, Harmonic, HarmonicFilter, SphericalHarmonic
 from steerable.filters.independence import independent
 from steerable.filters.pixel_grids import Spacing
@@ -23,6 +24,8 @@ from steerable.filters.spectra import TapSpectra, tap_spectra
 
 __all__ = ["least_leak", "most_steerable"]
 
+_NATURAL = 2.0  # the falloff of natural images
+_FAVOUR = 0.25  # the exponent of a response in the length of a filter; experiments/equivariance_error compares others
 _TOLD_APART = 1e-6  # a difference of leaks from which on rounding cannot mix two eigenvectors
 _HOPELESS = (
     3  # how many times the tolerance the least leak of two frequencies in turn is where higher ones are not tried
@@ -33,7 +36,11 @@ _HOPELESS = (
 def most_steerable(
     shape: tuple[int, ...], spacing: Spacing, leak: float, band: float, falloff: float
 ) -> tuple[HarmonicFilter, ...]:
-    """All filters below the tolerance that the grid can tell apart, by frequency and then by leak."""
+    """A basis of the span of all filters below the tolerance that the grid can tell apart, frequency by frequency.
+
+    Within a frequency the basis is orthogonal, smoothest filters first, and filters that respond more to natural images
+    are longer. Random coefficients then give smooth filters, which turn better than rough ones.
+    """
     spectra, hopeless = tap_spectra(shape, spacing, band, falloff), 0
     candidates: list[HarmonicFilter] = []
     for harmonic in _harmonics(spectra):
@@ -45,8 +52,20 @@ def most_steerable(
         if hopeless == 2:
             break
     kept, _ = independent(sorted(candidates, key=lambda f: f.leak))
-    chosen = {id(f) for f in kept}
-    return tuple(f for f in candidates if id(f) in chosen)
+    return tuple(_smooth_basis(spectra, kept))
+
+
+def _smooth_basis(spectra: TapSpectra, kept: list[HarmonicFilter]) -> Iterator[HarmonicFilter]:
+    found = []
+    for harmonic in sorted({f.harmonic for f in kept}, key=lambda h: h.frequency):
+        span = np.stack([f.taps for f in kept if f.harmonic == harmonic])
+        filters, responses = _smoothest_first(span, spectra.grid, harmonic)
+        leaks = spectra.leaks(harmonic, filters)  # each is a mean of those of the span's eigenvectors
+        longer = filters * (responses**_FAVOUR)[:, None, None]
+        found += list(zip([harmonic] * len(longer), longer, leaks.tolist(), strict=True))
+    columns = sum(f.shape[1] for _, f, _ in found)
+    length = math.sqrt(sum(float((f**2).sum()) for _, f, _ in found) / max(columns, 1))
+    return (HarmonicFilter(harmonic, read_only(f / length), leak) for harmonic, f, leak in found)
 
 
 @lru_cache(maxsize=256)
@@ -67,11 +86,29 @@ def _eigenvectors(spectra: TapSpectra, harmonic: Harmonic, functions: TurningTap
     if not len(functions.values):
         return np.zeros(0), np.zeros((0, 0))
     part, total = spectra.forms(harmonic, functions)
+    free = _free_of_constants(harmonic, functions)
+    part, total = free @ part @ free.T, free @ total @ free.T
+    if not len(free):
+        return np.zeros(0), np.zeros((0, 0))
     lengths, axes = np.linalg.eigh(total)
     alive = lengths > 1e-12 * lengths[-1]  # the others do nothing to such images
     root = axes[:, alive] / np.sqrt(lengths[alive])
     shares, vectors = np.linalg.eigh(root.T @ part @ root)
-    return shares, (root @ vectors).T
+    return shares, (root @ vectors).T @ free
+
+
+def _free_of_constants(harmonic: Harmonic, functions: TurningTaps) -> FloatArray:
+    """(k, n), orthonormal: the combinations of the functions whose taps sum to 0; all of them for the frequency 0.
+
+    The symmetries of the grid let filters of the frequencies 4, 8, … respond to images that are constant, as no filter
+    of a frequency above 0 should. The leak does not see it, since a single frequency ω = 0 has no area.
+    """
+    count = len(functions.values)
+    if harmonic.frequency == 0:
+        return np.eye(count)
+    sums = functions.combined(np.eye(count)).sum(axis=1)
+    _, sizes, combinations = np.linalg.svd(sums.T)
+    return np.asarray(combinations[np.count_nonzero(sizes > 1e-9) :])
 
 
 def _eigenfilters(
@@ -87,23 +124,23 @@ def _eigenfilters(
     for alike in np.split(np.arange(len(shares))[::-1], gaps + 1):
         if not len(alike) or 1 - shares[alike[0]] > leak + _TOLD_APART:
             continue
-        taps = _from_centre_outwards(functions.combined(vectors[alike]), spectra.grid.positions, harmonic)
+        taps, _ = _smoothest_first(functions.combined(vectors[alike]), spectra.grid, harmonic)
         for f, own in zip(taps, spectra.leaks(harmonic, taps).tolist(), strict=True):
             if own <= leak:
                 yield HarmonicFilter(harmonic, read_only(f), own)
 
 
-def _from_centre_outwards(filters: FloatArray, points: FloatArray, harmonic: Harmonic) -> FloatArray:
-    """The same span: orthogonal filters, in the order of their mean square distance from the centre.
+def _smoothest_first(filters: FloatArray, grid: TapGrid, harmonic: Harmonic) -> tuple[FloatArray, FloatArray]:
+    """The same span: orthogonal filters with taps of length 1, and their responses to natural images, largest first.
 
     Where leaks are equal up to rounding, rounding would decide which combinations of filters an eigenproblem returns.
-    The distances are far apart, so that weights that were learned on one machine mean the same on every other.
+    The responses are far apart, so that weights that were learned on one machine mean the same on every other.
     """
     flat = filters.reshape(len(filters), -1)
     orthonormal = np.linalg.qr(flat.T)[0].T.reshape(filters.shape)
-    distance = np.einsum("atd,t,btd->ab", orthonormal, (points**2).sum(axis=1), orthonormal, optimize=True)
-    ordered = np.tensordot(np.linalg.eigh(distance)[1].T, orthonormal, axes=1)
-    profiles = np.einsum("atd,td->at", ordered, harmonic.at(points))
+    responses, axes = np.linalg.eigh(tap_spectra(grid.shape, grid.spacing, 1.0, _NATURAL).totals(orthonormal))
+    ordered = np.tensordot(axes.T[::-1], orthonormal, axes=1)
+    profiles = np.einsum("atd,td->at", ordered, harmonic.at(grid.positions))
     peak = np.argmax(np.round(np.abs(profiles), 6), axis=1)
     signs = np.sign(profiles[np.arange(len(profiles)), peak])
-    return np.asarray(math.sqrt(filters.shape[2]) * signs[:, None, None] * ordered)
+    return np.asarray(math.sqrt(filters.shape[2]) * signs[:, None, None] * ordered), responses[::-1]

@@ -160,6 +160,18 @@ class FilterSpace:
         """Whether the grid carries the whole group."""
         return is_carried(self.group, self.size, self.spacing)
 
+    @cached_property
+    def turns_constants(self) -> bool:
+        """Whether filters respond to constant images as they should: Σ_t S ρ_V(h) = Σ_t S for every element h.
+
+        It holds where the grid carries the group. Otherwise filters of frequencies above 0 have to sum to 0.
+        """
+        if self.exact:
+            return True
+        sums = self.sampling.sum(axis=0)
+        turned = sums @ self.representation.at(self.group.generators)
+        return bool(np.abs(turned - sums).max() < _TOLERANCE * np.abs(self.sampling).sum(axis=0).max())
+
     @property
     def is_pixel_patch(self) -> bool:
         """Whether the coefficients are the taps themselves, and move as the pixels do."""

@@ -78,8 +78,14 @@ class TapSpectra:
         at_first = filters[:, first]
         radial = lengths * np.einsum("nod,od->no", at_first, harmonic.at(self.grid.positions[first]))
         part = ((radial @ self.parts[harmonic.frequency].T) ** 2).sum(axis=1)
-        total = np.einsum("o,nod,nod->n", lengths, at_first, np.tensordot(filters, self.total, (1, 1)).swapaxes(1, 2))
-        return np.asarray(np.clip(1 - part / total, 0, 1))
+        return np.asarray(np.clip(1 - part / self.totals(filters).diagonal(), 0, 1))
+
+    def totals(self, filters: FloatArray) -> FloatArray:
+        """(n, n): T on the span of filters (n, taps, dim), which the grid's symmetries turn alike."""
+        weighted = self.grid.lengths[:, None] * filters[:, self.grid.first]
+        answers = np.tensordot(filters, self.total, (1, 1)).swapaxes(1, 2)
+        total = np.tensordot(weighted, answers, ((1, 2), (1, 2)))
+        return np.asarray((total + total.T) / 2)
 
 
 @lru_cache(maxsize=64)

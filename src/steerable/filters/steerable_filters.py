@@ -56,9 +56,9 @@ def filter_space(
     >>> from steerable import cyclic, so3
     >>> space = filter_space(cyclic(8), 5, leak=0.02)
     >>> space
-    <FilterSpace most steerable filters (leak 0.02) of C8: 13 coefficients, 5×5 taps>
+    <FilterSpace most steerable filters (leak 0.02) of C8: 11 coefficients, 5×5 taps>
     >>> sorted(set(space.frequencies.tolist())), bool(space.leaks.max() < 0.02)
-    ([0, 1, 2, 3, 4], True)
+    ([0, 1, 2, 3], True)
     >>> filter_space(so3(), 3)
     <FilterSpace most steerable filters (leak 0.03) of SO3: 10 coefficients, 3×3×3 taps>
     """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack, get_args
@@ -11,9 +9,7 @@ from typing import Any, TypedDict, Unpack, get_args
 from torch import Tensor
 
 from steerable import nn as snn
-from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
-from steerable.algebra.groups import FiniteGroup
 from steerable.errors import check_choice, did_you_mean
 from steerable.models.checks import check_text, check_whole_numbers
 from steerable.models.levels import FeatureMaps, residual_features
@@ -24,7 +20,7 @@ from steerable.models.restrictable import Restrictable, Steps
 from steerable.models.saving import SavedModel
 from steerable.types.field_types import FieldType
 from steerable.types.network_plans import DEEPEST
-from steerable.types.wide_plans import Match, WidePlan, wide_plan
+from steerable.types.wide_plans import Match, WidePlan, stage_groups, wide_plan
 
 __all__ = ["WideResNet", "wide_resnet"]
 
@@ -90,10 +86,12 @@ class WideResNet(SavedModel, Restrictable):
                 f"no machine holds a wide residual network with a depth of {depth:,} and a width of {width:,}; up to "
                 f"{DEEPEST:,} and {WIDEST:,} are built."
             )
+        for name in (groups,) if isinstance(groups, str) else groups:
+            check_text("WideResNet", "groups", name)
         downsampling = options.get("downsampling", "pool")
         check_choice("downsampling", downsampling, get_args(Downsampling))
         plan = wide_plan(
-            depth, width, _stage_groups(groups), in_channels=in_channels, match=options.get("match", "parameters")
+            depth, width, stage_groups(groups), in_channels=in_channels, match=options.get("match", "parameters")
         )
         self.num_classes = num_classes
         self.features: snn.EquivariantModule = snn.Sequential(_layers(plan, downsampling, options.get("dropout", 0.0)))
@@ -133,33 +131,6 @@ def wide_resnet(
     (FieldType(D4, '3*A1'), FieldType(C1, '10*A'))
     """
     return WideResNet(depth, width, groups, num_classes, **options)
-
-
-def _stage_groups(groups: str | Sequence[str]) -> list[FiniteGroup]:
-    names = re.split(r"[\s,]+", groups.strip()) if isinstance(groups, str) else list(groups)
-    names = 3 * names if len(names) == 1 else names
-    if len(names) != 3:
-        raise ValueError(
-            f"WideResNet: groups are three names, one per stage, such as ('D8', 'D4', 'D1'), or one for all stages; "
-            f"got {len(names)}: {', '.join(map(str, names))}."
-        )
-    for name in names:
-        check_text("WideResNet", "groups", name)
-    found = [group_named(name) for name in names]
-    for larger, smaller in itertools.pairwise(found):
-        if not isinstance(larger, FiniteGroup) or not isinstance(smaller, FiniteGroup) or larger.axes != 2:
-            raise ValueError(
-                f"WideResNet has regular fields of finite groups of the plane, C1, C2 … and D1, D2 …; got "
-                f"{', '.join(names)}."
-            )
-        try:
-            larger.trivial.restrict(smaller)
-        except ValueError as error:
-            raise ValueError(
-                f"WideResNet: the group of a stage is a subgroup of the one before it; got {', '.join(names)}, and "
-                f"{smaller.name} is not a subgroup of {larger.name}. Choose ('D8', 'D4', 'D1') for instance."
-            ) from error
-    return [group for group in found if isinstance(group, FiniteGroup)]
 
 
 def _layers(plan: WidePlan, downsampling: Downsampling, dropout: float) -> OrderedDict[str, snn.EquivariantModule]:

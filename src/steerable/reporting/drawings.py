@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
@@ -44,8 +44,13 @@ def colours(count: int) -> list[str]:
     return ["#" + "".join(f"{round(255 * part):02x}" for part in shade) for shade in shades]
 
 
-def curve_figure(panels: Sequence[tuple[str, Sequence[tuple[str, bool, Mapping[int, float]]]]], label: str) -> Markup:
-    """Curves over epochs, one panel for each (title, [(colour, dashed, value by epoch)])."""
+def curve_figure(
+    panels: Sequence[tuple[str, Sequence[tuple[str, bool, Mapping[int, float]]]]],
+    label: str,
+    *,
+    over: Literal["epoch", "angle"] = "epoch",
+) -> Markup:
+    """Curves over epochs, or over angles, one panel for each (title, [(colour, dashed, value by epoch or angle)])."""
     with _figure(4.8 * max(2, len(panels)), 3.1) as (figure, svg):
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for ax, (title, curves) in zip(axes, panels, strict=True):
@@ -56,8 +61,12 @@ def curve_figure(panels: Sequence[tuple[str, Sequence[tuple[str, bool, Mapping[i
                 values = [_finite(value) for value in curve.values()]
                 ax.plot(list(curve), values, style, color=colour, marker=marker, linewidth=1.5)
             ax.set_title(title, fontsize=10, loc="left")
-            ax.set_xlabel("epoch")
-            ax.xaxis.get_major_locator().set_params(integer=True)
+            if over == "angle":
+                ax.set_xticks(range(0, 361, 90), labels=[f"{angle}°" for angle in range(0, 361, 90)])
+                ax.set_ylim(0, None)
+            else:
+                ax.xaxis.get_major_locator().set_params(integer=True)
+            ax.set_xlabel(over)
             _tidy(ax)
         return svg(label)
 

@@ -125,7 +125,18 @@ def _poses(runs: Coloured) -> dict[str, Any] | None:
         "accuracy": grouped_bars(elements, [(c, run.by_pose("accuracy")) for run, c in tested], "accuracy by pose"),
         "drift": grouped_bars(elements, [(c, run.by_pose("drift")) for run, c in tested], "drift by pose", log=True),
         "drift_floor": power_of_ten(DRIFT_FLOOR),
+        "turned": _over_angles(tested),
     }
+
+
+def _over_angles(runs: Coloured) -> Markup | None:
+    """Accuracy and drift over the angle by which images are turned, of the runs that were turned; None if none was."""
+    panels = []
+    for title, name in (("accuracy", "turned_accuracy"), ("drift of the scores", "turned_drift")):
+        curves = [(colour, {int(angle): v for angle, v in run.by_pose(name).items()}) for run, colour in runs]
+        if found := [(colour, False, curve) for colour, curve in curves if curve]:
+            panels.append((title, found))
+    return curve_figure(panels, "accuracy and drift over angles", over="angle") if panels else None
 
 
 def _confusions(runs: Coloured) -> Iterator[dict[str, Any]]:

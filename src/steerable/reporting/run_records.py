@@ -136,7 +136,7 @@ class RunRecord:
         return _mapping(self.results.get("poses"))
 
     def by_pose(self, figure: str) -> dict[str, float]:
-        """``"accuracy"`` or ``"drift"`` by element of the group."""
+        """``"accuracy"`` or ``"drift"`` by element of the group; ``"turned_accuracy"`` by angle."""
         return {str(element): float(value) for element, value in _mapping(self.poses.get(figure)).items()}
 
     @property

@@ -142,7 +142,7 @@ def _read(config: RunConfig, phase: Phase) -> TrainingData:
             "the defaults; --compare plain says whether they help."
         )
     with phase("reading images") as reading:
-        return prepare_data(replace(config, validation=max(config.validation, HELD_OUT)), progress=reading)
+        return prepare_data(replace(config, validation=max(config.validation or 0.0, HELD_OUT)), progress=reading)
 
 
 def _found(config: RunConfig, data: TrainingData, seconds: float, phase: Phase) -> Findings:

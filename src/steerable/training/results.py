@@ -27,6 +27,7 @@ from steerable.training.preparing import TrainingData, augmentation
 from steerable.training.run_files import FACTS_JSON
 from steerable.training.segmentation_pictures import example_pictures
 from steerable.training.segmentation_poses import segmentation_poses
+from steerable.training.turns import group_of
 
 __all__ = ["Measured", "save_model", "write_outcome"]
 
@@ -117,7 +118,8 @@ def _upright(module: Classifier, data: TrainingData) -> Tensor | None:
 def _poses(module: Classifier, data: TrainingData, upright: Tensor | None, progress: Progress | None) -> PoseReport:
     """What a pose does to the scores of the test images, or of their pixels."""
     if isinstance(data.test, LabelledImages):
-        return pose_report(module, data.test, device=module.device, progress=progress, upright=upright)
+        own = group_of(module.model)
+        return pose_report(module, data.test, own=own, device=module.device, progress=progress, upright=upright)
     pixels = _of_pixels(module)
     return segmentation_poses(pixels.whole, pixels.answer, data.test, progress=progress)
 

@@ -156,6 +156,7 @@ def _poses(value: object) -> bool:
         and _matrix(value.get("confusion"))
         and _number(value.get("upright"))
         and _number(value.get("all_poses"))
+        and all(_by_name(value.get(name, {}), _number) for name in ("turned_accuracy", "turned_drift"))
     )
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from steerable import nn as snn
+from steerable.algebra.families import group_named
 from steerable.data.masked_images import MaskedImages
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
@@ -18,6 +19,7 @@ from steerable.training.poses import POSE_SAMPLE, VOLUME_POSE_SAMPLE
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
 from steerable.training.segmentation_poses import POSED
 from steerable.training.speed import autocast, this_machine
+from steerable.training.turns import TURNED, TURNS, turns_off_the_grid
 
 __all__ = ["EVALUATION", "epochs_within", "images_to_test", "settle_backends", "steps_per_epoch", "take_step"]
 
@@ -64,7 +66,10 @@ def images_to_test(settings: RunConfig, data: TrainingData) -> float:
     if settings.evaluate == "test":
         axes = len(data.test.image_size)
         tried = POSED if isinstance(data.test, MaskedImages) else POSE_SAMPLE if axes == 2 else VOLUME_POSE_SAMPLE
-        return (TEST_LOOKS + OTHER_POSES[axes] * min(1.0, tried / len(data.test))) * data.test.samples
+        group = settings.model.get("group")
+        turned = len(TURNS) * TURNED if isinstance(group, str) and turns_off_the_grid(group_named(group)) else 0
+        looks = (TEST_LOOKS + OTHER_POSES[axes] * min(1.0, tried / len(data.test))) * data.test.samples
+        return looks + min(turned, len(TURNS) * data.test.samples)
     return 0 if data.validation is None else data.validation.samples
 
 

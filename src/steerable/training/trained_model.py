@@ -31,6 +31,7 @@ from steerable.training.class_figures import class_figures
 from steerable.training.config import RunConfig
 from steerable.training.poses import pose_report
 from steerable.training.run_files import IMAGES, RESULTS, data_of_run, read_fields, read_object
+from steerable.training.turns import group_of
 
 __all__ = ["Prediction", "TrainedModel"]
 
@@ -142,7 +143,7 @@ class TrainedModel(nn.Module):
         some of them. A copy of the run's own folder counts as another one.
         """
         name, data = self.test_images(dataset, data_dir, progress)
-        poses = pose_report(self, data, progress=progress)
+        poses = pose_report(self, data, own=group_of(self.model), progress=progress)
         return {
             "dataset": name,
             "images": len(data),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from steerable.algebra.families import group_named
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import check_choice
 from steerable.filters.space_arguments import default_space
@@ -14,7 +17,7 @@ from steerable.types.field_types import FieldType
 from steerable.types.network_plans import ConvolutionPlan, ResidualBlockPlan
 from steerable.types.restriction import restriction
 
-__all__ = ["Match", "WidePlan", "wide_blocks", "wide_plan"]
+__all__ = ["Match", "WidePlan", "stage_groups", "wide_blocks", "wide_plan"]
 
 Match = Literal["parameters", "channels"]
 WIDTHS = (16, 32, 64)
@@ -51,6 +54,32 @@ def wide_blocks(depth: int) -> int:
             f"a wide residual network has a depth of 6·blocks + 4, that is 10, 16, 22, 28, …; got {depth}."
         )
     return blocks
+
+
+def stage_groups(groups: str | Sequence[str]) -> list[FiniteGroup]:
+    """The groups of the three stages of a wide residual network, each a subgroup of the one before it, by name."""
+    names = re.split(r"[\s,]+", groups.strip()) if isinstance(groups, str) else list(groups)
+    names = 3 * names if len(names) == 1 else names
+    if len(names) != 3:
+        raise ValueError(
+            f"WideResNet: groups are three names, one per stage, such as ('D8', 'D4', 'D1'), or one for all stages; "
+            f"got {len(names)}: {', '.join(map(str, names))}."
+        )
+    found = [group_named(name) for name in names]
+    for larger, smaller in itertools.pairwise(found):
+        if not isinstance(larger, FiniteGroup) or not isinstance(smaller, FiniteGroup) or larger.axes != 2:
+            raise ValueError(
+                f"WideResNet has regular fields of finite groups of the plane, C1, C2 … and D1, D2 …; got "
+                f"{', '.join(names)}."
+            )
+        try:
+            larger.trivial.restrict(smaller)
+        except ValueError as error:
+            raise ValueError(
+                f"WideResNet: the group of a stage is a subgroup of the one before it; got {', '.join(names)}, and "
+                f"{smaller.name} is not a subgroup of {larger.name}. Choose ('D8', 'D4', 'D1') for instance."
+            ) from error
+    return [group for group in found if isinstance(group, FiniteGroup)]
 
 
 def wide_plan(
