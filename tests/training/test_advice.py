@@ -227,7 +227,7 @@ def test_masks_are_looked_at_as_well(tmp_path: Path) -> None:
 
 
 def test_volumes_are_refused_before_they_are_read() -> None:
-    config = RunConfig("voxels", {"name": "resnet", "axes": 3})
+    config = RunConfig("voxels", {"name": "resnet", "axes": 3}, volumes=True)
     with pytest.raises(ValueError, match="`voxels` holds volumes, and advice is about images"):
         advise(config)
 

@@ -136,7 +136,7 @@ def with_options(config: RunConfig, model: Mapping[str, Any], changes: Mapping[s
 
 
 def _read(config: RunConfig, phase: Phase) -> TrainingData:
-    if config.model.get("axes", 2) != 2:
+    if config.volumes:
         raise ValueError(
             f"`{config.dataset}` holds volumes, and advice is about images, which it turns in the plane. Train with "
             "the defaults; --compare plain says whether they help."
