@@ -95,8 +95,9 @@ def check_results(experiment: dict[str, Any], planned: list[tuple[str, RunConfig
         config = now.get((row["name"], row["seed"]))
         if config is None or "diverged" in row:
             continue
-        held_out = int(config.validation) if config.validation >= 1 else 0
-        labels = None if config.labels is None or 0 < config.validation < 1 else config.labels - held_out
+        share = config.validation or 0.0
+        held_out = int(share) if share >= 1 else 0
+        labels = None if config.labels is None or 0 < share < 1 else config.labels - held_out
         same = {
             "model": row["model"] == config.model,
             "recipe": row.get("recipe") in (None, config.recipe.to_dict()),  # early rows do not tell it

@@ -17,7 +17,7 @@ from PIL import Image
 
 from steerable.data import read_images
 
-BUDGET = ("--epochs", "24", "--params", "10000", "--accelerator", "cpu", "--no-progress")
+BUDGET = ("--epochs", "24", "--params", "10000", "--validation", "0.1", "--accelerator", "cpu", "--no-progress")
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 

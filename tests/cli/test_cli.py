@@ -54,6 +54,10 @@ def test_a_table_of_costs_is_not_cut_when_it_is_piped() -> None:
 def test_cost_of_a_convolution_of_volumes() -> None:
     (row,) = json.loads(steerable("cost", "A1", "A1", "--group", "O", "--size", "8", "--json").stdout)["layers"]
     assert row["flops"] == 2 * 27 * 8**3
+    options = ("--group", "T", "--depth", "8", "--copies", "1", "--in-channels", "1", "--size", "16", "--json")
+    found = json.loads(steerable("cost", "resnet", *options).stdout)
+    net = models.resnet(8, 1, axes=3, group="T", in_channels=1)
+    assert found["parameters"] == sum(m.weight.numel() for m in net.modules() if isinstance(m, snn.Conv3d))
 
 
 def test_cost_of_a_pair_and_of_the_papers_network() -> None:
@@ -98,7 +102,6 @@ def test_costs_of_groups_off_the_grid(group: str) -> None:
     [
         (("cost", "2*regular + F", "E"), "unknown capsule `F` of D4"),
         (("cost", "densenet"), "the name of a model, 'resnet' or 'wide_resnet'; got 'densenet'"),
-        (("cost", "resnet", "--group", "O"), "resnet is a network for images, and O moves volumes"),
         (("cost", "resnet", "--size", "2"), "their size must be at least 4; got 2"),
         (("types", "Z4"), "no group is called 'Z4'"),
         (("train", "nothing", "--out", "x"), "neither a known data set nor an existing folder"),

@@ -797,8 +797,8 @@ def test_other_arguments_are_checked() -> None:
         st.convert(plain, 4)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="match is one of channels, parameters; got 'width'"):
         st.convert(plain, D4, match="width")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="O does not map the pixel grid onto itself"):
-        st.convert(plain, "O")
+    with pytest.raises(ValueError, match="group of order 2 does not map the pixel grid onto itself"):
+        st.convert(plain, st.group_from_permutations([[1, 0]]))
     with pytest.raises(ValueError, match="nothing in the network says how many channels"):
         st.convert(nn.ReLU(), D4)
     assert st.convert(nn.ReLU(), D4, in_channels=2).in_type == st.FieldType(D4, "2*A1")

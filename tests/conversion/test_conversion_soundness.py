@@ -435,6 +435,16 @@ _VECTORS: list[nn.Module] = [
     nn.BatchNorm1d(4, track_running_stats=False), nn.LayerNorm(4, eps=0.3), nn.LayerNorm(4, elementwise_affine=False),
     without_bias(nn.LayerNorm(4)), nn.SyncBatchNorm(4, eps=0.3),
 ]  # fmt: skip
+_VOLUMES: list[nn.Module] = [
+    nn.BatchNorm3d(4, eps=0.3), nn.BatchNorm3d(4, momentum=0.7), nn.BatchNorm3d(4, affine=False),
+    without_bias(nn.BatchNorm3d(4)), nn.BatchNorm3d(4, track_running_stats=False), nn.InstanceNorm3d(4, eps=0.3),
+    nn.InstanceNorm3d(4, momentum=0.7, track_running_stats=True), without_bias(nn.InstanceNorm3d(4, affine=True)),
+    nn.MaxPool3d(2), nn.MaxPool3d(4, stride=2, padding=1), nn.MaxPool3d(2, ceil_mode=True),
+    nn.AvgPool3d(2, stride=2, padding=1), nn.AvgPool3d(4, ceil_mode=True), nn.AvgPool3d(2, count_include_pad=False),
+    nn.AdaptiveAvgPool3d(2), nn.AdaptiveMaxPool3d(4), nn.Upsample(scale_factor=2, mode="trilinear"),
+    nn.ZeroPad3d(2), nn.ConstantPad3d(1, 0.7), nn.ReflectionPad3d(1), nn.ReplicationPad3d(2), nn.CircularPad3d(1),
+    nn.Softmax(dim=-4),
+]  # fmt: skip
 # Refused by name where they are other than the default, or without any effect on what is computed.
 _REFUSED = {"return_indices", "dilation", "divisor_override", "size", "num_parameters"}
 _WITHOUT_EFFECT = {"inplace", "device", "dtype", "process_group", "num_features", "num_channels", "num_groups", "init"}
@@ -445,7 +455,7 @@ def _id(layer: nn.Module) -> str:
     return f"{type(layer).__name__}({layer.extra_repr()})"
 
 
-@pytest.mark.parametrize("layer", [*_MAPS, *_VECTORS], ids=_id)
+@pytest.mark.parametrize("layer", [*_MAPS, *_VECTORS, *_VOLUMES], ids=_id)
 def test_options_reach_the_counterpart(layer: nn.Module) -> None:
     """In training, where statistics are gathered over several batches, and in evaluation, where they are used."""
     vector = layer in _VECTORS
@@ -455,10 +465,12 @@ def test_options_reach_the_counterpart(layer: nn.Module) -> None:
         return
     pool = (nn.AdaptiveAvgPool2d(1), nn.Flatten()) if vector else ()
     plain = nn.Sequential(*pool, layer).double()
-    net = st.convert(plain, D4, in_channels=4)
+    deep = layer in _VOLUMES
+    net = st.convert(plain, "O" if deep else D4, in_channels=4)
     assert sum(p.numel() for p in net.parameters()) == sum(p.numel() for p in layer.parameters())
     for seed in range(3):
         x = (1 + seed) * images(4, 8, seed)
+        x = x[:, :, None] * torch.linspace(-1, 1, 8, dtype=x.dtype)[:, None, None] if deep else x
         torch.testing.assert_close(net.train()(x), plain.train()(x))
     torch.testing.assert_close(net.eval()(x), plain.eval()(x))
 
@@ -467,7 +479,7 @@ def test_every_option_of_every_kept_layer_is_tried() -> None:
     """A new option of torch, or a new layer here, needs a case above."""
     kinds = [layer for row in OPERATIONS.values() if row.becomes in COUNTERPARTS for layer in row.layers]
     tried: dict[type[nn.Module], set[str]] = {kind: set() for kind in kinds}
-    for layer in (*_MAPS, *_VECTORS, nn.Dropout(0.3), nn.Dropout2d(0.3)):
+    for layer in (*_MAPS, *_VECTORS, *_VOLUMES, nn.Dropout(0.3), nn.Dropout2d(0.3), nn.Dropout3d(0.3)):
         for name, parameter in _options(type(layer)):
             value = getattr(layer, name, parameter.default)
             if name == "bias":

@@ -71,6 +71,17 @@ def test_all_of_d4_at_every_level() -> None:
                 torch.testing.assert_close(z, st.transform(y, element, kind), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(("name", "depth"), [("resnet", 8), ("unet", 1)])
+def test_levels_of_volumes_turn_as_well(name: str, depth: int) -> None:
+    torch.manual_seed(0)
+    net = models.create(name, depth=depth, copies=1, axes=3, in_channels=1, features_only=True).double().eval()
+    x = torch.randn(1, 1, 8, 8, 8, dtype=torch.float64)
+    element = net.in_type.group.elements[-1]
+    with torch.no_grad():
+        for y, z, kind in zip(net(x), net(st.transform(x, element, net.in_type)), net.feature_types, strict=True):
+            assert (z - st.transform(y, element, kind)).abs().max() <= 1e-12 * y.abs().max()
+
+
 def test_the_maps_are_those_that_the_head_sees() -> None:
     torch.manual_seed(0)
     x = torch.randn(2, 3, 16, 16)

@@ -20,7 +20,7 @@ import steerable as st
 from steerable import FieldType, FiniteGroup
 from steerable import nn as snn
 from steerable.nn import EquivariantModule
-from steerable.nn.geometry import pair
+from steerable.nn.geometry import numbers_per_axis
 
 D4 = st.dihedral(4)
 GROUPS: dict[str, FiniteGroup] = {
@@ -56,7 +56,9 @@ def convolution(draw: Draw, t: FieldType) -> EquivariantModule:
 
 def transposed(draw: Draw, t: FieldType) -> EquivariantModule:
     stride = draw(numbers(1, 3))
-    extra = st_.integers(0, 1 if stride == 1 else max(pair(stride, "stride", minimum=1)) - 1)  # 1: torch refuses it
+    extra = st_.integers(
+        0, 1 if stride == 1 else max(numbers_per_axis(stride, "stride", 2, minimum=1)) - 1
+    )  # 1: torch refuses it
     options = {"padding": numbers(0, 2), "dilation": numbers(1, 2), "output_padding": st_.tuples(extra, extra)}
     return snn.ConvTranspose2d(
         t, t, draw(numbers(1, 4)), stride, **{name: draw(values) for name, values in options.items()}

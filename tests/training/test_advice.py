@@ -152,7 +152,7 @@ def test_what_follows_from_the_evidence(
     [
         (Orientation("free", 0.5, True, False, 0.5), None, None),
         (Orientation("handed", 0.9, False, False, 0.5), {"group": "C4"}, {}),
-        (Orientation("upright", 0.9, True, False, 0.5), {"group": "D1"}, {"turn": False}),
+        (Orientation("upright", 0.9, True, False, 0.5), {"name": "plain_unet"}, {"turn": False}),
         (Orientation("upright", 0.9, False, False, 0.5), {"name": "plain_unet"}, {"turn": False, "mirror": False}),
     ],
 )
@@ -224,6 +224,12 @@ def test_masks_are_looked_at_as_well(tmp_path: Path) -> None:
     assert found.findings.poses.images == 13
     assert found.sentences["recipe"][0] == "masks"
     assert "--minutes" in found.command
+
+
+def test_volumes_are_refused_before_they_are_read() -> None:
+    config = RunConfig("voxels", {"name": "resnet", "axes": 3})
+    with pytest.raises(ValueError, match="`voxels` holds volumes, and advice is about images"):
+        advise(config)
 
 
 class Told:

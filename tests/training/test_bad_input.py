@@ -315,12 +315,13 @@ def test_a_folder_called_like_a_data_set(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("counts", [(2, 1, 1, 1, 1, 1, 1, 1, 1), (2, 2), (3, 1), (2, 1)])
-def test_a_handful_of_images_is_enough(counts: tuple[int, ...], tmp_path: Path) -> None:
-    """Every class keeps a training image; what can be held out is, and the rest is said."""
+@pytest.mark.parametrize("validation", [None, 0.1])
+def test_a_handful_of_images_is_enough(counts: tuple[int, ...], validation: float | None, tmp_path: Path) -> None:
+    """Every class keeps a training image; what is to be held out is if it can be, and the rest is said."""
     for label, count in enumerate(counts):
         for i in range(count):
             picture(tmp_path / f"v1.{label}" / f"{i}.png", (label, i, 0))
-    config = configured(str(tmp_path), {"name": "resnet"})
+    config = configured(str(tmp_path), {"name": "resnet"}, validation=validation)
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
         data = prepare_data(config)
@@ -328,7 +329,23 @@ def test_a_handful_of_images_is_enough(counts: tuple[int, ...], tmp_path: Path) 
     assert len(data.test) >= 1
     held = 0 if data.validation is None else len(data.validation)
     assert len(data.train) + len(data.test) + held == sum(counts)
-    assert (data.validation is None) == any("nothing is held out for validation" in note for note in data.notes)
+    said = "so that all of them are learnt from" if validation is None else "nothing is held out for validation"
+    assert (data.validation is None) == any(said in note for note in data.notes)
+
+
+@pytest.mark.parametrize(("each", "held"), [(49, 0), (50, 10)])
+def test_each_image_of_few_is_learnt_from(each: int, held: int, tmp_path: Path) -> None:
+    """A tenth is held out where classes have enough images, and what a user says counts in any case."""
+    for label in ("a", "b"):
+        for i in range(each):
+            picture(tmp_path / "train" / label / f"{i}.png", (i, 0, 0))
+        picture(tmp_path / "test" / label / "x.png", (255, 0, 0))
+    for asked, count in ((None, held), (0.0, 0), (0.2, round(0.4 * each))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pictures of both classes are alike
+            data = prepare_data(configured(str(tmp_path), {"name": "resnet"}, validation=asked))
+        assert (0 if data.validation is None else len(data.validation)) == count
+        assert len(data.train) == 2 * each - count
 
 
 def test_a_name_with_dots_is_kept(tmp_path: Path) -> None:

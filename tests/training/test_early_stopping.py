@@ -279,7 +279,7 @@ def test_the_time_of_an_epoch_counts_a_small_last_batch_for_what_it_is(
     def step(module: object, optimiser: object, images: torch.Tensor, labels: torch.Tensor) -> None:
         now[0] += 0.01 * len(labels)
 
-    monkeypatch.setattr(timing, "_step", step)
+    monkeypatch.setattr(timing, "take_step", step)
     found = timing.epochs_within(1000.0, asked, data, settle=False)
     left = timing.SPARE * (1000 - now[0]) - 0.01 * timing.images_to_test(asked, data) / 3
     assert found == pytest.approx(left / (0.01 * images + timing.BETWEEN_EPOCHS))

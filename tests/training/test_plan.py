@@ -157,7 +157,7 @@ def test_steps_are_timed_as_the_run_takes_them(
         clock[0] += 0.1 if any("fourier" in way for way in timed[-1].values()) else 0.2
 
     monkeypatch.setattr("steerable.training.timing.time.perf_counter", lambda: clock[0])
-    monkeypatch.setattr("steerable.training.timing._step", step)
+    monkeypatch.setattr("steerable.training.timing.take_step", step)
     monkeypatch.setattr(snn, "choose_backends", lambda network, x, **_: snn.use_backends(network, mixed.backends))
     fast = make_plan(config(minutes=1.0), data)
     assert all(ways == mixed.backends for ways in timed)

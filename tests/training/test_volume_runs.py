@@ -196,3 +196,10 @@ def test_modelnet_is_read_upright(tmp_path: Path) -> None:
     np.savez(tmp_path / "modelnet10.npz", X_train=solid)
     with pytest.raises(ValueError, match="has no array X_test, y_test, y_train"):
         load_dataset("modelnet10", data_dir=tmp_path)
+
+
+def test_the_explorer_says_that_it_shows_pictures(run: Path) -> None:
+    from steerable.explorer import model_tab
+
+    with pytest.raises(ValueError, match="`shapes` is a network of volumes, and this tab shows pictures"):
+        model_tab._load(run, 0)

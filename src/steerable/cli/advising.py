@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -38,7 +40,8 @@ def advise(
     """
     require("lightning", "torchmetrics", "huggingface_hub", "safetensors")
     phase = unseen if as_json else shown
-    with phase("loading PyTorch"):
+    # Without a terminal, a machine that loads slowly would put a line before every message about a mistake.
+    with phase("loading PyTorch") if sys.stderr.isatty() else nullcontext():
         from steerable.training.advising import advise as found_out
         from steerable.training.defaults import configured
 

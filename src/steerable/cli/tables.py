@@ -95,7 +95,7 @@ def cost(
     ] = None,
     kernel_size: Annotated[int, typer.Option(help="Taps along each side of the filter.", min=1, max=99)] = 3,
     network: NetworkOptions,
-    size: Annotated[int, typer.Option(help="Height and width of the images, for FLOPs.", min=1, max=10**6)] = 32,
+    size: Annotated[int, typer.Option(help="The side of the images or volumes, for FLOPs.", min=1, max=10**6)] = 32,
     as_json: Json = False,
 ) -> None:
     """Show channels, parameters, utilisation μ and FLOPs of one convolution, or of all those of a residual network."""
@@ -174,10 +174,6 @@ def _check_size(name: str, size: int) -> None:
 def _network_costs(group: Group, kernel_size: int, size: int, network: NetworkOptions) -> list[dict[str, Any]]:
     from steerable.types.network_plans import resnet_plan
 
-    if axes_moved_by(group) != 2:
-        raise ValueError(
-            f"resnet is a network for images, and {group.name} moves volumes. Choose another group, such as D4."
-        )
     _check_size("resnet", size)
     options = asdict(network)
     options |= {"depth": 14 if network.depth is None else network.depth}

@@ -27,7 +27,7 @@ def first_breach(net: fx.GraphModule, in_type: FieldType, size: int) -> tuple[st
         net: a network as :func:`steerable.conversion.network_assembly.assembled` makes it; its parameters and
             statistics change.
         in_type: the type of its input.
-        size: height and width of the input.
+        size: every extent of the input.
 
     Returns:
         What the call is called in messages, and the reason.
@@ -38,7 +38,8 @@ def first_breach(net: fx.GraphModule, in_type: FieldType, size: int) -> tuple[st
         if bool((parameter == parameter.flatten()[:1]).all()):
             drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64, device="cpu")
             parameter.data = drawn + 0.5
-    x = torch.randn(2, in_type.channels, size, size, generator=generator, dtype=torch.float64, device="cpu")
+    extents = (size,) * (in_type.group.axes or 2)
+    x = torch.randn(2, in_type.channels, *extents, generator=generator, dtype=torch.float64, device="cpu")
     has_statistics = any(isinstance(module, CapsuleNorm) for module in net.modules())
     for training in (True, False) if has_statistics else (False,):
         for module in net.modules():

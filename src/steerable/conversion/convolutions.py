@@ -9,17 +9,18 @@ from collections.abc import Sequence
 from torch import nn
 
 from steerable import nn as snn
-from steerable.conversion.fitted_pools import FittedAvgPool2d
+from steerable.conversion.fitted_pools import FittedAvgPool2d, FittedAvgPool3d
 from steerable.conversion.refusals import NoCounterpart
-from steerable.conversion.windows import Downsampling, fitting_sizes, misfits, one_number
-from steerable.nn.geometry import pair
+from steerable.conversion.windows import Downsampling, fitting_sizes, for_axes, misfits, one_number
+from steerable.filters.pixel_grids import size_text
+from steerable.nn.geometry import spanned
 from steerable.types.field_types import FieldType
 
 __all__ = ["convolution", "transposed_convolution"]
 
 
 def convolution(
-    plain: nn.Conv2d, before: FieldType, after: FieldType, downsampling: Downsampling
+    plain: nn.Conv2d | nn.Conv3d, before: FieldType, after: FieldType, downsampling: Downsampling
 ) -> tuple[nn.Module, str]:
     groups = _groups(plain.groups, before, after)
     conv, note = _strided(plain, before, after, groups, downsampling)
@@ -28,7 +29,9 @@ def convolution(
     return conv, note
 
 
-def transposed_convolution(plain: nn.ConvTranspose2d, before: FieldType, after: FieldType) -> tuple[nn.Module, str]:
+def transposed_convolution(
+    plain: nn.ConvTranspose2d | nn.ConvTranspose3d, before: FieldType, after: FieldType
+) -> tuple[nn.Module, str]:
     if plain.groups != 1:
         raise NoCounterpart(f"transposed convolutions have no groups here; it has {plain.groups}. Use groups=1.")
     extra, kernel = plain.output_padding, plain.kernel_size
@@ -38,7 +41,7 @@ def transposed_convolution(plain: nn.ConvTranspose2d, before: FieldType, after: 
         )
     # A kernel that is larger by the output padding gives as many pixels, and the same on both sides.
     grown = tuple(k + e for k, e in zip(kernel, extra, strict=True))
-    conv = snn.ConvTranspose2d(
+    conv = for_axes(before, snn.ConvTranspose2d, snn.ConvTranspose3d)(
         before,
         after,
         grown,
@@ -49,7 +52,7 @@ def transposed_convolution(plain: nn.ConvTranspose2d, before: FieldType, after: 
     )
     if not any(extra):
         return conv, ""
-    return conv, f"kernel {kernel[0]}×{kernel[1]} with output_padding became {grown[0]}×{grown[1]}, which is symmetric"
+    return conv, f"kernel {size_text(kernel)} with output_padding became {size_text(grown)}, which is symmetric"
 
 
 def _groups(wanted: int, before: FieldType, after: FieldType) -> int:
@@ -59,37 +62,34 @@ def _groups(wanted: int, before: FieldType, after: FieldType) -> int:
 
 
 def _strided(
-    plain: nn.Conv2d, in_type: FieldType, out_type: FieldType, groups: int, downsampling: Downsampling
+    plain: nn.Conv2d | nn.Conv3d, in_type: FieldType, out_type: FieldType, groups: int, downsampling: Downsampling
 ) -> tuple[snn.EquivariantModule, str]:
     """The convolution with the same kernel, and a note on its stride."""
-    kernel, stride, dilation = (pair(v, "size", minimum=1) for v in (plain.kernel_size, plain.stride, plain.dilation))
-    extent = (dilation[0] * (kernel[0] - 1) + 1, dilation[1] * (kernel[1] - 1) + 1)
-    padding: str | tuple[int, int] = plain.padding if plain.padding == "same" else _numbers(plain.padding)
-    apart = (False, False) if isinstance(padding, str) else misfits(extent, stride, padding)
-    if downsampling == "stride":
-        apart = (False, False)
-    kept = (1 if apart[0] else stride[0], 1 if apart[1] else stride[1])
-    conv = snn.Conv2d(
+    kernel, stride, padding = plain.kernel_size, plain.stride, _numbers(plain.padding, len(plain.kernel_size))
+    extent = spanned(kernel, plain.dilation)
+    apart = misfits(extent, stride, padding)
+    if downsampling == "stride" or plain.padding == "same":
+        apart = (False,) * len(kernel)
+    conv = for_axes(in_type, snn.Conv2d, snn.Conv3d)(
         in_type,
         out_type,
         kernel,
-        kept,
-        padding,
-        dilation,
+        [1 if off else s for off, s in zip(apart, stride, strict=True)],
+        "same" if plain.padding == "same" else padding,
+        plain.dilation,
         groups,
         bias=plain.bias is not None,
         padding_mode=plain.padding_mode,
     )
     if not any(apart):
-        return conv, "" if isinstance(padding, str) else fitting_sizes(extent, stride, padding)
-    steps = (stride[0] if apart[0] else 1, stride[1] if apart[1] else 1)
-    note = f"stride {one_number(stride)} is now a mean over {steps[0]}×{steps[1]} pixels on sizes that it divides"
-    if extent == (1, 1) and not any(_numbers(plain.padding)):  # the mean commutes with it, and costs less in front
-        pool = FittedAvgPool2d(in_type, 1, steps)
-        return snn.Sequential(OrderedDict[str, snn.EquivariantModule](pool=pool, conv=conv)), note
-    pool = FittedAvgPool2d(out_type, 1, steps)
-    return snn.Sequential(OrderedDict[str, snn.EquivariantModule](conv=conv, pool=pool)), note
+        return conv, "" if plain.padding == "same" else fitting_sizes(extent, stride, padding)
+    steps = [s if off else 1 for off, s in zip(apart, stride, strict=True)]
+    note = f"stride {one_number(stride)} is now a mean over {size_text(steps)} pixels on sizes that it divides"
+    mean = for_axes(in_type, FittedAvgPool2d, FittedAvgPool3d)
+    if {*extent} == {1} and not any(padding):  # the mean commutes with it, and costs less in front
+        return snn.Sequential(OrderedDict[str, snn.EquivariantModule](pool=mean(in_type, 1, steps), conv=conv)), note
+    return snn.Sequential(OrderedDict[str, snn.EquivariantModule](conv=conv, pool=mean(out_type, 1, steps))), note
 
 
-def _numbers(padding: str | int | Sequence[int]) -> tuple[int, int]:
-    return (0, 0) if isinstance(padding, str) else pair(padding, "padding", minimum=0)
+def _numbers(padding: str | Sequence[int], axes: int) -> tuple[int, ...]:
+    return (0,) * axes if isinstance(padding, str) else tuple(padding)

@@ -14,7 +14,7 @@ from steerable.algebra.sampled_functions import is_sampled
 from steerable.conversion.functions_as_layers import FunctionLayer
 from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart
-from steerable.conversion.windows import Downsampling, window_pool
+from steerable.conversion.windows import Downsampling, as_numbers, for_axes, window_pool
 from steerable.nn.admissibility import require
 from steerable.nn.sampling import pads_alike
 from steerable.types.field_types import FieldType
@@ -111,12 +111,14 @@ def _function(plain: Any) -> Any:
 def _batch_norm(plain: Any, around: Surroundings) -> nn.Module:
     sync = isinstance(plain, nn.SyncBatchNorm)
     options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
-    return snn.BatchNorm2d(around.field_type, *options, bias=_has_bias(plain), sync=sync)
+    norm = for_axes(around.field_type, snn.BatchNorm2d, snn.BatchNorm3d)
+    return norm(around.field_type, *options, bias=_has_bias(plain), sync=sync)
 
 
 def _instance_norm(plain: Any, around: Surroundings) -> nn.Module:
     options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
-    return snn.InstanceNorm2d(around.field_type, *options, bias=_has_bias(plain))
+    norm = for_axes(around.field_type, snn.InstanceNorm2d, snn.InstanceNorm3d)
+    return norm(around.field_type, *options, bias=_has_bias(plain))
 
 
 def _has_bias(plain: Any) -> bool:
@@ -134,34 +136,43 @@ def _group_norm(plain: Any, around: Surroundings) -> Replacement:
 
 def _layer_norm(plain: Any, around: Surroundings) -> nn.Module:
     if not (around.vector or around.last):
+        norm, last, back = for_axes(
+            around.field_type,
+            ("BatchNorm2d", "(0, 2, 3, 1)", "(0, 3, 1, 2)"),
+            ("BatchNorm3d", "(0, 2, 3, 4, 1)", "(0, 4, 1, 2, 3)"),
+        )
         raise NoCounterpart(
             "on a map it normalises pixels, with a weight for each, and the group moves them. Use nn.GroupNorm(1, "
-            "channels), nn.BatchNorm2d, or x.permute(0, 2, 3, 1) before it and x.permute(0, 3, 1, 2) after it."
+            f"channels), nn.{norm}, or x.permute{last} before it and x.permute{back} after it."
         )
     return snn.LayerNorm(around.field_type, plain.eps, plain.elementwise_affine, bias=_has_bias(plain))
 
 
 def _max_pool(plain: Any, around: Surroundings) -> Replacement:
-    if plain.return_indices or plain.dilation not in (1, (1, 1)):
+    if plain.return_indices or {*as_numbers(plain.dilation)} != {1}:
         raise NoCounterpart("only pooling without indices and with dilation 1 has a counterpart.")
-    return window_pool(snn.MaxPool2d, plain, around.field_type, around.downsampling)
+    return window_pool("maximum", plain, around.field_type, around.downsampling)
 
 
 def _avg_pool(plain: Any, around: Surroundings) -> Replacement:
-    if plain.divisor_override is not None or (plain.padding not in (0, (0, 0)) and not plain.count_include_pad):
+    if plain.divisor_override is not None or (any(as_numbers(plain.padding)) and not plain.count_include_pad):
         raise NoCounterpart("only the mean over whole windows has a counterpart. Use count_include_pad=True.")
-    return window_pool(snn.AvgPool2d, plain, around.field_type, around.downsampling)
+    return window_pool("average", plain, around.field_type, around.downsampling)
 
 
 def _adaptive_pool(plain: Any, around: Surroundings) -> nn.Module:
-    kind = snn.AdaptiveAvgPool2d if isinstance(plain, nn.AdaptiveAvgPool2d) else snn.AdaptiveMaxPool2d
+    averages = isinstance(plain, nn.AdaptiveAvgPool2d | nn.AdaptiveAvgPool3d)
+    flat, deep = (
+        (snn.AdaptiveAvgPool2d, snn.AdaptiveAvgPool3d) if averages else (snn.AdaptiveMaxPool2d, snn.AdaptiveMaxPool3d)
+    )
     if getattr(plain, "return_indices", False):
         raise NoCounterpart("only pooling without indices has a counterpart.")
-    return kind(around.field_type, plain.output_size)
+    return for_axes(around.field_type, flat, deep)(around.field_type, plain.output_size)
 
 
 def _dropout(plain: Any, around: Surroundings) -> nn.Module:
-    kind = snn.Dropout2d if isinstance(plain, nn.Dropout2d) else snn.Dropout
+    whole_maps = for_axes(around.field_type, snn.Dropout2d, snn.Dropout3d)
+    kind = whole_maps if isinstance(plain, nn.Dropout2d | nn.Dropout3d) else snn.Dropout
     return kind(around.field_type, plain.p)
 
 
@@ -169,7 +180,7 @@ def _upsample(plain: Any, around: Surroundings) -> nn.Module:
     factors = plain.scale_factor if isinstance(plain.scale_factor, tuple) else (plain.scale_factor,)
     if plain.size is not None or len(set(factors)) != 1 or factors[0] != int(factors[0]):
         raise NoCounterpart(
-            "only enlarging by a whole factor, the same for height and width, samples the grid evenly. Use "
+            "only enlarging by a whole factor, the same for all axes, samples the grid evenly. Use "
             "scale_factor=2 in place of a size."
         )
     return snn.Upsample(around.field_type, int(factors[0]), plain.mode, plain.align_corners)
@@ -179,8 +190,8 @@ def _pad(plain: Any, around: Surroundings) -> nn.Module:
     kept: nn.Module = copy.deepcopy(plain)
     if not pads_alike(around.field_type.group, plain.padding):
         raise NoCounterpart(
-            f"the padding {tuple(plain.padding)} moves the image's centre. Pad all sides alike, for instance in the "
-            "convolution."
+            f"the padding {tuple(plain.padding)} moves the {for_axes(around.field_type, 'image', 'volume')}'s centre. "
+            "Pad all sides alike, for instance in the convolution."
         )
     if getattr(plain, "value", 0):
         require(f"a padding with {plain.value}", around.field_type, "pointwise")
@@ -189,7 +200,8 @@ def _pad(plain: Any, around: Surroundings) -> nn.Module:
 
 def _softmax(plain: Any, around: Surroundings) -> nn.Module:
     kept: nn.Module = copy.deepcopy(plain)
-    if plain.dim not in ((1, -1) if around.vector else (3, -1) if around.last else (1, -3)):
+    last = for_axes(around.field_type, 3, 4)
+    if plain.dim not in ((1, -1) if around.vector else (last, -1) if around.last else (1, -last)):
         raise NoCounterpart(f"only a softmax over the channels, dim=1, has a counterpart; it has dim={plain.dim}.")
     kept.dim = 1  # type: ignore[assignment]
     return kept

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from steerable import nn as snn
 from steerable.algebra.group_interface import Group
 from steerable.nn.admissibility import require
-from steerable.nn.channels import capsule_of_channel, is_traced, scale_channels, take
+from steerable.nn.channels import capsule_of_channel, is_traced, on_maps, scale_channels, take
 from steerable.nn.sampling import axes_reversed
 from steerable.nn.seen_by_subgroup import retyped
 from steerable.types.field_types import FieldType
@@ -22,9 +22,9 @@ __all__ = ["CapsuleScale", "PadTo", "TrainingFactor", "VectorToMap"]
 
 
 class VectorToMap(snn.EquivariantModule):
-    """A pooled field as a map of one pixel, so that it can scale or shift a whole field.
+    """A pooled field as a map of one pixel or voxel, so that it can scale or shift a whole field.
 
-    Shapes: (batch, channels) → (batch, channels, 1, 1).
+    Shapes: (batch, channels) → (batch, channels, 1, 1), or (batch, channels, 1, 1, 1) for volumes.
     """
 
     channelwise = True
@@ -34,11 +34,11 @@ class VectorToMap(snn.EquivariantModule):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x, maps=False, pooled=True)
-        return x.unsqueeze(-1).unsqueeze(-1)
+        return on_maps(x, len(self.map_axes))
 
 
 class PadTo(snn.EquivariantModule):
-    """A field padded on all sides, or cropped, to the height and width of another.
+    """A field padded on all sides, or cropped, to the height and width of another, or to its three extents.
 
     Exact where an even number of pixels is added along each axis that the group reverses; elsewhere it warns.
 
@@ -56,21 +56,21 @@ class PadTo(snn.EquivariantModule):
             require(f"PadTo(value={value})", field_type, "pointwise")
         self.in_types = (field_type, like)
         self.mode, self.value = mode, value
-        self.reversed = axes_reversed(field_type.group)
+        self.reversed = axes_reversed(field_type.group, len(self.map_axes))
         self.warned: set[tuple[int, ...]] = set()
 
     def forward(self, x: Tensor, like: Tensor) -> Tensor:
         self.check_input(x)
-        rows, columns = like.shape[2] - x.shape[2], like.shape[3] - x.shape[3]
-        sides = (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2)
+        added = [like.shape[axis] - x.shape[axis] for axis in self.map_axes]
+        sides = [side for n in reversed(added) for side in (n // 2, n - n // 2)]
         if not is_traced(x) and not torch.compiler.is_compiling():
-            self._check(rows, columns)
+            self._check(*added)
         return F.pad(x, sides, self.mode, self.value if self.mode == "constant" else None)
 
     def restricted_to(self, subgroup: Group) -> PadTo:
         types = [seen_by(field_type, subgroup).field_type for field_type in self.in_types]
         new = retyped(self, types[0], types[0])
-        new.in_types, new.reversed = (types[0], types[1]), axes_reversed(subgroup)
+        new.in_types, new.reversed = (types[0], types[1]), axes_reversed(subgroup, len(self.map_axes))
         return new
 
     def _check(self, *added: int) -> None:
@@ -78,10 +78,13 @@ class PadTo(snn.EquivariantModule):
         if not uneven or added in self.warned:
             return
         self.warned.add(added)
+        names = ("slices", "rows", "columns")[-len(added) :]
+        *first, last = [f"{n} {name}" for n, name in zip(added, names, strict=True)]
+        rows = f"{', '.join(first)} and {last}"
         warnings.warn(
-            f"PadTo is not exactly equivariant to {self.in_type.group.name} where it adds {added[0]} rows and "
-            f"{added[1]} columns, since an odd number cannot be shared between both sides. Choose an input size that "
-            "the network halves without remainder, such as a multiple of 32.",
+            f"PadTo is not exactly equivariant to {self.in_type.group.name} where it adds {rows}, since "
+            "an odd number cannot be shared between both sides. Choose an input size that the network "
+            "halves without remainder, such as a multiple of 32.",
             snn.EquivarianceWarning,
             stacklevel=4,
         )

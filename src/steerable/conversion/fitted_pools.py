@@ -13,7 +13,8 @@ outputs as torch's, and symmetric. Pixels beyond the border count for nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -23,13 +24,18 @@ from steerable.nn.pooling import WindowPool
 from steerable.nn.sampling import axes_reversed
 from steerable.types.field_types import FieldType
 
-__all__ = ["FittedAvgPool2d", "FittedMaxPool2d"]
+__all__ = ["FittedAvgPool2d", "FittedAvgPool3d", "FittedMaxPool2d", "FittedMaxPool3d", "FittedPool"]
 
 _Sizes = int | Sequence[int]
 
+_AVERAGE: dict[int, Callable[..., Tensor]] = {2: F.avg_pool2d, 3: F.avg_pool3d}
+_MAXIMUM: dict[int, Callable[..., Tensor]] = {2: F.max_pool2d, 3: F.max_pool3d}
 
-class _FittedPool(WindowPool):
+
+class FittedPool(WindowPool):
     """Windows that fit; they grow only along the axes that the group reverses."""
+
+    axes: ClassVar[int]
 
     def __init__(
         self,
@@ -41,62 +47,82 @@ class _FittedPool(WindowPool):
         ceil_mode: bool = False,
     ) -> None:
         super().__init__(field_type, kernel_size, stride, padding)
-        self.grows, self.ceil_mode = axes_reversed(field_type.group), ceil_mode
-        self.guard.reversed = (False, False)  # nothing to warn of
+        self.grows, self.ceil_mode = axes_reversed(field_type.group, self.axes), ceil_mode
+        self.guard.reversed = (False,) * self.axes  # nothing to warn of
 
     def plain(self) -> nn.Module:
         return snn.EquivariantModule.plain(self)  # traced, with the arithmetic
 
     # Arithmetic only, without decisions about sizes, so that it can be traced.
 
-    def window(self, x: Tensor) -> tuple[int, int]:
-        """(height, width): k + (n + 2p - k) mod s, or k + h mod 2 with ``ceil_mode``."""
+    def window(self, x: Tensor) -> tuple[int, ...]:
+        """One extent per axis: k + (n + 2p - k) mod s, or k + h mod 2 with ``ceil_mode``."""
         extra = [h % 2 if self.ceil_mode else -h % s for h, s in zip(self._hanging(x), self.stride, strict=True)]
-        rows, columns = (k + e * grows for k, e, grows in zip(self.kernel_size, extra, self.grows, strict=True))
-        return rows, columns
+        return tuple(k + e * grows for k, e, grows in zip(self.kernel_size, extra, self.grows, strict=True))
 
     def border(self, x: Tensor) -> list[int]:
-        """(left, right, top, bottom): by how much windows hang over the padded field with ``ceil_mode``."""
-        rows, columns = (
+        """(left, right, top, bottom, …): by how much windows hang over the padded field with ``ceil_mode``."""
+        sides = [
             [(h + 1) // 2, (h + 1) // 2] if grows else [0, h]
             for h, grows in zip(self._hanging(x), self.grows, strict=True)
-        )
-        return columns + rows
+        ]
+        return [width for side in reversed(sides) for width in side]
+
+    @property
+    def around(self) -> list[int]:
+        """The padding as ``F.pad`` takes it, the last axis first."""
+        return [p for p in reversed(self.padding) for _ in range(2)]
 
     def _hanging(self, x: Tensor) -> list[int]:
-        sizes = (x.shape[-2], x.shape[-1])
+        sizes = [x.shape[axis] for axis in self.map_axes]
         return [
             (k - n - 2 * p) % s for n, k, s, p in zip(sizes, self.kernel_size, self.stride, self.padding, strict=True)
         ]
 
 
-class FittedAvgPool2d(_FittedPool, snn.AvgPool2d):
+class _FittedAvgPool(FittedPool):
+    def pool(self, x: Tensor) -> Tensor:
+        average = _AVERAGE[self.axes]
+        if not self.ceil_mode:
+            return average(x, self.window(x), self.stride, self.padding)
+        padded = F.pad(x, self.around)
+        window, border = self.window(x), self.border(x)
+        ones = padded.new_ones(1, 1, *[padded.shape[axis] for axis in self.map_axes])
+        return average(F.pad(padded, border), window, self.stride) / average(F.pad(ones, border), window, self.stride)
+
+
+class _FittedMaxPool(FittedPool):
+    def pool(self, x: Tensor) -> Tensor:
+        maximum = _MAXIMUM[self.axes]
+        if not self.ceil_mode:
+            return maximum(x, self.window(x), self.stride, self.padding)
+        border = [a + b for a, b in zip(self.border(x), self.around, strict=True)]
+        return maximum(F.pad(x, border, value=-math.inf), self.window(x), self.stride)
+
+
+class FittedAvgPool2d(_FittedAvgPool, snn.AvgPool2d):
     """The mean over windows that are symmetric on every size: exactly equivariant, for any capsules.
 
     Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …), rounded up with ``ceil_mode``.
     """
 
-    def pool(self, x: Tensor) -> Tensor:
-        if not self.ceil_mode:
-            return F.avg_pool2d(x, self.window(x), self.stride, self.padding)
-        rows, columns = self.padding
-        padded = F.pad(x, (columns, columns, rows, rows))
-        window, border = self.window(x), self.border(x)
-        share = F.avg_pool2d(
-            F.pad(padded.new_ones(1, 1, padded.shape[-2], padded.shape[-1]), border), window, self.stride
-        )
-        return F.avg_pool2d(F.pad(padded, border), window, self.stride) / share
+
+class FittedAvgPool3d(_FittedAvgPool, snn.AvgPool3d):
+    """The mean over windows of voxels that are symmetric on every size: exactly equivariant, for any capsules.
+
+    Shapes: (batch, channels, n, n', n") → (batch, channels, (n + 2p - k)//s + 1, …), rounded up with ``ceil_mode``.
+    """
 
 
-class FittedMaxPool2d(_FittedPool, snn.MaxPool2d):
+class FittedMaxPool2d(_FittedMaxPool, snn.MaxPool2d):
     """The greatest value of windows that are symmetric on every size: exactly equivariant, for permutations.
 
     Shapes: (batch, channels, n, n') → (batch, channels, (n + 2p - k)//s + 1, …), rounded up with ``ceil_mode``.
     """
 
-    def pool(self, x: Tensor) -> Tensor:
-        if not self.ceil_mode:
-            return F.max_pool2d(x, self.window(x), self.stride, self.padding)
-        rows, columns = self.padding
-        border = [a + b for a, b in zip(self.border(x), (columns, columns, rows, rows), strict=True)]
-        return F.max_pool2d(F.pad(x, border, value=-math.inf), self.window(x), self.stride)
+
+class FittedMaxPool3d(_FittedMaxPool, snn.MaxPool3d):
+    """The greatest value of windows of voxels that are symmetric on every size: exact, for permutations.
+
+    Shapes: (batch, channels, n, n', n") → (batch, channels, (n + 2p - k)//s + 1, …), rounded up with ``ceil_mode``.
+    """

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from steerable import nn as snn
 from steerable.checking.operations import known_layer
 from steerable.conversion.functions_as_layers import as_layer, as_padding
 from steerable.conversion.graph_analysis import TRIALS, Form, GraphAnalysis, Signal
@@ -22,18 +23,17 @@ from steerable.conversion.reshaping import read_index, read_permutation, read_re
 from steerable.conversion.sizes import is_about_sizes, read_pad_to
 from steerable.conversion.stochastic_depth import read_training_factor
 from steerable.conversion.type_variables import stack, unify
-from steerable.nn import AdaptiveAvgPool2d, AdaptiveMaxPool2d, Concat, GlobalAvgPool, GlobalMaxPool
 
 __all__ = ["FUNCTION_READERS", "read_function"]
 
 _ARITHMETIC = ("sum", "product", "quotient")
-_GLOBAL_POOLS = {
-    "mean over pixels": (GlobalAvgPool, AdaptiveAvgPool2d),
-    "maximum over pixels": (GlobalMaxPool, AdaptiveMaxPool2d),
+_GLOBAL_POOLS: dict[str, tuple[Callable[..., nn.Module], dict[int, Callable[..., nn.Module]]]] = {
+    "mean over pixels": (snn.GlobalAvgPool, {2: snn.AdaptiveAvgPool2d, 3: snn.AdaptiveAvgPool3d}),
+    "maximum over pixels": (snn.GlobalMaxPool, {2: snn.AdaptiveMaxPool2d, 3: snn.AdaptiveMaxPool3d}),
 }
-_WHOLE_WINDOW: dict[str, Callable[[int], nn.Module]] = {
-    "average pooling": nn.AdaptiveAvgPool2d,
-    "maximum pooling": nn.AdaptiveMaxPool2d,
+_WHOLE_WINDOW: dict[str, dict[int, Callable[[int], nn.Module]]] = {
+    "average pooling": {2: nn.AdaptiveAvgPool2d, 3: nn.AdaptiveAvgPool3d},
+    "maximum pooling": {2: nn.AdaptiveMaxPool2d, 3: nn.AdaptiveMaxPool3d},
 }
 
 
@@ -128,7 +128,7 @@ def _read_concatenation(analysis: GraphAnalysis, call: PlainCall) -> None:
         form = form if form == signal.form else "map" if maps else "flat"
 
     def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        return Concat(before), ""
+        return snn.Concat(before), ""
 
     flattened_at = next((signal.flattened_at for signal in signals if signal.flattened_at), "")
     whole = Signal(form, stack([signal.variable for signal in signals]), flattened_at)
@@ -140,7 +140,7 @@ def _read_global_pool(analysis: GraphAnalysis, call: PlainCall) -> None:
     source, dims, keep = given["input"], given.get("dim"), given.get("keepdim", False)
     signal = analysis.tensor(source, "sequence")
     one_side = dims if isinstance(dims, int) else None
-    if one_side in (2, 3, -1, -2) and signal.is_map and not keep:
+    if one_side in (2, 3, -1, -2) and analysis.axes == 2 and signal.is_map and not keep:
         # The other side may follow.
         analysis.alias(call.node, source, Signal("sequence", signal.variable, made_by=call.name))
         return
@@ -151,13 +151,13 @@ def _read_global_pool(analysis: GraphAnalysis, call: PlainCall) -> None:
         and one_side in (2, -1)
         and signal.made_by in (call.name, "flatten", "squeeze")
     )
-    dims = sorted(d % 4 for d in dims) if isinstance(dims, Sequence) else dims
-    if not the_rest and (not signal.is_map or dims != [2, 3]):
-        raise NoCounterpart(f"only over all pixels, dim=(2, 3), is it equivariant; it has dim={dims}.")
+    dims = sorted(d % (2 + analysis.axes) for d in dims) if isinstance(dims, Sequence) else dims
+    if not the_rest and (not signal.is_map or dims != [*analysis.pixel_dims]):
+        raise NoCounterpart(f"only over all pixels, dim={analysis.pixel_dims}, is it equivariant; it has dim={dims}.")
     pooled, point = _GLOBAL_POOLS[call.becomes]
 
     def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        return (point(before[0], 1) if keep else pooled(before[0])), ""
+        return (point[analysis.axes](before[0], 1) if keep else pooled(before[0])), ""
 
     result = Signal("point" if keep else "vector", signal.variable)
     analysis.add(analysis.named(call, call.name), (source,), result, build)
@@ -173,7 +173,7 @@ def _read_padding(analysis: GraphAnalysis, call: PlainCall) -> None:
         return
     options = call.arguments()
     options.pop("input")
-    plain = as_padding(**options)
+    plain = as_padding(analysis.axes, **options)
     read_layer(analysis, dataclasses.replace(analysis.named(call, "pad"), plain=plain))
 
 
@@ -182,7 +182,7 @@ def _read_as_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
     if not analysis.depends_on_sizes(call.others):
         plain = as_layer(call)
     elif call.becomes in _WHOLE_WINDOW and _covers_the_map(analysis, call):
-        plain = _WHOLE_WINDOW[call.becomes](1)
+        plain = _WHOLE_WINDOW[call.becomes][analysis.axes](1)
     else:
         raise NoCounterpart(
             "its arguments are computed from sizes, which is followed for windows as large as the map, reshapes and "
@@ -205,7 +205,7 @@ def _covers_the_map(analysis: GraphAnalysis, call: PlainCall) -> bool:
 
 
 def _is_whole(window: Any, sides: Sequence[int]) -> bool:
-    """Whether a window is (height, width), or one of the two, as it is in code that expects square images."""
+    """Whether a window is as large as the map, or one side of it, as it is in code that expects square images."""
     return window in sides if isinstance(window, int) else tuple(window) == tuple(sides)
 
 

@@ -20,10 +20,11 @@ _NOT_KNOWN = (
     "it is not known to be equivariant. Use layers of torch.nn, sums, products or torch.cat, or convert the rest."
 )
 _WITHOUT_EFFECT = ("inplace", "_stacklevel")  # a result in place is read as a new tensor; a level is about warnings
-_PADS: dict[str, Callable[..., nn.Module]] = {
-    "reflect": nn.ReflectionPad2d,
-    "replicate": nn.ReplicationPad2d,
-    "circular": nn.CircularPad2d,
+_PADS: dict[str, dict[int, Callable[..., nn.Module]]] = {
+    "constant": {2: nn.ConstantPad2d, 3: nn.ConstantPad3d},
+    "reflect": {2: nn.ReflectionPad2d, 3: nn.ReflectionPad3d},
+    "replicate": {2: nn.ReplicationPad2d, 3: nn.ReplicationPad3d},
+    "circular": {2: nn.CircularPad2d, 3: nn.CircularPad3d},
 }
 
 
@@ -82,16 +83,14 @@ def changes_its_input(call: PlainCall) -> bool:
     return takes_inplace and bool(call.arguments().get("inplace"))
 
 
-def as_padding(pad: Sequence[int], mode: str = "constant", value: float | None = None) -> nn.Module:
-    """The module that pads as ``F.pad(x, pad, mode, value)`` does."""
-    if len(pad) != 4:
-        raise NoCounterpart(f"it pads {tuple(pad)}, but only height and width of a map can be padded: give 4 numbers.")
-    left, right, top, bottom = pad
-    if mode == "constant":
-        return nn.ConstantPad2d((left, right, top, bottom), value or 0.0)
+def as_padding(axes: int, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> nn.Module:
+    """The module that pads maps of that many axes as ``F.pad(x, pad, mode, value)`` does."""
+    if len(pad) != 2 * axes:
+        sides = "height and width" if axes == 2 else "depth, height and width"
+        raise NoCounterpart(f"it pads {tuple(pad)}, but only {sides} of a map can be padded: give {2 * axes} numbers.")
     if mode not in _PADS:
-        raise NoCounterpart(f"its argument mode={mode!r} is not known here. Use one of constant, {', '.join(_PADS)}.")
-    return _PADS[mode]((left, right, top, bottom))
+        raise NoCounterpart(f"its argument mode={mode!r} is not known here. Use one of {', '.join(_PADS)}.")
+    return _PADS[mode][axes](tuple(pad), *([value or 0.0] if mode == "constant" else []))
 
 
 def _drops(node: fx.Node, training: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from steerable.conversion.plain_calls import PlainCall, called
 from steerable.conversion.plan import Builder, Step
 from steerable.conversion.refusals import NoCounterpart, path_below_root
 from steerable.conversion.type_variables import TypeVariable, unify
+from steerable.nn.geometry import axis_names
 
 __all__ = ["BATCH", "TRIALS", "Form", "GraphAnalysis", "Signal", "Weight"]
 
@@ -68,6 +70,7 @@ class GraphAnalysis:
 
     Attributes:
         pools_head: whether a map that is flattened into a linear layer may be pooled instead.
+        axes: 2 for networks of images, 3 for those of volumes.
         signals: the fields, by the call that gives them.
         from_sizes: calls that see no values of a field, only sizes, dtypes and devices: numbers, shapes, random
             tensors.
@@ -78,6 +81,7 @@ class GraphAnalysis:
     """
 
     pools_head: bool = False
+    axes: int = 2
     signals: dict[fx.Node, Signal] = field(default_factory=dict)
     from_sizes: set[fx.Node] = field(default_factory=set)
     weights: dict[fx.Node, Weight] = field(default_factory=dict)
@@ -95,7 +99,7 @@ class GraphAnalysis:
         if isinstance(value, fx.Node) and value in self.weights:
             raise NoCounterpart(
                 f"it takes `{path_below_root(self.weights[value].path)}`, one of the network's own tensors, and "
-                "nothing says how that transforms. Use a layer such as nn.BatchNorm2d for learned scales."
+                f"nothing says how that transforms. Use a layer such as nn.BatchNorm{self.axes}d for learned scales."
             )
         if not isinstance(value, fx.Node) or value not in self.signals:
             raise NoCounterpart(f"it takes a tensor that comes from the image, got {value!r}.")
@@ -103,14 +107,32 @@ class GraphAnalysis:
         if form == "sequence" and form not in forms:
             raise NoCounterpart(
                 "it gets (batch, channels, length), of which only a mean over the length is known to be equivariant. "
-                "Pool over all pixels, with x.mean((2, 3))."
+                f"Pool over all pixels, with x.mean({self.pixel_dims})."
             )
         if form == "last" and form not in forms:
             raise NoCounterpart(
-                "it gets (batch, height, width, channels), of which only nn.LayerNorm, nn.Linear, activations, dropout "
-                "and sums are followed. Move the channels back first, with x.permute(0, 3, 1, 2)."
+                f"it gets (batch, {', '.join(axis_names(self.axes))}, channels), of which only nn.LayerNorm, "
+                "nn.Linear, activations, dropout and sums are followed. Move the channels back first, with "
+                f"x.permute{self.channels_back}."
             )
         return self.signals[value]
+
+    # ---------------------------------------------------------------- dimensions
+
+    @property
+    def pixel_dims(self) -> tuple[int, ...]:
+        """The dimensions of a map's pixels or voxels."""
+        return tuple(range(2, 2 + self.axes))
+
+    @property
+    def channels_last(self) -> tuple[int, ...]:
+        """The order of dimensions in which the channels of a map come last."""
+        return (0, *self.pixel_dims, 1)
+
+    @property
+    def channels_back(self) -> tuple[int, ...]:
+        """The order that brings them back."""
+        return (0, 1 + self.axes, *range(1, 1 + self.axes))
 
     # ---------------------------------------------------------------- sizes
 
@@ -123,15 +145,15 @@ class GraphAnalysis:
     def shape(self, node: fx.Node, trial: int, *, blind: bool = False) -> tuple[int, ...]:
         """A shape that a field might have, with random sizes; with ``blind`` the channels are random too."""
         draw, signal = random.Random(f"{trial} {node.name}"), self.signals[node]
-        height, width, extra = draw.sample(range(20, 90), 3)
+        *sides, extra = draw.sample(range(20, 90), self.axes + 1)
         channels = extra if blind else signal.variable.channels or extra
         by_form: dict[Form, tuple[int, ...]] = {
-            "map": (BATCH, channels, height, width),
-            "point": (BATCH, channels, 1, 1),
-            "last": (BATCH, height, width, channels),
-            "sequence": (BATCH, channels, height),
+            "map": (BATCH, channels, *sides),
+            "point": (BATCH, channels, *[1] * self.axes),
+            "last": (BATCH, *sides, channels),
+            "sequence": (BATCH, channels, sides[0]),
             "vector": (BATCH, channels),
-            "flat": (BATCH, channels * height * width),
+            "flat": (BATCH, channels * math.prod(sides)),
         }
         return by_form[signal.form]
 

@@ -22,11 +22,16 @@ __all__ = ["read_network"]
 
 
 def read_network(
-    model: nn.Module, in_channels: int | None, out_type: FieldType | None, *, pools_head: bool = False
+    model: nn.Module,
+    in_channels: int | None,
+    out_type: FieldType | None,
+    *,
+    pools_head: bool = False,
+    axes: int = 2,
 ) -> ConversionPlan:
     """Follow one image through the network; ConversionError at the first part without a counterpart."""
     trace = traced_network(model)
-    analysis = GraphAnalysis(pools_head, taken={path for path, _ in model.named_modules()})
+    analysis = GraphAnalysis(pools_head, axes, taken={path for path, _ in model.named_modules()})
     nodes = list(trace.graph.nodes)
     image, result = nodes[0], nodes[-1]
     analysis.signals[image] = Signal("map", TypeVariable(in_channels, scalar=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from steerable.conversion.plain_calls import PlainCall
 from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart, refusal
 from steerable.conversion.type_variables import TypeVariable
-from steerable.nn import Conv2d, EquivariantModule, GlobalAvgPool, Linear
+from steerable.nn import Conv2d, Conv3d, EquivariantModule, GlobalAvgPool, Linear
 
 __all__ = ["LAYER_READERS", "read_flatten", "read_layer"]
 
@@ -28,7 +29,6 @@ _REASONS: dict[str, str] = {
     "LocalResponseNorm": "it looks at neighbouring channels, which have no order here. Use nn.BatchNorm2d.",
     "Embedding": "its input is not a field. Convert the part of the network that works on images.",
     "Conv1d": "it works on sequences, not on images. Convert the part of the network that works on images.",
-    "Conv3d": "it works on volumes; only layers on images are converted.",
     "DataParallel": "it only calls another network. Convert that one, its .module.",
     "DistributedDataParallel": "it only calls another network. Convert that one, its .module.",
 }
@@ -46,6 +46,11 @@ def read_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
         )
     if not call.becomes:
         raise NoCounterpart(_reason(plain))
+    made_for = re.search(r"([23])d$", type(plain).__name__)
+    if made_for and int(made_for[1]) != analysis.axes:
+        kind, groups = ("images", "dihedral(4)") if made_for[1] == "2" else ("volumes", "octahedral()")
+        others = "volumes" if kind == "images" else "images"
+        raise NoCounterpart(f"it works on {kind}, but the group moves {others}. Use a group such as {groups}.")
     if plain._forward_hooks or plain._forward_pre_hooks:
         raise NoCounterpart("it has hooks, which may change what it computes. Remove them first.")
     LAYER_READERS.get(call.becomes, _read_with_counterpart)(analysis, call)
@@ -74,10 +79,14 @@ def read_flatten(
     """
     plain, source = call.plain, call.source if source is None else source
     signal = analysis.tensor(source)
-    if isinstance(plain, nn.Flatten) and (plain.start_dim, plain.end_dim) in ((2, -1), (2, 3)) and signal.is_map:
+    if (
+        isinstance(plain, nn.Flatten)
+        and (plain.start_dim, plain.end_dim) in ((2, -1), (2, 1 + analysis.axes))
+        and signal.is_map
+    ):
         analysis.alias(call.node, source, Signal("sequence", signal.variable, made_by="flatten"))
         return
-    if isinstance(plain, nn.Flatten) and (plain.start_dim != 1 or plain.end_dim not in (-1, 3)):
+    if isinstance(plain, nn.Flatten) and (plain.start_dim != 1 or plain.end_dim not in (-1, 1 + analysis.axes)):
         raise NoCounterpart(
             f"it flattens dimensions {plain.start_dim} to {plain.end_dim}; only all of one image, 1 to -1, can be."
         )
@@ -98,10 +107,12 @@ def _read_convolution(analysis: GraphAnalysis, call: PlainCall) -> None:
     if not signal.is_map:
         raise NoCounterpart("it takes a map of pixels, but gets a vector.")
     _check_channels(signal, plain.in_channels)
-    single = isinstance(plain, nn.Conv2d) and plain.kernel_size == (1, 1) and plain.padding in (0, (0, 0), "valid")
+    transposed = isinstance(plain, nn.ConvTranspose2d | nn.ConvTranspose3d)
+    unpadded = plain.padding == "valid" or not any(plain.padding)
+    single = not transposed and set(plain.kernel_size) == {1} and unpadded
 
     def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        if isinstance(plain, nn.ConvTranspose2d):
+        if transposed:
             return transposed_convolution(plain, before[0], after)
         return convolution(plain, before[0], after, downsampling)
 
@@ -114,14 +125,16 @@ def _read_linear(analysis: GraphAnalysis, call: PlainCall) -> None:
     signal = analysis.tensor(call.source, "last")
     if signal.is_map:
         raise NoCounterpart(
-            "on a map it mixes the last dimension, which is not the channels. Pool and flatten first, use nn.Conv2d "
-            "with kernel size 1, or move the channels there with x.permute(0, 2, 3, 1)."
+            "on a map it mixes the last dimension, which is not the channels. Pool and flatten first, use "
+            f"nn.Conv{analysis.axes}d with kernel size 1, or move the channels there with "
+            f"x.permute{analysis.channels_last}."
         )
     note = _check_flattening(analysis, signal, plain.in_features, call.place)
 
     def build(before: Any, after: Any, downsampling: Any) -> Replacement:
         bias = plain.bias is not None
-        made = Conv2d(before[0], after, 1, bias=bias) if signal.form == "last" else Linear(before[0], after, bias)
+        on_maps = Conv2d if analysis.axes == 2 else Conv3d
+        made = on_maps(before[0], after, 1, bias=bias) if signal.form == "last" else Linear(before[0], after, bias)
         return made, note
 
     form: Form = "last" if signal.form == "last" else "vector"
@@ -131,7 +144,7 @@ def _read_linear(analysis: GraphAnalysis, call: PlainCall) -> None:
 def _read_with_counterpart(analysis: GraphAnalysis, call: PlainCall) -> None:
     """Record a layer whose output has the type of its input."""
     plain: Any = call.plain
-    sort, for_maps = COUNTERPARTS[call.becomes], type(plain).__name__.endswith("2d")
+    sort, for_maps = COUNTERPARTS[call.becomes], type(plain).__name__.endswith(("2d", "3d"))
     signal = analysis.tensor(call.source, *(("last",) if sort.channels_last and not for_maps else ()))
     vector, last = signal.is_vector, signal.form == "last"
     if vector and (for_maps or sort.resizes):
@@ -142,7 +155,8 @@ def _read_with_counterpart(analysis: GraphAnalysis, call: PlainCall) -> None:
         pooled = _check_flattening(analysis, signal, count, call.place)
         form, flattened_at = ("vector", "") if vector else (form, flattened_at)
     if call.becomes == "adaptive pooling":
-        form = "point" if plain.output_size in (1, (1, 1), [1, 1]) else "map"
+        sides = plain.output_size if isinstance(plain.output_size, tuple | list) else [plain.output_size]
+        form = "point" if {*sides} == {1} else "map"
     elif sort.resizes:
         form = "map"
 
@@ -181,7 +195,7 @@ def _check_flattening(analysis: GraphAnalysis, signal: Signal, wanted: int, take
             signal.flattened_at,
             f"it flattens the image itself, and a linear map of the {wanted} values that {taker} takes depends on "
             "where each pixel is. Begin with convolutions, and pool over all pixels before it, with "
-            "nn.AdaptiveAvgPool2d(1).",
+            f"nn.AdaptiveAvgPool{analysis.axes}d(1).",
         )
     pixels = f"{wanted // channels} pixels" if wanted % channels == 0 else "several pixels"
     if analysis.pools_head and wanted % channels == 0:
@@ -189,8 +203,9 @@ def _check_flattening(analysis: GraphAnalysis, signal: Signal, wanted: int, take
     raise refusal(
         signal.flattened_at,
         f"it lays {pixels} of {channels} channels side by side, since {taker} takes {wanted} features, and a linear "
-        f"map of those depends on where each pixel is. Pool over all pixels first, with nn.AdaptiveAvgPool2d(1), "
-        f"and take {channels} features; convert(..., head='pool') does that for you.",
+        f"map of those depends on where each pixel is. Pool over all pixels first, with "
+        f"nn.AdaptiveAvgPool{analysis.axes}d(1), and take {channels} features; convert(..., head='pool') does that "
+        "for you.",
     )
 
 

@@ -55,7 +55,8 @@ def _is_reshape(found: object, probe: Tensor) -> bool:
 def read_scale(analysis: GraphAnalysis, call: PlainCall, field: fx.Node, other: fx.Node) -> None:
     """Record a learned scale per channel, which becomes one per capsule, or a single learned number."""
     signal, weight = analysis.tensor(field, "last"), analysis.weights[other]
-    rank, channel = {"last": (4, 3), "vector": (2, 1)}.get(signal.form, (4, 1))
+    whole = 2 + analysis.axes
+    rank, channel = {"last": (whole, whole - 1), "vector": (2, 1)}.get(signal.form, (whole, 1))
     shape = (*(1,) * (rank - weight.values.ndim), *weight.values.shape)
     single = weight.values.numel() == 1
     fits = single or shape == tuple(signal.variable.channels if axis == channel else 1 for axis in range(rank))

@@ -42,7 +42,7 @@ from steerable.conversion.network import Converted
 from steerable.conversion.network_assembly import assembled
 from steerable.conversion.plan import ConversionPlan
 from steerable.conversion.refusals import place_of_module, refusal
-from steerable.conversion.report import NEW_WEIGHTS, ConversionReport
+from steerable.conversion.report import NEW_WEIGHTS, ConversionReport, ReportRow
 from steerable.conversion.report_rows import count_parameters
 from steerable.conversion.widths import Mix, Widths, matching_width
 from steerable.conversion.windows import Downsampling
@@ -58,6 +58,7 @@ Head = Literal["keep", "pool"]
 
 # Tried in this order; powers of two fit most networks, odd sizes those that keep their strides.
 _SIZES = (32, 33, 64, 65, 63, 224, 225, 227, 28, 29, 16, 17)
+_VOLUME_SIZES = (8, 9, 16, 17, 15, 32, 33)
 
 
 def convert(
@@ -71,7 +72,7 @@ def convert(
     in_channels: int | None = None,
     out_type: FieldType | str | None = None,
 ) -> Converted:
-    """The steerable counterpart of an ordinary network of images: same layout, new weights, exactly equivariant.
+    """The steerable counterpart of an ordinary network: same layout, new weights, exactly equivariant.
 
     ``model`` is not changed. The weights are freshly drawn: the counterpart has to be trained, since it does not
     compute what ``model`` computes. Pretrained weights are not carried over, and a warning says so where ``model``
@@ -80,8 +81,9 @@ def convert(
     Args:
         model: convolutions, linear layers, norms, pointwise functions, pooling, dropout, upsampling, sums, products,
             concatenation, layer scale, stochastic depth; anything else is named and refused.
-        group: the group, or its name. One that turns images by other angles than 90°, such as C8 or D8, gives a
-            network that is exact for the part of the group that the pixel grid carries.
+        group: the group, or its name, such as ``"D4"`` for images and ``"O"`` for volumes. One that turns them by other
+            angles than 90°, such as C8 or D8, gives a network that is exact for the part of the group that the grid
+            carries.
         match: ``"channels"`` keeps the number of channels and so, about, the cost of a step, with fewer parameters;
             ``"parameters"`` widens all hidden layers until there are about as many parameters, and a step costs more.
         mix: the capsules of hidden layers as text, such as ``"regular + qm"``, or a function from a number of channels
@@ -103,15 +105,14 @@ def convert(
     expect(model, nn.Module, "a torch.nn.Module to convert")
     group = _known_group(group)
     _check_options({"match": match, "downsampling": downsampling, "head": head}, in_channels)
-    plan = read_network(model, in_channels, _known_type(out_type, group), pools_head=head == "pool")
+    asked = _known_type(out_type, group)
+    plan = read_network(model, in_channels, asked, pools_head=head == "pool", axes=group.axes or 2)
     widths = Widths(group, mix, _width_factor(plan, Widths(group, mix), downsampling, model, match))
     with torch.device("cpu"):  # wherever new tensors go by default; the check below needs values
         net, rows = assembled(plan, widths, downsampling)
     types = widths.type_of(plan.in_variable), widths.type_of(plan.out_variable)
     counts = count_parameters(model.parameters()), count_parameters(net.parameters())
-    report = ConversionReport(
-        group.name, match, widths.factor, rows, *counts, *_checked(net, model, *types), plan.remark, _carried(group)
-    )
+    report = _report(match, widths, rows, counts, _checked(net, model, *types), plan.remark)
     converted = _in_the_manner_of(model, Converted(net, *types, report))
     converted.plain_name = type(model).__name__
     converted.request = _request(group, match, mix, downsampling, head, in_channels, out_type)
@@ -120,6 +121,19 @@ def convert(
             f"{NEW_WEIGHTS} {converted.plain_name} has been trained, and its counterpart has not.", stacklevel=2
         )
     return converted
+
+
+def _report(
+    match: Match,
+    widths: Widths,
+    rows: tuple[ReportRow, ...],
+    counts: tuple[int, int],
+    checked: tuple[int | None, str],
+    remark: str,
+) -> ConversionReport:
+    group = widths.group
+    last = _carried(group), group.axes or 2
+    return ConversionReport(group.name, match, widths.factor, rows, *counts, *checked, remark, *last)
 
 
 def _request(group: Group, match: Match, mix: Mix, *rest: Any) -> dict[str, Any] | None:
@@ -143,7 +157,7 @@ def _is_trained(model: nn.Module) -> bool:
 def _known_group(group: Group | str) -> Group:
     group = group_named(group) if isinstance(group, str) else group
     expect(group, FiniteGroup, "a group such as dihedral(4), or its name")
-    if group.axes != 2:  # others are told which groups there are
+    if group.axes not in (2, 3):  # others are told which groups there are
         require_grid(group)
     return group
 
@@ -206,16 +220,18 @@ def _checked(net: fx.GraphModule, model: nn.Module, in_type: FieldType, out_type
     # A copy: a copied slope may be on another device.
     trial = copy.deepcopy(net).to("cpu", torch.get_default_dtype())
     failures: list[str] = []
-    for size in _SIZES:
+    axes = in_type.group.axes or 2
+    for size in _SIZES if axes == 2 else _VOLUME_SIZES:
+        extents = "×".join([str(size)] * axes)
         try:
             found = typecheck(trial, in_type, size=size, batch=1)
         except EquivarianceError as error:
             if not isinstance(error.__cause__, RuntimeError | EquivarianceWarning):
                 raise refusal(*(first_breach(trial, in_type, size) or (place_of_module("", model), error))) from None
-            failures.append(f"{size}×{size}: {error.__cause__}")  # sizes differ in a sum, or a window is off centre
+            failures.append(f"{extents}: {error.__cause__}")  # sizes differ in a sum, or a window is off centre
             continue
         except (ValueError, RuntimeError) as failure:  # too small, or sizes differ
-            failures.append(f"{size}×{size}: {failure}")
+            failures.append(f"{extents}: {failure}")
             continue
         if found != out_type:
             raise ArithmeticError(

@@ -59,6 +59,7 @@ class ConversionReport:
     check_failure: str = ""
     remark: str = ""
     carried: tuple[str, ...] = ()
+    axes: int = 2
 
     def __str__(self) -> str:
         head = ("module", "before", "after", "parameters")
@@ -71,12 +72,15 @@ class ConversionReport:
         total = f"{self.parameters_before:,} → {self.parameters_after:,}"
         lines = [*_table(head, cells), f"In all {total} parameters; {self.group}, equal {self.match}{self._factor()}."]
         lines.append(
-            f"Exactly equivariant{self._part()} on {self.checked_size}×{self.checked_size} inputs, for instance."
+            f"Exactly equivariant{self._part()} on {self._extents()} inputs, for instance."
             if self.checked_size
             else f"Not exact on any size that was tried, for instance on {self.check_failure}"
         )
         lines.append(NEW_WEIGHTS)
         return "\n".join([*lines, *filter(None, [self.remark]), *self._notes()])
+
+    def _extents(self) -> str:
+        return "×".join([str(self.checked_size)] * self.axes)
 
     def _part(self) -> str:
         """Of a group that turns images by angles which the grid does not carry, the elements that are exact."""

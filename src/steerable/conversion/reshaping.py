@@ -25,7 +25,8 @@ def read_permutation(analysis: GraphAnalysis, call: PlainCall) -> None:
     signal = analysis.tensor(call.source, "last")
     probe = torch.empty(tuple(range(len(analysis.shape(call.source, 0)))), device="meta")
     moved = called(call.node, lambda _: probe)
-    order, forms = tuple(moved.shape), {(0, 2, 3, 1): ("map", "last"), (0, 3, 1, 2): ("last", "map")}
+    order, forms = tuple(moved.shape), {analysis.channels_last: ("map", "last")}
+    forms[analysis.channels_back] = ("last", "map")
     if order == tuple(probe.shape):
         analysis.alias(call.node, call.source, signal)
         return
@@ -33,7 +34,7 @@ def read_permutation(analysis: GraphAnalysis, call: PlainCall) -> None:
     if signal.form not in (before, "point" if before == "map" else before):
         raise NoCounterpart(
             f"it puts the dimensions into the order {order}. Only the channels of a map may go last, with "
-            "x.permute(0, 2, 3, 1), and come back, with x.permute(0, 3, 1, 2)."
+            f"x.permute{analysis.channels_last}, and come back, with x.permute{analysis.channels_back}."
         )
     analysis.alias(call.node, call.source, Signal(after, signal.variable))  # type: ignore[arg-type]
 
@@ -56,7 +57,8 @@ def read_reshape(analysis: GraphAnalysis, call: PlainCall) -> None:
         )
     rows, rest = sizes[:1] in (["batch"], [-1]), sizes[1:]
     if signal.is_vector and rows:
-        if rest in (["channels", 1, 1], [-1, 1, 1]):
+        ones = [1] * analysis.axes
+        if rest in (["channels", *ones], [-1, *ones]):
             _read_to_map(analysis, call, signal)
             return
         if rest in ([-1], ["channels"], ["values"]):
@@ -66,8 +68,8 @@ def read_reshape(analysis: GraphAnalysis, call: PlainCall) -> None:
         _read_flat_view(analysis, call, rest[0])
         return
     raise NoCounterpart(
-        f"a reshape to {given} is not known to be equivariant. Flatten a 1×1 map with torch.flatten(x, 1), and make a "
-        "map of a vector with x[:, :, None, None]."
+        f"a reshape to {given} is not known to be equivariant. Flatten a map of one pixel with torch.flatten(x, 1), "
+        f"and make a map of a vector with x[:, :{', None' * analysis.axes}]."
     )
 
 
@@ -89,7 +91,7 @@ def _read_flat_view(analysis: GraphAnalysis, call: PlainCall, last: int | str) -
     if several and not (analysis.pools_head and channels and int(last) % channels == 0):
         raise NoCounterpart(
             f"it lays several pixels of {channels} channels side by side. Pool over all pixels first, with "
-            "nn.AdaptiveAvgPool2d(1); convert(..., head='pool') does that for you."
+            f"nn.AdaptiveAvgPool{analysis.axes}d(1); convert(..., head='pool') does that for you."
         )
     read_flatten(analysis, _as_flatten(analysis, call), certain=last == "channels")
 
@@ -117,7 +119,7 @@ def _named(analysis: GraphAnalysis, source: fx.Node, sizes: Sequence[Any]) -> li
 
 def _read_squeeze(analysis: GraphAnalysis, call: PlainCall, dims: Any, signal: Signal) -> bool:
     """Record that the sides of a map of one pixel go, both or one at a time; False where it is something else."""
-    sides = (2, 3) if signal.form == "point" else (2,)
+    sides = analysis.pixel_dims if signal.form == "point" else (2,)
     rank = len(sides) + 2
     if any(not isinstance(d, int) for d in dims):
         return False
@@ -125,6 +127,8 @@ def _read_squeeze(analysis: GraphAnalysis, call: PlainCall, dims: Any, signal: S
     if not gone <= set(sides):
         return False
     if gone != set(sides):
+        if analysis.axes > 2:
+            return False
         analysis.alias(call.node, call.source, Signal("sequence", signal.variable, made_by="squeeze"))
     else:
         flatten, source = _as_flatten(analysis, call), analysis.source(call.source)
@@ -135,15 +139,16 @@ def _read_squeeze(analysis: GraphAnalysis, call: PlainCall, dims: Any, signal: S
 def read_index(analysis: GraphAnalysis, call: PlainCall) -> None:
     """Record x[:, :, None, None] of a vector; NoCounterpart for any other."""
     signal, index = analysis.tensor(call.source), call.node.args[1]
-    if index == (slice(None), slice(None), None, None) and signal.form == "vector":
+    everything = (slice(None), slice(None))
+    if index == (*everything, *(None,) * analysis.axes) and signal.form == "vector":
         _read_to_map(analysis, call, signal)
         return
-    if index == (slice(None), slice(None), 0, 0) and signal.form == "point":
+    if index == (*everything, *(0,) * analysis.axes) and signal.form == "point":
         read_flatten(analysis, _as_flatten(analysis, call))
         return
     raise NoCounterpart(
-        "indexing takes channels or pixels apart. Only x[:, :, None, None] of a vector is followed, and x[:, :, 0, 0] "
-        "of a map of one pixel."
+        f"indexing takes channels or pixels apart. Only x[:, :{', None' * analysis.axes}] of a vector is followed, and "
+        f"x[:, :{', 0' * analysis.axes}] of a map of one pixel."
     )
 
 

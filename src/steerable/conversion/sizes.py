@@ -74,5 +74,8 @@ def read_pad_to(analysis: GraphAnalysis, call: PlainCall) -> None:
 def _brings_to(analysis: GraphAnalysis, x: fx.Node, like: fx.Node, sides: Any, trial: int) -> bool:
     """Whether the sides are those of :class:`PadTo`, for fields of random sizes."""
     ours, theirs = analysis.shape(x, trial)[2:], analysis.shape(like, trial)[2:]
-    rows, columns = (m - n for n, m in zip(ours, theirs, strict=True)) if len(ours) == len(theirs) == 2 else (0, 0)
-    return list(analysis.measured(sides, trial)) == [columns // 2, columns - columns // 2, rows // 2, rows - rows // 2]
+    if not len(ours) == len(theirs) == analysis.axes:
+        return False
+    added = [m - n for n, m in zip(ours, theirs, strict=True)]
+    expected = [side for n in reversed(added) for side in (n // 2, n - n // 2)]
+    return list(analysis.measured(sides, trial)) == expected

@@ -9,53 +9,79 @@ by a mean over as many pixels; see :mod:`steerable.conversion.fitted_pools`. Bot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
-
-from torch import nn
+from typing import Any, Literal, TypeVar
 
 from steerable import nn as snn
-from steerable.conversion.fitted_pools import FittedAvgPool2d, FittedMaxPool2d
+from steerable.conversion.fitted_pools import (
+    FittedAvgPool2d,
+    FittedAvgPool3d,
+    FittedMaxPool2d,
+    FittedMaxPool3d,
+    FittedPool,
+)
 from steerable.conversion.refusals import NoCounterpart
-from steerable.nn.geometry import pair
+from steerable.filters.pixel_grids import size_text
+from steerable.nn.geometry import numbers_per_axis
+from steerable.nn.pooling import WindowPool
 from steerable.nn.sampling import axes_reversed
 from steerable.types.field_types import FieldType
 
-__all__ = ["Downsampling", "fitting_sizes", "misfits", "one_number", "window_pool"]
+__all__ = ["Downsampling", "as_numbers", "fitting_sizes", "for_axes", "misfits", "one_number", "window_pool"]
 
 Downsampling = Literal["pool", "stride"]
 
+Thing = TypeVar("Thing")
 
-def misfits(extent: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> tuple[bool, bool]:
+
+_POOLS: dict[tuple[str, int], tuple[type[WindowPool], type[FittedPool]]] = {
+    ("average", 2): (snn.AvgPool2d, FittedAvgPool2d),
+    ("average", 3): (snn.AvgPool3d, FittedAvgPool3d),
+    ("maximum", 2): (snn.MaxPool2d, FittedMaxPool2d),
+    ("maximum", 3): (snn.MaxPool3d, FittedMaxPool3d),
+}
+"""Pooling over the same windows, and over windows that fit every size."""
+
+
+def for_axes(field_type: FieldType, images: Thing, volumes: Thing) -> Thing:
+    """The one for images or the one for volumes, by what the group of a type moves."""
+    return volumes if field_type.group.axes == 3 else images
+
+
+def as_numbers(value: int | Sequence[int]) -> tuple[int, ...]:
+    """One number, or one per axis, as torch's layers hold them."""
+    return (value,) if isinstance(value, int) else tuple(value)
+
+
+def misfits(extent: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> tuple[bool, ...]:
     """For each axis: whether the window is off centre on sizes that the stride divides, and one of k + s - 1 is not."""
-    off = [(2 * p - k) % s != 0 and (2 * p - k + 1) % s == 0 for k, s, p in zip(extent, stride, padding, strict=True)]
-    return off[0], off[1]
+    return tuple(
+        (2 * p - k) % s != 0 and (2 * p - k + 1) % s == 0 for k, s, p in zip(extent, stride, padding, strict=True)
+    )
 
 
 def window_pool(
-    kind: type[snn.AvgPool2d] | type[snn.MaxPool2d],
-    plain: nn.AvgPool2d | nn.MaxPool2d,
-    field_type: FieldType,
-    downsampling: Downsampling,
+    kind: Literal["average", "maximum"], plain: Any, field_type: FieldType, downsampling: Downsampling
 ) -> tuple[snn.EquivariantModule, str]:
-    """The pooling over the same windows, or over windows that grow where those would be off centre."""
-    kernel = pair(plain.kernel_size, "kernel_size", minimum=1)
-    stride = pair(plain.stride, "stride", minimum=1)
-    padding = pair(plain.padding, "padding", minimum=0)
+    """The pooling over the same windows as a layer of torch, or over windows that grow where those are off centre."""
+    axes = for_axes(field_type, 2, 3)
+    kernel = numbers_per_axis(plain.kernel_size, "kernel_size", axes, minimum=1)
+    stride = numbers_per_axis(plain.stride, "stride", axes, minimum=1)
+    padding = numbers_per_axis(plain.padding, "padding", axes, minimum=0)
+    usual, fitted = _POOLS[kind, axes]
     if plain.ceil_mode and any(step > 1 for step in stride):
         if any(s > k - p for k, s, p in zip(kernel, stride, padding, strict=True)):
             raise NoCounterpart("ceil_mode=True with a stride greater than the window leaves gaps. Leave it off.")
-        fitted = FittedAvgPool2d if kind is snn.AvgPool2d else FittedMaxPool2d
         note = "where windows hang over the border, they do so on both sides alike"
         return fitted(field_type, kernel, stride, padding, ceil_mode=True), note
-    if downsampling == "stride" or stride == (1, 1) or not any(axes_reversed(field_type.group)):
-        return kind(field_type, kernel, stride, padding), fitting_sizes(kernel, stride, padding)
-    pool = (FittedAvgPool2d if kind is snn.AvgPool2d else FittedMaxPool2d)(field_type, kernel, stride, padding)
+    if downsampling == "stride" or {*stride} == {1} or not any(axes_reversed(field_type.group, axes)):
+        return usual(field_type, kernel, stride, padding), fitting_sizes(kernel, stride, padding)
+    pool = fitted(field_type, kernel, stride, padding)
     off = misfits(kernel, stride, padding)
     if not any(off):
         return pool, ""
-    window = (kernel[0] + off[0] * (stride[0] - 1), kernel[1] + off[1] * (stride[1] - 1))
+    window = [k + grows * (s - 1) for k, s, grows in zip(kernel, stride, off, strict=True)]
     return pool, (
-        f"windows of {kernel[0]}×{kernel[1]} pixels are {window[0]}×{window[1]} on sizes that the stride "
+        f"windows of {size_text(kernel)} pixels are {size_text(window)} on sizes that the stride "
         f"{one_number(stride)} divides"
     )
 
@@ -71,4 +97,5 @@ def fitting_sizes(extent: Sequence[int], stride: Sequence[int], padding: Sequenc
 
 
 def one_number(values: Sequence[int]) -> str:
-    return str(values[0]) if values[0] == values[1] else str(tuple(values))
+    """All numbers as text: one where they are the same."""
+    return str(values[0]) if len({*values}) == 1 else str(tuple(values))

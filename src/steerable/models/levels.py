@@ -52,7 +52,7 @@ class FeatureMaps(nn.Module):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         if self.divides is not None:
-            check_size("FeatureMaps", x, self.divides, self.in_type.channels)
+            check_size("FeatureMaps", x, self.divides, self.in_type.channels, self.in_type.group.axes or 2)
         maps: list[Tensor] = []
         for level in self.down:
             x = level(x)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["axis_names", "numbers_per_axis", "pair", "resolved_padding", "spanned"]
+__all__ = ["axis_names", "numbers_per_axis", "resolved_padding", "spanned"]
 
 
 def axis_names(axes: int) -> tuple[str, ...]:
@@ -23,12 +23,6 @@ def numbers_per_axis(value: int | Sequence[int], what: str, axes: int, *, minimu
     if min(values) < minimum:
         raise ValueError(f"{what} is at least {minimum}, got {value!r}.")
     return tuple(int(v) for v in values)
-
-
-def pair(value: int | Sequence[int], what: str, *, minimum: int) -> tuple[int, int]:
-    """(height, width) from one number or two, checked."""
-    height, width = numbers_per_axis(value, what, 2, minimum=minimum)
-    return height, width
 
 
 def spanned(kernel_size: Sequence[int], dilation: Sequence[int]) -> tuple[int, ...]:

@@ -104,10 +104,8 @@ def alternative(found: Orientation, task: str) -> Alternative | None:
         still = {"turn": False, "mirror": False} if found.aligned else {}
         return Alternative({"group": "C4"}, still, what="C4, which tells mirror images apart")
     if task == "segment":
-        plain = {"turn": False, **({} if found.mirrored else {"mirror": False})}
-        if found.mirrored:
-            return Alternative({"group": "D1"}, plain, what="D1, which knows left and right mirror images alone")
-        return Alternative({"name": "plain_unet"}, plain, what="a plain network, which knows no pose by itself")
+        shown = {"turn": False} if found.mirrored else {"turn": False, "mirror": False}
+        return Alternative({"name": "plain_unet"}, shown, what="a plain network, which knows no pose by itself")
     if found.mirrored:
         return Alternative({"head": "mirror"}, what="a head that may use what is up, and treats left and right alike")
     return Alternative({"head": "linear"}, {"mirror": False}, what="a head that may use the orientation")

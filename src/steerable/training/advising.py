@@ -136,8 +136,13 @@ def with_options(config: RunConfig, model: Mapping[str, Any], changes: Mapping[s
 
 
 def _read(config: RunConfig, phase: Phase) -> TrainingData:
+    if config.model.get("axes", 2) != 2:
+        raise ValueError(
+            f"`{config.dataset}` holds volumes, and advice is about images, which it turns in the plane. Train with "
+            "the defaults; --compare plain says whether they help."
+        )
     with phase("reading images") as reading:
-        return prepare_data(replace(config, validation=max(config.validation, HELD_OUT)), progress=reading)
+        return prepare_data(replace(config, validation=max(config.validation or 0.0, HELD_OUT)), progress=reading)
 
 
 def _found(config: RunConfig, data: TrainingData, seconds: float, phase: Phase) -> Findings:
@@ -200,9 +205,7 @@ def _squares(images: Images) -> Tensor:
 
 
 def _sizes(config: RunConfig, data: TrainingData) -> tuple[SizeAndTime, ...]:
-    """The minutes in which each size has enough epochs, from a few timed steps; those after the first slow one are
-    left out.
-    """
+    """The minutes in which each size has enough epochs, from a few timed steps, up to the first that takes long."""
     steps = steps_per_epoch(config, data)
     needed = min(max(epochs, least / steps) for epochs, least in ENOUGH)
     settings = with_speed(config, this_machine(config), config.recipe.epochs * steps)

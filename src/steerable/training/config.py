@@ -18,6 +18,8 @@ from steerable.training.settings import Setting, check_names, check_settings, do
 
 __all__ = [
     "CLASSIFIERS",
+    "FEW_LABELS",
+    "HELD_OUT",
     "KNOWN_DATA_RECIPE",
     "OWN_IMAGES",
     "RECIPES_OF_OWN_IMAGES",
@@ -41,12 +43,18 @@ FROM_DATA = list(
 
 OWN_IMAGES: dict[str, Any] = {
     "recipe": "images",
-    "validation": 0.1,
+    "validation": None,
     "patience": 35,
     "minutes": 10.0,
     "parameters": 100_000,
 }
 """Defaults for a folder or a table; besides, the classifier is invariant, and the image size is the images'."""
+HELD_OUT = 0.1
+"""The share of people's own images that is held out for validation where nothing is said of it."""
+
+FEW_LABELS = 50
+"""Images a class, on average: where there are fewer, all are learnt from, since each of them counts."""
+
 RECIPES_OF_OWN_IMAGES = {"classify": OWN_IMAGES["recipe"], "segment": "masks"}
 """The recipe for a folder or a table, by task."""
 KNOWN_DATA_RECIPE = "modern"
@@ -162,12 +170,12 @@ class RunConfig:
         flags=("--group-by",),
         **OPTION,
     )
-    validation: float = setting(
+    validation: float | None = setting(
         0.0,
-        Range(0, BOUNDLESS),
+        Range(0, BOUNDLESS, optional=True),
         "How many of the labelled images, or which share of them, to hold out for validation. By "
-        f"default {OWN_IMAGES['validation']} for a folder or .csv. A data set that comes with validation images uses "
-        "those instead.",
+        f"default {HELD_OUT} for a folder or .csv, and none where classes have fewer than {FEW_LABELS} images on "
+        "average. A data set that comes with validation images uses those instead.",
         **OPTION,
     )
     patience: int = setting(
@@ -269,19 +277,19 @@ class RunConfig:
 
     def _check_images(self) -> None:
         check_selection_for(self.dataset, self.selection)
-        if self.validation > 1 and self.validation != int(self.validation):
+        if self.validation is not None and self.validation > 1 and self.validation != int(self.validation):
             raise ValueError(f"validation is a share below 1 or a number of images, got {self.validation}.")
         if self.labels is not None and self.labels_per_class is not None:
             raise ValueError(
                 f"labels={self.labels} and labels_per_class={self.labels_per_class} both say how many images to learn "
                 "from. Give one of the two."
             )
-        if self.patience and not self.validation:
+        if self.patience and self.validation == 0:
             raise ValueError(
                 f"patience {self.patience} watches the loss on validation images, and none are held out. Hold some out "
                 "with validation=0.15."
             )
-        if self.evaluate == "validation" and not self.validation:
+        if self.evaluate == "validation" and self.validation == 0:
             raise ValueError(
                 "evaluate is `validation`, and no images are held out for it. Hold some out with validation=0.25."
             )

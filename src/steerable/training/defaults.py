@@ -145,7 +145,7 @@ def _for_own_images(
         del defaults["parameters"]
     if has_epochs:
         del defaults["minutes"]
-    if not given.get("validation", defaults["validation"]):
+    if given.get("validation") == 0:
         del defaults["patience"]
     entry = MODELS.get(model["name"]) if "start" not in given else None  # an unknown name is refused later
     head = {"head": "invariant"} if entry is not None and "head" in entry.options else {}

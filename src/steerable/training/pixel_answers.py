@@ -92,9 +92,10 @@ class ClassScores(PixelAnswer):
 class ObjectFields(PixelAnswer):
     """Scores of background, inside and boundary, and a vector to the centre of the pixel's object.
 
-    See :func:`~steerable.data.instance_fields.instance_fields`. The loss is a sum: that of two classes, background and
-    object; the cross-entropy of inside and boundary; and the squared error of the vectors in radii, |v - v*|². The
-    latter two are means over the pixels of objects, so that it does not matter how many there are.
+    See :func:`~steerable.data.instance_fields.instance_fields`. The loss is the mean of two: that of two classes,
+    background and object; and for the pixels of objects, however many there are, the mean of the cross-entropy of
+    inside and boundary plus the squared error of the vectors in radii, |v - v*|². A sum would have steeper slopes than
+    the loss of classes, and need a learning rate of its own.
     """
 
     classes: int = 2
@@ -113,7 +114,7 @@ class ObjectFields(PixelAnswer):
         entropy = F.cross_entropy(inside, which, reduction="none", label_smoothing=smoothing)
         error = (said - vectors).square().sum(1) / RADIUS**2
         of_objects: Tensor = ((entropy + error) * found).sum() / found.sum().clamp_min(1)
-        return ClassScores(self.classes).loss(two, found, smoothing) + of_objects
+        return (ClassScores(self.classes).loss(two, found, smoothing) + of_objects) / 2
 
     def class_map(self, fields: Tensor) -> Tensor:
         return torch.from_numpy(courses(fields)[0] > 0).long()

@@ -23,7 +23,7 @@ from steerable.data.squares import reduced
 from steerable.data.tile_batches import TileBatches
 from steerable.models import MODELS, build_model
 from steerable.training.classifier import Classifier
-from steerable.training.config import RunConfig
+from steerable.training.config import FEW_LABELS, HELD_OUT, RunConfig
 from steerable.training.moves_to_show import Moves, moves_to_show
 from steerable.training.pixel_answers import answer_for
 from steerable.training.pixel_classifier import PixelClassifier
@@ -122,23 +122,12 @@ def prepare_data(
     """
     splits = _loaded(config, config.selection if pixels is None else pixels, progress)
     train: Images = splits.train
-    validation: Images | None = None
-    notes = splits.notes
     if config.labels is not None and config.labels != len(train):
         train = train.balanced_subset(config.labels, seed=config.seed)
     if config.labels_per_class is not None and isinstance(train, LabelledImages):
         train = train.at_most(config.labels_per_class, seed=config.seed)
-    if config.validation and splits.validation is not None:
-        validation = splits.validation
-    elif config.patience and config.evaluate == "test" and _too_few_to_choose_by(config.validation, train):
-        # Early stopping is a default for people's own images; by one or two of them nobody can say which epoch is best.
-        note = (
-            f"{len(train)} training images are few: nothing is held out for validation, and the last weights are kept."
-        )
-        warnings.warn(note, stacklevel=2)
-        notes = (*notes, note)
-    elif config.validation:
-        train, validation = train.split(config.validation, seed=config.seed)
+    train, validation, notes = _held_out(config, train, splits.validation)
+    notes = (*splits.notes, *notes)
     if chosen := augmentation(config, train):  # a shift that is too large is refused before a run folder is made
         chosen.check(*train.image_size)
     for_statistics = _pixels(splits.train if config.recipe.statistics_of_all else train)
@@ -147,6 +136,35 @@ def prepare_data(
     told = (splits.name, splits.skipped, notes, splits.pixels)
     values = splits.values if isinstance(splits, MaskSplits) else ()
     return TrainingData(train, validation, splits.test, for_statistics, *told, mask_values=values)
+
+
+def _held_out(config: RunConfig, train: Images, known: Images | None) -> tuple[Images, Images | None, tuple[str, ...]]:
+    """The images to learn from, those to validate on, and what there is to say of that.
+
+    Args:
+        config: the request.
+        train: all labelled images that it uses.
+        known: validation images that the data set comes with.
+    """
+    share = config.validation
+    if share != 0 and known is not None:
+        return train, known, ()
+    if share is None:
+        are_few = isinstance(train, LabelledImages) and len(train) < FEW_LABELS * len(train.classes)
+        if are_few and config.evaluate == "test":
+            few = f"classes have fewer than {FEW_LABELS} images on average, so that all of them are learnt from"
+            return train, None, (f"{few}; the last weights are kept. --validation holds some of them out.",)
+        share = HELD_OUT
+    if not share:
+        return train, None, ()
+    if config.patience and config.evaluate == "test" and _too_few_to_choose_by(share, train):
+        # Early stopping is a default for people's own images; by one or two of them nobody can say which epoch is best.
+        note = (
+            f"{len(train)} training images are few: nothing is held out for validation, and the last weights are kept."
+        )
+        warnings.warn(note, stacklevel=3)
+        return train, None, (note,)
+    return *train.split(share, seed=config.seed), ()
 
 
 def _loaded(config: RunConfig, pixels: PixelFormat | Selection, progress: Progress | None) -> Splits | MaskSplits:
