@@ -17,6 +17,7 @@ from steerable import nn as snn
 from steerable.algebra.families import group_named
 from steerable.algebra.groups import FiniteGroup
 from steerable.filters.space_arguments import default_space
+from steerable.filters.steerable_filters import DEFAULT_LEAK
 
 __all__ = ["KERNELS", "DigitNetwork", "Filters", "fitted_fields", "parameters_of"]
 
@@ -44,9 +45,10 @@ class Filters:
         if self.kind == "rings":
             return st.ring_space(group, size)
         found = default_space(group, size)
-        chosen = {"leak": self.leak, "falloff": self.falloff}
-        options = {name: value for name, value in chosen.items() if value is not None}
-        return st.filter_space(group, size, **options) if options and not found.exact else found
+        if found.exact or (self.leak is None and self.falloff is None):
+            return found
+        leak = DEFAULT_LEAK if self.leak is None else self.leak
+        return st.filter_space(group, size, leak, falloff=self.falloff or 0.0)
 
 
 class DigitNetwork(nn.Module):

@@ -54,7 +54,7 @@ class OtherAngles:
 
     def _on_constants(self, g: Element, parent: Element) -> tuple[bool, float]:
         """(whether the centres differ although no border reaches them, how far they are apart)."""
-        fibres = {key: _drawn(x[(..., *(x.ndim - 2) * [slice(1)])], k) for k, (key, x) in enumerate(self._numbered())}
+        fibres = {key: _drawn(_centre(x), k) for k, (key, x) in enumerate(self._numbered())}
         moved = {key: move_field(x, parent, self.types[key]) for key, x in fibres.items()}
         before, after = (
             self.run({key: x.expand_as(self.fields[key]).contiguous() for key, x in values.items()})
@@ -142,12 +142,17 @@ def _drawn(x: Tensor, seed: int) -> Tensor:
 
 def _centre(x: Tensor) -> Tensor:
     """The pixel in the middle, (batch, channels, 1, …)."""
-    return x[(..., *(slice(n // 2, n // 2 + 1) for n in x.shape[2:]))]
+    return _window(x, 0)
 
 
 def _around(x: Tensor) -> Tensor:
     """The pixels next to the centre, and those next to them."""
-    return x[(..., *(slice(max(0, n // 2 - 2), n // 2 + 3) for n in x.shape[2:]))]
+    return _window(x, 2)
+
+
+def _window(x: Tensor, reach: int) -> Tensor:
+    places: list[slice] = [slice(max(0, n // 2 - reach), n // 2 + reach + 1) for n in x.shape[2:]]
+    return x[(slice(None), slice(None), *places)]
 
 
 def _distance(a: Tensor, b: Tensor) -> float:

@@ -142,5 +142,5 @@ def _smoothest_first(filters: FloatArray, grid: TapGrid, harmonic: Harmonic) -> 
     ordered = np.tensordot(axes.T[::-1], orthonormal, axes=1)
     profiles = np.einsum("atd,td->at", ordered, harmonic.at(grid.positions))
     peak = np.argmax(np.round(np.abs(profiles), 6), axis=1)
-    signs = np.sign(profiles[np.arange(len(profiles)), peak])
+    signs = np.where(profiles[np.arange(len(profiles)), peak] < 0, -1, 1)  # a useless filter may have no profile
     return np.asarray(math.sqrt(filters.shape[2]) * signs[:, None, None] * ordered), responses[::-1]
