@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from steerable.cli.commands import app
-from steerable.training.config import OWN_IMAGES
+from steerable.training.config import FEW_LABELS, HELD_OUT, OWN_IMAGES
 from steerable.training.fitting import ENOUGH
 from steerable.training.recipes import load_recipe
 
@@ -85,7 +85,8 @@ def test_the_page_on_own_images_says_the_defaults() -> None:
     text = " ".join((ROOT / "docs" / "tutorials" / "own-images.md").read_text("utf-8").split())
     assert f"{OWN_IMAGES['parameters']:,} parameters" in text
     assert f"{OWN_IMAGES['minutes']:g} minutes" in text
-    assert f"{100 * OWN_IMAGES['validation']:g} % of the training images" in text
+    assert f"{100 * HELD_OUT:g} % of the training images" in text
+    assert f"classes have fewer than {FEW_LABELS} images on average" in text
     assert f"fallen for {OWN_IMAGES['patience']} of {load_recipe(OWN_IMAGES['recipe']).epochs} epochs" in text
     assert f"with at least {ENOUGH[0][0]} epochs is taken" in text
 

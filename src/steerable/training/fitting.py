@@ -18,7 +18,8 @@ from steerable.training.timing import epochs_within, steps_per_epoch
 __all__ = ["FEW_EPOCHS", "fitted_to_minutes", "most_epochs", "with_sized_model"]
 
 FEW_EPOCHS = 30  # a run with fewer says what would have to give
-ENOUGH = ((40, 500), (30, 1_000))  # epochs and steps; a larger network that has them is better than more of them
+# Epochs and steps; a larger network that has them is better than more of them. With many images steps are what counts.
+ENOUGH = ((40, 500), (30, 1_000), (8, 1_300))
 MOST_STEPS = 3_000  # a run with few images has more epochs than its recipe, up to these steps
 TOO_FEW = (2, 50)  # epochs and steps; with fewer of both, or less than one epoch, a network learns nothing
 WORTH_A_HALVING = 1.5  # times the epochs, where none has enough: for less, images are not made smaller
