@@ -94,3 +94,41 @@ def test_what_finite_groups_share_with_groups_about_an_axis() -> None:
     assert shared_subgroup(st.so3(), cube, st.o3()).order == 24
     assert subgroup_of(st.o3(), "O2") == st.about_axis(st.o2())
     assert subgroup_of(st.so3(), "O2") == st.about_axis(st.o2(), flips=True)
+
+
+X, Z, SLANTED = (1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (1.0, 2.0, 3.0)
+KINDS = {"SO2": (st.so2(), False), "O2": (st.o2(), False), "flips": (st.o2(), True)}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "orders"),
+    [
+        # (about z and x, about z and a slanted axis)
+        ("SO2", "SO2", (1, 1)),
+        ("SO2", "O2", (1, 1)),
+        ("SO2", "flips", (2, 1)),
+        ("O2", "O2", (2, 2)),
+        ("O2", "flips", (2, 1)),
+        ("flips", "flips", (4, 2)),
+    ],
+)
+def test_what_infinite_groups_about_two_axes_share(first: str, second: str, orders: tuple[int, int]) -> None:
+    for axis, order in zip((X, SLANTED), orders, strict=True):
+        one, other = (st.about_axis(KINDS[k][0], a, flips=KINDS[k][1]) for k, a in ((first, Z), (second, axis)))
+        for h, k in ((one, other), (other, one)):
+            shared = shared_subgroup(h, k, st.o3())
+            assert shared.order == order
+            for larger in (h, k, st.o3()):  # each of them has these elements
+                assert larger.trivial.restrict(shared).dim == 1
+
+
+def test_what_infinite_groups_about_one_axis_share() -> None:
+    about = {name: st.about_axis(group, SLANTED, flips=flips) for name, (group, flips) in KINDS.items()}
+    against = {name: st.about_axis(group, (-1.0, -2.0, -3.0), flips=flips) for name, (group, flips) in KINDS.items()}
+    for others in (about, against):
+        assert shared_subgroup(about["SO2"], others["O2"], st.o3()) == about["SO2"]
+        assert shared_subgroup(about["O2"], others["O2"], st.o3()) == about["O2"]
+        assert shared_subgroup(about["O2"], others["flips"], st.o3()) == about["SO2"]
+    assert shared_subgroup(st.so3(), about["O2"], st.o3()) == about["SO2"]
+    assert shared_subgroup(about["flips"], st.so3(), st.o3()) == about["flips"]
+    assert shared_subgroup(st.so2(), st.so2(), st.o2()) == st.so2()

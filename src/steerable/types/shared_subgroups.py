@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.families import group_named, trivial
+from steerable.algebra.generation import group_from_matrices
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.homomorphisms import inclusion
@@ -60,11 +62,18 @@ def shared_subgroup(subgroup: Group, other: Group, group: Group) -> Group:
     ('e', 'r')
     >>> shared_subgroup(so2(), dihedral(8), o2()).order
     8
+
+    Two infinite groups about different axes share a few elements at most:
+
+    >>> from steerable import about_axis, so3
+    >>> shared_subgroup(about_axis(so2()), about_axis(o2(), "x", flips=True), so3()).order
+    2
     """
     if group in (subgroup, other):
         return other if group == subgroup else subgroup
     if not isinstance(other, FiniteGroup):
-        return subgroup if not isinstance(subgroup, FiniteGroup) else shared_subgroup(other, subgroup, group)
+        finite = isinstance(subgroup, FiniteGroup)
+        return shared_subgroup(other, subgroup, group) if finite else _shared_by_infinite(subgroup, other, group)
     if isinstance(group, FiniteGroup):
         inside = set(inclusion(subgroup, group).images)
         shared = [g for g, image in zip(other.elements, inclusion(other, group).images, strict=True) if image in inside]
@@ -76,6 +85,32 @@ def shared_subgroup(subgroup: Group, other: Group, group: Group) -> Group:
     if len(shared) == 1 and other.axes == 2:
         return trivial()
     return other if len(shared) == other.order else other.subgroup(shared)
+
+
+def _shared_by_infinite(subgroup: Group, other: Group, group: Group) -> Group:
+    """The same where H and K have infinitely many elements: each turns about one axis, or is SO(3) inside O(3)."""
+    subgroup, other = subgroup_of(group, subgroup), subgroup_of(group, other)
+    if subgroup == other:
+        return subgroup
+    about = [k for k in (subgroup, other) if isinstance(k, PlanarGroup)]
+    mirrors = [k.reflections and not (k.line and k.line.flips) for k in about]
+    if len(about) == 1:  # the other one is SO(3), which has everything but mirrors
+        return _rotations(about[0]) if mirrors[0] else about[0]
+    a, b = (np.array((0.0, 0.0, 1.0) if k.line is None else k.line.direction) for k in about)
+    across = np.cross(a, b)
+    if np.linalg.norm(across) <= TOLERANCE:
+        turning = [k for k in about if not k.reflections]
+        return turning[0] if turning else about[0] if mirrors[0] == mirrors[1] else _rotations(about[0])
+    # Half turns about either axis, and what keeps both axes: a half turn or a mirror across the two.
+    across /= np.linalg.norm(across)
+    half_turns = {name: 2 * np.outer(v, v) - np.eye(3) for name, v in (("h", a), ("k", b), ("l", across))}
+    moves = {**half_turns, "m": np.eye(3) - 2 * np.outer(across, across)}
+    shared = {name: move for name, move in moves.items() if _moves_by(subgroup, move) and _moves_by(other, move)}
+    return group_from_matrices(shared) if shared else about_axis(trivial(), "z")
+
+
+def _rotations(group: PlanarGroup) -> PlanarGroup:
+    return PlanarGroup(reflections=False, line=None if group.line is None else replace(group.line, flips=False))
 
 
 def _moves_by(group: Group, move: FloatArray) -> bool:
