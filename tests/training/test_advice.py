@@ -13,7 +13,7 @@ from command_line import steerable
 from PIL import Image
 
 from steerable.training import advised_runs, advising
-from steerable.training.advice import Orientation, alternative, orientation, recommended
+from steerable.training.advice import Orientation, Recommendation, alternative, orientation, recommended
 from steerable.training.advising import Findings, SizeAndTime, advise
 from steerable.training.config import RunConfig
 from steerable.training.defaults import configured
@@ -265,7 +265,21 @@ def test_an_advised_run_goes_on_as_it_was_advised(
     assert "has no `model`" in steerable(*command, "--out", str(run), cwd=tmp_path, code=2).stderr
 
 
-@pytest.mark.parametrize("option", [("--group", "C4"), ("-m", "head=linear"), ("--model", "plain_resnet")])
+def test_advice_that_leaves_nothing_to_compare_is_said_before_the_training(
+    upright: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advice = Recommendation({"name": "plain_resnet"}, {"turn": False}, "A plain one will do.", "", "")
+    found = Findings({"name": "x"}, None, None, None, advice)
+    monkeypatch.setattr(advised_runs, "look_at_images", lambda *_, **__: found)
+    run = steerable("train", str(upright), "--advise", "--compare", "plain", cwd=tmp_path, code=2)
+    assert "A plain one will do." in run.stdout
+    assert "--compare plain sets a plain network beside a steerable one" in run.stderr
+    assert not (tmp_path / "runs" / "sky" / "config.json").exists()
+
+
+@pytest.mark.parametrize(
+    "option", [("--group", "C4"), ("-m", "head=linear"), ("--model", "plain_resnet"), ("--from", "runs/earlier")]
+)
 def test_advice_does_not_contradict_the_user(option: tuple[str, str], upright: Path, tmp_path: Path) -> None:
     run = steerable("train", str(upright), "--advise", *option, cwd=tmp_path, code=2)
     assert "--advise chooses the network by the images, and --" in run.stderr

@@ -154,13 +154,13 @@ def train(
         folder = _default_folder(config, said if besides.advise else None) if out is None else out
     for name in ("lightning.pytorch", "lightning.fabric"):  # they greet at length; importing them resets the level
         logging.getLogger(name).setLevel(logging.ERROR)
-    tell = None if as_json else typer.echo
-    if config.volumes and "volumes" not in said and followed is None and tell is not None and speaks:
+    tell = typer.echo if speaks and not as_json else None
+    if config.volumes and "volumes" not in said and followed is None and tell is not None:
         tell(f"{dataset} holds volumes; --no-volumes reads its files as images.")
-    if tell is not None and besides.compare is not None and speaks:
+    if tell is not None and besides.compare is not None:
         tell(_time_of_both(config))
     if besides.advise:
-        config = _advised(config, folder, said, tell if speaks else None, phase)
+        config = _advised(config, folder, said, besides.compare, tell, phase)
     try:
         results = run(config, folder, plan=followed, tell=tell, started=started, phase=phase)
         if besides.compare is not None and not results.get("stopped"):
@@ -202,24 +202,37 @@ def _check_besides(besides: Besides, config: RunConfig, network: ModelAndRecipe,
     """Refused before any image is read."""
     given = {name for name in ("model", "group") if getattr(network, name) is not None}
     given |= {name for name in ("group", "head", "stream") if name in _model_options(network.option or [])}
-    if besides.advise and (given or followed is not None):
-        said = f"--{sorted(given)[0]}" if given else "--plan"
+    given |= {"from"} if config.start is not None else set()
+    given |= {"plan"} if followed is not None else set()
+    if besides.advise and given:
+        said = f"--{min(given)}"
         raise ValueError(f"--advise chooses the network by the images, and {said} says it. Leave one of the two out.")
-    if besides.compare is None:
+    _check_comparison(besides.compare, config)
+
+
+def _check_comparison(compare: str | None, config: RunConfig) -> None:
+    if compare is None:
         return
-    if besides.compare != "plain":
-        raise ValueError(f"a network is compared with a plain one, --compare plain; got {besides.compare!r}.")
+    if compare != "plain":
+        raise ValueError(f"a network is compared with a plain one, --compare plain; got {compare!r}.")
     from steerable.training.plain_contest import check_comparable
 
     check_comparable(config)
 
 
 def _advised(
-    config: RunConfig, folder: Path, said: dict[str, Any], tell: Callable[[str], None] | None, phase: Phase
+    config: RunConfig,
+    folder: Path,
+    said: dict[str, Any],
+    compare: str | None,
+    tell: Callable[[str], None] | None,
+    phase: Phase,
 ) -> RunConfig:
     from steerable.training.advised_runs import advised
 
-    return advised(config, folder, said=said, tell=tell, phase=phase)
+    config = advised(config, folder, said=said, tell=tell, phase=phase)
+    _check_comparison(compare, config)  # the advice may be a plain network
+    return config
 
 
 def _time_of_both(config: RunConfig) -> str:

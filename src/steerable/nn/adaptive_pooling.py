@@ -52,7 +52,8 @@ class AdaptiveAvgPool(AdaptivePool):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        return _AVERAGE[self.axes](x, self.output_size).to(x.dtype)  # autocast makes float32 of volumes on a CPU
+        y = _AVERAGE[self.axes](x, self.output_size)
+        return y if self.axes == 2 else y.to(x.dtype)  # autocast makes float32 of volumes on a CPU
 
     def plain(self) -> nn.Module:
         return _PLAIN_AVERAGE[self.axes](self.output_size)
@@ -67,7 +68,8 @@ class AdaptiveMaxPool(AdaptivePool):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        return _MAXIMUM[self.axes](x, self.output_size).to(x.dtype)
+        y = _MAXIMUM[self.axes](x, self.output_size)
+        return y if self.axes == 2 else y.to(x.dtype)
 
     def plain(self) -> nn.Module:
         return _PLAIN_MAXIMUM[self.axes](self.output_size)

@@ -174,7 +174,7 @@ def _signed(
         return kernels.take(_dense(x, last), rectified=rectified)
     dim = x.ndim - 1 if last else 1
     taken = take(channels_at_end(x) if last else x, dim, source)
-    factor = sign if dim == x.ndim - 1 else on_maps(sign, x.ndim - 2)
+    factor = sign if dim == x.ndim - 1 else sign.view(-1, *(1,) * (x.ndim - 2))
     if torch.compiler.is_compiling():  # which loses the gradient of what is changed in place (torch 2.11)
         taken = torch.relu(taken * factor) if rectified else taken * factor
     else:

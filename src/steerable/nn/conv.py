@@ -25,7 +25,8 @@ class Conv2d(ConvolutionLayer):
         init: ``"he"`` (the default) or ``"orthogonal"``.
         backend: ``"dense"`` convolves with the expanded filters, ``"fourier"`` multiplies by one matrix per irrep, and
             ``"auto"``, the default, takes the faster of the two, measured once per shape of the input. All compute the
-            same function of the same parameters, up to rounding. Can be set later, too.
+            same function of the same parameters, up to rounding. Can be set later, too. A convolution that the Fourier
+            form does not support, such as one with a stride, is carried out densely, and its text says so.
         filters: the :class:`~steerable.FilterSpace` that the filters are from, of the size ``kernel_size``; by default
             all filters on a patch of pixels, or, for groups that turn images by other angles than 90°, those of
             :func:`~steerable.filter_space`. A warning then says once how far they are from exact.
@@ -54,7 +55,8 @@ class Conv3d(ConvolutionLayer):
     Shapes: (batch, in_type.channels, depth, height, width) → (batch, out_type.channels, depth', height', width'),
     sizes as for ``torch.nn.Conv3d``. Depth is z, height y and width x; slices are counted from above, as rows are.
 
-    Arguments are those of :class:`Conv2d`, with three numbers in place of a pair.
+    Arguments are those of :class:`Conv2d`, with three numbers in place of a pair. There is no Fourier form of volumes:
+    ``backend="fourier"`` is an error.
 
     >>> import torch
     >>> from steerable import FieldType, octahedral

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from steerable import nn as snn
-from steerable.algebra.families import group_named
+from steerable.algebra.families import group_on
 from steerable.data.masked_images import MaskedImages
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
@@ -67,7 +67,7 @@ def images_to_test(settings: RunConfig, data: TrainingData) -> float:
         axes = len(data.test.image_size)
         tried = POSED if isinstance(data.test, MaskedImages) else POSE_SAMPLE if axes == 2 else VOLUME_POSE_SAMPLE
         group = settings.model.get("group")
-        turned = len(TURNS) * TURNED if isinstance(group, str) and turns_off_the_grid(group_named(group)) else 0
+        turned = len(TURNS) * TURNED if isinstance(group, str) and turns_off_the_grid(group_on(group, axes)) else 0
         looks = (TEST_LOOKS + OTHER_POSES[axes] * min(1.0, tried / len(data.test))) * data.test.samples
         return looks + min(turned, len(TURNS) * data.test.samples)
     return 0 if data.validation is None else data.validation.samples

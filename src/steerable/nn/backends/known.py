@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steerable.errors import did_you_mean, listing, shown
+from steerable.errors import did_you_mean, listing, one_of, shown
 from steerable.nn.backends.dense import Dense, PaddedChannels, Turned
 from steerable.nn.backends.fourier.backend import FourierBackend
 from steerable.nn.backends.interface import Backend
@@ -16,11 +16,16 @@ AUTO = "auto"
 BACKENDS: dict[str, Backend] = {b.name: b for b in (Dense(), PaddedChannels(), Turned(), FourierBackend())}
 
 
-def checked_name(name: str) -> str:
-    """The name, where a layer can be told to use the backend of that name."""
+def checked_name(name: str, axes: int) -> str:
+    """The name, where a layer on a grid of so many axes can be told to use the backend of that name."""
     known = [AUTO, *(b.name for b in BACKENDS.values() if b.is_whole)]
     if name not in known:
         raise ValueError(f"unknown backend {shown(name)}. {did_you_mean(str(name), known)}")
+    if name != AUTO and axes not in BACKENDS[name].grids:
+        raise ValueError(
+            f"the backend {shown(name)} does not support this convolution: its grid has {axes} axes, and kernels are "
+            f"written for {one_of(map(str, BACKENDS[name].grids))}. Leave backend out, or use 'dense'."
+        )
     return name
 
 

@@ -32,6 +32,7 @@ class FourierBackend(Backend):
 
     name = "fourier"
     weight_gradient = "parameters"
+    grids = (2,)
     gradients_share_work = started_by_python = True
 
     def why_not(self, problem: ConvolutionProblem) -> str | None:
@@ -39,7 +40,7 @@ class FourierBackend(Backend):
             return f"it has stride {problem.window.stride}, and a spectrum is computed at every pixel"
         if problem.window.groups > 1:
             return f"it has {problem.window.groups} groups, and irreps are coupled over all channels"
-        if len(problem.kernel_size) != 2:
+        if len(problem.kernel_size) not in self.grids:
             return f"its grid has {len(problem.kernel_size)} axes, and kernels are written for two"
         if not isinstance(group := problem.plan.space.group, FiniteGroup):
             return f"its group is {group.name}, whose capsules are in the basis of irreps already"
