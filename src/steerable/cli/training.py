@@ -132,7 +132,8 @@ def train(
 ) -> None:
     """Train a network and write a run folder with curves, checkpoints, the model, results and a report.
 
-    A folder of your own images is all that it needs.
+    A folder of your own is all that it needs: images or volumes with one sub-folder per class, or `images` beside their
+    `masks`. The same command goes on with a run that was interrupted.
     """
     started = time.monotonic()  # before torch is imported, which takes seconds
     # What is needed at the end of a run, to save the network and to draw the report, is missed at once.
