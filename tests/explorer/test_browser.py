@@ -78,6 +78,7 @@ def photograph(page: Page, name: str) -> None:
 
 
 def test_the_group_tab(page: Page) -> None:
+    open_tab(page, "Group")
     shown = page.locator("#group-page")
     expect(shown).to_contain_text("D4: 8 elements, not abelian")
     page.locator("#group-choice").get_by_text("C4", exact=True).click()

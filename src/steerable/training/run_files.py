@@ -156,8 +156,15 @@ def _poses(value: object) -> bool:
         and _matrix(value.get("confusion"))
         and _number(value.get("upright"))
         and _number(value.get("all_poses"))
-        and all(_by_name(value.get(name, {}), _number) for name in ("turned_accuracy", "turned_drift"))
+        and _text(value.get("group", ""))
+        and _list(value.get("own_poses", []), _text)
+        and all(_by_angle(value.get(name, {})) for name in ("turned_accuracy", "turned_drift"))
     )
+
+
+def _by_angle(value: object) -> bool:
+    """Numbers by whole degrees, which are text in JSON."""
+    return _by_name(value, _number) and isinstance(value, dict) and all(angle.isdecimal() for angle in value)
 
 
 def _estimate(value: object, needed: tuple[str, ...] = ("value", "low", "high")) -> bool:
