@@ -14,6 +14,7 @@ import pytest
 import steerable as st
 from steerable import models
 from steerable import nn as snn
+from steerable.cli.commands import app
 from steerable.data.datasets import DATASETS
 from steerable.models.registry import models_for
 from steerable.nn.backends.known import AUTO, BACKENDS
@@ -192,6 +193,8 @@ def test_a_run_takes_the_backends_that_layers_take() -> None:
 
 def test_help_and_version() -> None:
     assert "train" in steerable("--help").stdout
+    for command in app.registered_commands:  # paragraphs are broken where the terminal ends, not where the code is
+        assert "\n" not in (command.help or "\n").replace("\n\n", "")
     assert steerable("--version").stdout.strip() == "0.1.0rc1"
 
 

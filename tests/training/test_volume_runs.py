@@ -139,6 +139,8 @@ def test_defaults_for_volumes(folder: Path) -> None:
         ValueError, match="backend is `fourier`, which is written for images, and the run reads volumes"
     ):
         configured(str(folder), {}, backend="fourier")
+    with pytest.raises(ValueError, match=r"`digits` is a known data set of images; got volumes=True\. Leave that out"):
+        configured("digits", {}, volumes=True)
     with pytest.raises(ValueError, match=r"page is '0', and a volume has no pages to choose from"):
         configured(str(folder), {}, page="0")
     with pytest.raises(ValueError, match=r"runs segment images only; for volumes build models\.unet\(axes=3\)"):

@@ -61,7 +61,7 @@ def predict(
         int | None, typer.Option(help="For segmentation: the side of the squares that are in memory together.", min=32)
     ] = None,
 ) -> None:
-    """Print the most probable class of each image, its probability, and that of every class.
+    """Print the most probable class of each image and all probabilities, or write label images.
 
     Unreadable files are named and left out. A network for segmentation writes a label image for each image, of any
     size, into the folder --out. A command that was killed goes on where it was.

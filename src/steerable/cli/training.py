@@ -132,7 +132,7 @@ def train(
 ) -> None:
     """Train a network and write a run folder with curves, checkpoints, the model, results and a report.
 
-    A folder of your own images is all that it needs.
+    A folder of your own is all that it needs: images or volumes sorted by class, or `images` beside their `masks`.
     """
     started = time.monotonic()  # before torch is imported, which takes seconds
     # What is needed at the end of a run, to save the network and to draw the report, is missed at once.

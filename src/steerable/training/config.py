@@ -118,7 +118,7 @@ class RunConfig:
         "auto",
         OneOf(("auto", "classes", "instances")),
         "For segmentation, what the numbers in masks are: classes, or one number for each object (instances), each of "
-        "which is then found. By default found out.",
+        "which is then found. By default the masks are looked at.",
         **OPTION,
     )
     # More parameters or pixels fit no machine.
@@ -326,7 +326,7 @@ class RunConfig:
             seen, read = ("volumes", "images") if self.model.get("axes", 2) == 3 else ("images", "volumes")
             raise ValueError(
                 f"the model sees {seen}, and the run reads {read}: axes={self.model.get('axes', 2)} and volumes="
-                f"{self.volumes}. Volumes have three axes."
+                f"{self.volumes}. Give a model of {read}, or data that are {seen}."
             )
         for name in FROM_DATA:
             if name in self.model:

@@ -62,6 +62,8 @@ def configured(
         settings["start"] = _located_start(settings["start"])
     else:
         model = {"name": next(iter(TRAINED[task])), **model}
+    if "volumes" in settings:
+        _check_volumes(settings["volumes"], dataset)
     if settings.setdefault("volumes", _has_volumes(dataset) if task == "classify" else False) and "name" in model:
         model = _of_volumes(model)
     changes = {name: value for name, value in (changes or {}).items() if value is not None}
@@ -125,6 +127,13 @@ def _options(model: Mapping[str, Any]) -> Mapping[str, Any]:
     """Those of the named model; of a network that a run starts from, and of an unknown one, those of the default."""
     entry = MODELS.get(model.get("name", "resnet"))
     return {} if entry is None else entry.options
+
+
+def _check_volumes(volumes: bool, dataset: str) -> None:
+    """Refuse to read a known data set as something else than what it is."""
+    if dataset in DATASETS and volumes != _has_volumes(dataset):
+        kind = "volumes" if _has_volumes(dataset) else "images"
+        raise ValueError(f"`{dataset}` is a known data set of {kind}; got volumes={volumes}. Leave that out.")
 
 
 def _of_volumes(model: Mapping[str, Any]) -> dict[str, Any]:
