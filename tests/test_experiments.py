@@ -20,9 +20,11 @@ from steerable.data.mask_folders import load_mask_folder
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "experiments" / "rotated_digits"))
 sys.path.insert(0, str(ROOT / "experiments" / "equivariance_error"))
+sys.path.insert(0, str(ROOT / "experiments" / "equal_time"))
 sys.path.insert(0, str(ROOT / "experiments" / "modelnet10"))
 sys.path.insert(0, str(ROOT / "experiments" / "nuclei"))
 
+import contest  # noqa: E402
 import digit_images  # noqa: E402
 import digit_networks  # noqa: E402
 import digit_plan  # noqa: E402
@@ -169,3 +171,12 @@ def test_nuclei_are_looked_for_in_every_subset_and_runs_make_a_table(tmp_path: P
     lines = list(nuclei_runs.table(tmp_path / "runs"))
     assert len(lines) == 3
     assert lines[2].startswith("| 10 | plain | ")
+
+
+def test_the_table_of_the_contest_is_that_of_its_results() -> None:
+    folder = ROOT / "experiments" / "equal_time"
+    runs = json.loads((folder / "results.json").read_text("utf-8"))["runs"]
+    assert contest.table(runs) in (folder / "README.md").read_text("utf-8")
+    cells = {tuple(run[key] for key in contest.CELL) for run in runs}
+    assert len(cells) == len(runs)
+    assert {run["contestant"] for run in runs} == set(contest.CONTESTANTS)

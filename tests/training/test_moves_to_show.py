@@ -29,6 +29,8 @@ UPRIGHT = (0.0, True)
         ({"name": "resnet", "head": "invariant", "group": "C2"}, (90.0, False)),
         ({"name": "resnet", "head": "invariant", "group": "D1"}, (180.0, False)),
         ({"name": "resnet", "head": "invariant", "group": "C1"}, (180.0, False)),
+        ({"name": "unet", "group": "SO2"}, (0.0, False)),
+        ({"name": "unet", "group": "O2"}, (0.0, False)),
     ],
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
 )

@@ -16,7 +16,8 @@ D4 = st.dihedral(4)
 def test_restricted_channels_transform_as_the_restricted_type_says(name: str) -> None:
     """ρ(h) in the new order of channels is the restricted type's ρ(h), for the whole catalogue and every subgroup."""
     g = group(name)
-    full = st.FieldType(g, [(2, capsule) for capsule in g.capsules.values() if capsule.dim <= 24])
+    largest = 8 if name == "O_h" else 24  # its 33 kinds of subgroups and 48 elements make larger ones slow
+    full = st.FieldType(g, [(2, capsule) for capsule in g.capsules.values() if capsule.dim <= largest])
     rho = full.representation
     for members in g.subgroups(up_to_conjugacy=True):
         restricted, order = st.restriction(full, members)

@@ -26,7 +26,7 @@ from steerable.training.timing import epochs_within, steps_per_epoch
 
 __all__ = ["Advice", "Findings", "SizeAndTime", "advise", "look_at_images", "with_options"]
 
-HELD_OUT = 0.25  # of the training images, for the trial
+HELD_OUT_FOR_TRIAL = 0.25  # of the training images, for the trial
 FEWEST_TO_PROBE = 8
 FEWEST_TO_TRY_BY = 20  # validation images
 MOST_TO_PROBE = 2_000
@@ -142,7 +142,9 @@ def _read(config: RunConfig, phase: Phase) -> TrainingData:
             "the defaults; --compare plain says whether they help."
         )
     with phase("reading images") as reading:
-        return prepare_data(replace(config, validation=max(config.validation or 0.0, HELD_OUT)), progress=reading)
+        return prepare_data(
+            replace(config, validation=max(config.validation or 0.0, HELD_OUT_FOR_TRIAL)), progress=reading
+        )
 
 
 def _found(config: RunConfig, data: TrainingData, seconds: float, phase: Phase) -> Findings:

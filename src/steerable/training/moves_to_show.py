@@ -8,6 +8,7 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray
+from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.families import group_on
 from steerable.algebra.group_interface import Group
 from steerable.models.registry import MODELS, described_model
@@ -49,7 +50,11 @@ def moves_to_show(model: dict[str, Any]) -> Moves:
     # What is said of each pixel turns with the image, whatever its type.
     dense = MODELS[model["name"]].task == "dense"
     group = group_on(model.get("group"), model.get("axes", 2)) if dense else invariance(model)
-    if group is None or group.action is None:
+    if group is None:
+        return {"angle": 0.0, "flip": True}
+    if isinstance(group, CompactGroup):  # every angle is among its turns
+        return {"angle": 0.0, "flip": False}
+    if group.action is None:
         return {"angle": 0.0, "flip": True}
     rotations = group.action[np.linalg.det(group.action) > 0]
     if group.axes == 2:
