@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from command_page import command_reference
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from search_script import write_search_script
 from site_checks import anchors, external_resources, undocumented
 
 from steerable import cyclic, dihedral, filter_space
@@ -62,8 +63,9 @@ def on_post_page(output: str, **kwargs: object) -> str:
     return output
 
 
-def on_post_build(**kwargs: object) -> None:
-    """Warn, and so fail, where a public name is on no page."""
+def on_post_build(config: MkDocsConfig, **kwargs: object) -> None:
+    """Write the search index as a script, for pages opened from a folder; warn where a public name is on no page."""
+    write_search_script(Path(config.site_dir))
     for name in undocumented(_described):
         log.warning("%s is public, but no page of docs/api describes it", name)
     _described.clear()
