@@ -54,13 +54,18 @@ def _cells(
         if mask[distance < (0.8 * radius if numbered else radius + 2)].any():
             continue
         mask[(distance < radius) & (mask == 0)] = number if numbered else 1
-        image += generator.uniform(70, 120) / (1 + np.exp(2 * (distance - radius)))
+        image += generator.uniform(70, 120) * _disc(distance, radius)
         if generator.uniform() < 0.7:
             inner = np.hypot(rows - y - radius / 5, columns - x)
             if not numbered:
                 mask[inner < radius / 2] = 2
-            image -= 70 / (1 + np.exp(2 * (inner - radius / 2)))
+            image -= 70 * _disc(inner, radius / 2)
     return image.clip(0, 255).astype(np.uint8), mask if numbered else mask.astype(np.uint8)
+
+
+def _disc(distance: npt.NDArray[np.float64], radius: float) -> npt.NDArray[np.float64]:
+    """1 inside a radius and 0 outside, with a soft edge: 1 / (1 + e^(2 (distance - radius))), without overflow."""
+    return 0.5 - 0.5 * np.tanh(distance - radius)
 
 
 def _save(pixels: npt.NDArray[np.uint8 | np.uint16], path: Path) -> None:

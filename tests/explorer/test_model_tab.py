@@ -104,4 +104,4 @@ def test_damaged_runs_are_refused_in_words(runs: Path, tmp_path: Path) -> None:
 def test_a_run_without_a_report_says_how_to_write_one(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "steerable", tmp_path / "a")
     (tmp_path / "a" / "report.html").unlink()
-    assert "steerable report a" in model_page(tmp_path, NO_UPLOADS, "a", "digit 3", None)
+    assert "steerable report a --out a/report.html" in model_page(tmp_path, NO_UPLOADS, "a", "digit 3", None)

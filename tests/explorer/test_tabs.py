@@ -233,6 +233,7 @@ def test_steered_features_are_the_features_of_the_moved_picture(name: str) -> No
             row, column = 20, 9
             place = Comparison.place(capsule, element, row, column)
             assert place is not None
+            np.testing.assert_allclose(result.picture, picture, atol=1e-12)  # in its own colours
             np.testing.assert_array_equal(result.moved[place], result.picture[row, column])
             fibre = capsule.representation(element) @ result.steerable.of_picture[:, row, column]
             np.testing.assert_allclose(result.steerable.of_moved[:, place[0], place[1]], fibre, atol=1e-12)
@@ -250,6 +251,12 @@ def test_features_off_the_grid_are_nearly_steered(name: str) -> None:
     middle = Comparison.place(capsule, "r", 15, 15)
     assert middle is not None
     assert np.hypot(middle[0] - 15, middle[1] - 15) <= 1.5
+
+
+def test_sums_that_are_zero_but_for_rounding_are_zero() -> None:
+    text = words(filters_page("C8", "A", "E3", 3))
+    assert "χ_out⟩ = 0 / 8 = 0" in text
+    assert "e-1" not in text
 
 
 def test_a_fibre_that_leaves_the_picture_is_said() -> None:

@@ -109,7 +109,14 @@ def _basis(a: Capsule, b: Capsule, space: FilterSpace) -> SparseBasis:
 
 
 def _value(value: float) -> str:
-    return f"{value:g}" if abs(value - round(value)) < 1e-9 else f"{value:.3f}"
+    return f"{round(value)}" if abs(value - round(value)) < 1e-9 else f"{value:.3f}"
+
+
+def _vectors(group: str) -> str:
+    """The first of the largest irreps, which for most groups are the vectors; the last one where all are numbers."""
+    irreps = {name: c.dim for name, c in capsules_to_show(checked_group(group)).items() if sum(c.type) == 1}
+    largest = max(irreps.values())
+    return next(name for name in irreps if irreps[name] == largest) if largest > 1 else list(irreps)[-1]
 
 
 def add_filters_tab() -> None:
@@ -120,8 +127,7 @@ def add_filters_tab() -> None:
 
     def for_group(group: str) -> tuple[Any, Any]:
         names = capsule_names(group)
-        last_irrep = [name for name, c in capsules_to_show(checked_group(group)).items() if sum(c.type) == 1][-1]
-        return gr.update(choices=names, value=names[0]), gr.update(choices=names, value=last_irrep)
+        return gr.update(choices=names, value=names[0]), gr.update(choices=names, value=_vectors(group))
 
     def show(group: str, source: str, target: str, size: int, number: float | None, leak: float) -> tuple[Markup, Any]:
         try:

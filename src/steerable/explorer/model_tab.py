@@ -60,7 +60,6 @@ def model_page(root: Path, uploads: Uploads, text: object, picture: str, upload:
     return TEMPLATES.render(
         "model.html",
         name=str(text).strip(),
-        folder=path.name,
         kind=type(model.model).__name__,
         parameters=sum(p.numel() for p in model.model.parameters()),
         size=size,

@@ -93,7 +93,7 @@ def compare(picture: FloatArray, element: Element, capsule: Capsule) -> Comparis
         return Answer(_array(before), _array(transform(before, element, out_type)), _array(after), on_grid)
 
     steerable, plain = _networks(capsule)
-    before, after = (_array(x).transpose(1, 2, 0) for x in (f, moved))
+    before, after = (1 - _array(x).transpose(1, 2, 0) for x in (f, moved))  # as it looks on paper
     return Comparison(before, after, answer(steerable), answer(plain))
 
 
