@@ -4,6 +4,7 @@
 #   make test    formatting, lint, types, tests, doctests and documentation; warnings are errors
 #   make browser install Chromium, without which the explorer's browser tests are skipped (needs root on Debian)
 #   make docs    build the documentation into out/site
+#   make figures draw the documentation's figures anew, into docs/figures
 #   make format  rewrite the code in the project's format
 #   make lint, make types, make tests, make doctests, make docs   the parts of make test
 #   make bench   timings of the foundation, of single convolutions and of the paper's network, beside plain torch
@@ -29,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo tour test lint types tests doctests docs browser format bench bench-gpu clean
+.PHONY: help install demo tour test lint types tests doctests docs figures browser format bench bench-gpu clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -73,6 +74,9 @@ doctests: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/mkdocs build --strict --site-dir $(abspath $(OUT))/site
+
+figures: $(STAMP)
+	$(BIN)/python docs/tools/drawn_figures.py
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix-only $(CODE)

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
+from PIL import Image
 
 from steerable.cli.commands import app
 from steerable.training.config import FEW_LABELS, HELD_OUT, OWN_IMAGES
@@ -24,6 +26,7 @@ sys.path.insert(0, str(ROOT / "docs" / "tools"))  # modules that mkdocs loads fr
 
 import command_page  # noqa: E402
 import docstring_style  # noqa: E402
+import drawn_figures  # noqa: E402
 import site_checks  # noqa: E402
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -63,6 +66,27 @@ def test_every_make_target_and_file_shown_exists(page: Path) -> None:
         assert target in targets, f"there is no target `make {target}`"
     for path in re.findall(r"\b(?:examples|benchmarks|experiments|tests|docs)/[\w/]+\.\w+", page.read_text("utf-8")):
         assert (ROOT / path).exists(), f"there is no file {path}"
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "experiments" / "README.md"], ids=ids)
+def test_links_and_pictures_are_found_where_the_page_lies(page: Path) -> None:
+    text = re.sub(r"^ *```.*?^ *```|`[^`\n]+`", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    addresses = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) + re.findall(r"src=\"([^\"]+)\"", text)
+    local = [address for address in addresses if "://" not in address]
+    assert [address for address in local if not (page.parent / address).exists()] == []
+
+
+def test_the_figures_of_the_pages_are_those_that_the_library_draws(tmp_path: Path) -> None:
+    drawn_figures.write(tmp_path)
+    assert {path.name for path in drawn_figures.FOLDER.iterdir()} == {path.name for path in tmp_path.iterdir()}
+    for path in tmp_path.iterdir():
+        new, kept = (
+            np.asarray(Image.open(folder / path.name).convert("RGB").reduce(8), dtype=float)
+            for folder in (tmp_path, drawn_figures.FOLDER)
+        )
+        # Other versions of matplotlib and numpy may draw an edge otherwise, but not a whole square.
+        assert new.shape == kept.shape
+        assert abs(new - kept).max() < 40, f"{path.name} has changed; `make figures` draws it anew"
 
 
 def test_every_file_that_the_map_of_the_code_names_exists() -> None:

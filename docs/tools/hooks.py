@@ -1,4 +1,4 @@
-"""What mkdocs runs while it builds: pages and figures that are made, not written, and a look at every page.
+"""What mkdocs runs while it builds: pages that are made, not written, and a look at every page.
 
 A page that has one source elsewhere in the repository (experiments, contributing, changes, the command line) is made
 from it here, so that it cannot be out of date.
@@ -7,21 +7,27 @@ from it here, so that it cannot be out of date.
 from __future__ import annotations
 
 import logging
+import posixpath
 import re
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from command_page import command_reference
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 from search_script import write_search_script
 from site_checks import anchors, external_resources, undocumented
 
-from steerable import cyclic, dihedral, filter_space
 from steerable.cli.commands import app
-from steerable.figures import filter_space_figure, save, write_figures
 
-__all__ = ["on_files", "on_page_markdown", "on_post_build", "on_post_page", "without_local_links"]
+__all__ = [
+    "links_to_made_pages",
+    "on_files",
+    "on_page_markdown",
+    "on_post_build",
+    "on_post_page",
+    "without_local_links",
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = {
@@ -38,18 +44,15 @@ _described: set[str] = set()
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that have their source elsewhere, and the figures, drawn now."""
+    """Add the pages that have their source elsewhere."""
     for name, source in COPIED.items():
         files.append(File.generated(config, name, content=without_local_links((ROOT / source).read_text("utf-8"))))
-    with TemporaryDirectory() as folder:
-        turned = save(filter_space_figure(filter_space(cyclic(8), 5)), Path(folder) / "steerable_filters.svg")
-        for path in (turned, *write_figures(folder, dihedral(4), formats=("svg",))):
-            files.append(File.generated(config, f"figures/{path.name}", content=path.read_bytes()))
     return files
 
 
-def on_page_markdown(markdown: str, **kwargs: object) -> str:
-    """Fill in the reference of the command line."""
+def on_page_markdown(markdown: str, page: Page, **kwargs: object) -> str:
+    """Fill in the reference of the command line, and lead links to the pages that are made."""
+    markdown = links_to_made_pages(markdown, page.file.src_uri)
     if COMMANDS not in markdown:
         return markdown
     return markdown.replace(COMMANDS, command_reference(app))
@@ -69,6 +72,21 @@ def on_post_build(config: MkDocsConfig, **kwargs: object) -> None:
     for name in undocumented(_described):
         log.warning("%s is public, but no page of docs/api describes it", name)
     _described.clear()
+
+
+def links_to_made_pages(markdown: str, page: str) -> str:
+    """Links to a source in the repository, such as CONTRIBUTING.md, as links to the page that is made from it.
+
+    A page is then right in the repository and in the site.
+
+    >>> links_to_made_pages("see [this](../../CONTRIBUTING.md#tests) and [that](dense.md)", "tutorials/extending.md")
+    'see [this](../contributing.md#tests) and [that](dense.md)'
+    """
+    folder = posixpath.dirname(page)
+    for name, source in COPIED.items():
+        address = posixpath.relpath(source, posixpath.join("docs", folder))
+        markdown = markdown.replace(f"]({address}", f"]({posixpath.relpath(name, folder or '.')}")
+    return markdown
 
 
 def without_local_links(markdown: str) -> str:
