@@ -71,7 +71,7 @@ def test_every_make_target_and_file_shown_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "experiments" / "README.md"], ids=ids)
 def test_links_and_pictures_are_found_where_the_page_lies(page: Path) -> None:
     text = re.sub(r"^ *```.*?^ *```|`[^`\n]+`", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-    addresses = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) + re.findall(r"src=\"([^\"]+)\"", text)
+    addresses = re.findall(r"(?<!\\)\]\(([^)#\s]+)[^)]*\)", text) + re.findall(r"src=\"([^\"]+)\"", text)
     local = [address for address in addresses if "://" not in address]
     assert [address for address in local if not (page.parent / address).exists()] == []
 
