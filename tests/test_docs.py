@@ -96,6 +96,11 @@ def test_every_file_that_the_map_of_the_code_names_exists() -> None:
     assert len(named) > 20
     assert [name for name in named if not (ROOT / "src" / "steerable" / name).exists()] == []
     assert [name for name in re.findall(r"`(tests/[\w/.]+)`", text) if not (ROOT / name).exists()] == []
+    told = re.findall(rf"`(\w+)`(?: and `(\w+)`)? (?:in|of)\s`((?:{'|'.join(rooms)})/[\w/]+\.py)`", text)
+    assert len(told) > 5
+    for *names, file in told:
+        source = (ROOT / "src" / "steerable" / file).read_text("utf-8")
+        assert [name for name in names if name not in source] == [], f"{file} does not have them"
     missing = [name for name in rooms if name != "__pycache__" and f"`{name}/`" not in text]
     assert missing == [], "rooms that the map does not show"
 
