@@ -105,6 +105,26 @@ def test_every_file_that_the_map_of_the_code_names_exists() -> None:
     assert missing == [], "rooms that the map does not show"
 
 
+@pytest.mark.parametrize(
+    ("paragraph", "source"),
+    [
+        ("Real images, few labels", "experiments/equal_time/README.md"),
+        ("Fewer parameters", "experiments/README.md"),
+        ("Speed", "docs/speed.md"),
+    ],
+)
+def test_the_figures_of_the_readme_are_those_of_the_page_that_it_cites(paragraph: str, source: str) -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    found = re.search(rf"\*\*{paragraph}\.\*\*(.*?)\n\n", text, flags=re.DOTALL)
+    assert found is not None
+    measured = re.findall(r"\d+\.\d+", (ROOT / source).read_text("utf-8"))
+    figures = [f for f in re.findall(r"\d+\.\d+(?= (?:%|times))", found[1]) if f != "7.5"]  # that is 68.5 / 9.1 million
+    assert len(figures) > 2
+    for figure in figures:
+        digits = len(figure.partition(".")[2])
+        assert figure in {f"{float(number):.{digits}f}" for number in measured}, f"{source} has no {figure}"
+
+
 def test_every_command_is_shown_somewhere_outside_the_reference() -> None:
     seen = {name for page in PAGES for _, name, *_ in shown(page, "steerable")}
     assert seen >= set(COMMANDS), set(COMMANDS) - seen
