@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed")
-from mkdocs.commands.build import build  # noqa: E402 - after the skip
-from mkdocs.config import load_config  # noqa: E402
-from playwright.sync_api import expect, sync_playwright  # noqa: E402
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+from playwright.sync_api import expect, sync_playwright
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "tools"))  # modules that mkdocs loads from there as well

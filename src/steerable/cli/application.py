@@ -22,6 +22,7 @@ app = typer.Typer(
     help="Steerable CNNs: networks that know how their features move when an image is turned or mirrored.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # boxes leave a terminal of 80 columns 18 for the text
 )
 console = Console()
 
