@@ -20,7 +20,7 @@ from steerable.checking.calls import tensors_in
 from steerable.checking.other_angles import OtherAngles, agree, is_nearly_invariant, is_pooled, move_field
 from steerable.types.field_types import FieldType
 
-__all__ = ["element_that_fails", "is_invariant", "redrawn_parameters", "replaced"]
+__all__ = ["element_that_fails", "is_invariant", "redrawn_parameters", "redrawn_values", "replaced"]
 
 
 def element_that_fails(
@@ -73,26 +73,41 @@ def element_that_fails(
 
 @contextmanager
 def redrawn_parameters(model: object) -> Iterator[None]:
-    """A context in which parameters whose entries are all equal are random: scales of 1 and biases of 0 hide much.
+    """A context in which parameters are as training may make them.
 
+    A scale of 1, a bias of 0, a matrix that begins as the identity or a filter that begins symmetric hide much.
     Parameters and buffers are restored afterwards.
     """
     parameters = list(model.parameters()) if isinstance(model, nn.Module) else []
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()] if isinstance(model, nn.Module) else []
-    alike = [p for p in parameters if p.device.type != "meta" and p.numel() and bool((p == p.flatten()[:1]).all())]
-    kept = [parameter.data for parameter in alike]
+    redrawn = [p for p in parameters if p.device.type != "meta" and p.numel() and (p.requires_grad or _is_uniform(p))]
+    kept = [parameter.data for parameter in redrawn]
     generator = torch.Generator().manual_seed(0)
     try:
-        for parameter in alike:
-            drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64, device="cpu") + 0.5
-            parameter.data = drawn.to(parameter.device, parameter.dtype)
+        for parameter in redrawn:
+            parameter.data = redrawn_values(parameter, generator)
         yield
     finally:
-        for parameter, values in zip(alike, kept, strict=True):
+        for parameter, values in zip(redrawn, kept, strict=True):
             parameter.data = values
         with torch.no_grad():
             for buffer, values in buffers:
                 buffer.copy_(values)
+
+
+def redrawn_values(parameter: Tensor, generator: torch.Generator) -> Tensor:
+    """Other values of the same magnitudes: positive ones for zeros and where all are equal, else with their signs."""
+    drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64, device="cpu")
+    drawn = drawn.to(parameter.device, parameter.dtype)
+    if _is_uniform(parameter):
+        return drawn + 0.5
+    values = parameter.detach()
+    scale = values.abs().square().mean().sqrt()
+    return torch.where(values == 0, scale * drawn, values * (drawn + 0.5))
+
+
+def _is_uniform(x: Tensor) -> bool:
+    return bool((x == x.flatten()[:1]).all())
 
 
 def is_invariant(x: Tensor, field_type: FieldType) -> bool:
