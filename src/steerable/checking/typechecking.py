@@ -95,9 +95,9 @@ def _on_usual_sizes(model: Callable[[Any], Any], in_type: FieldType, sizes: Sequ
     fitting, types = next(iter(found.items()))
     if not broken:
         return types
-    size, failure = next(iter(broken.items()))
+    size, breach = next(iter(broken.items()))
     raise EquivarianceError(
-        f"{failure} This is so on inputs of size {size}; on those of size {fitting} nothing was found. If all inputs "
+        f"{breach} This is so on inputs of size {size}; on those of size {fitting} nothing was found. If all inputs "
         f"are like these, say so: typecheck(..., size={fitting})."
     )
 

@@ -20,7 +20,7 @@ from steerable.conversion.plain_calls import PlainCall
 from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.reshaping import read_index, read_permutation, read_reshape
-from steerable.conversion.sizes import is_about_sizes, read_pad_to
+from steerable.conversion.sizes import is_about_sizes, read_expand_to, read_pad_to, read_resize_to
 from steerable.conversion.stochastic_depth import read_training_factor
 from steerable.conversion.type_variables import stack, unify
 
@@ -177,6 +177,10 @@ def _read_padding(analysis: GraphAnalysis, call: PlainCall) -> None:
     read_layer(analysis, dataclasses.replace(analysis.named(call, "pad"), plain=plain))
 
 
+def _read_upsampling(analysis: GraphAnalysis, call: PlainCall) -> None:
+    (read_resize_to if analysis.depends_on_sizes(call.others) else _read_as_layer)(analysis, call)
+
+
 def _read_as_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
     """Read a function as the layer that does the same."""
     if not analysis.depends_on_sizes(call.others):
@@ -185,8 +189,8 @@ def _read_as_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
         plain = _WHOLE_WINDOW[call.becomes][analysis.axes](1)
     else:
         raise NoCounterpart(
-            "its arguments are computed from sizes, which is followed for windows as large as the map, reshapes and "
-            "F.pad only. Give it numbers, such as scale_factor=2."
+            "its arguments are computed from sizes, which is followed for windows as large as the map, reshapes, "
+            "F.interpolate and F.pad only. Give it numbers."
         )
     operation = known_layer(type(plain)) or call.operation
     read_layer(analysis, dataclasses.replace(analysis.named(call, call.name), plain=plain, operation=operation))
@@ -221,4 +225,6 @@ FUNCTION_READERS: dict[str, Callable[[GraphAnalysis, PlainCall], None]] = {
     "index": read_index,
     "layer norm": _read_layer_norm,
     "padding": _read_padding,
+    "upsampling": _read_upsampling,
+    "expansion": read_expand_to,
 }
