@@ -17,7 +17,14 @@ from torch import Tensor, nn
 from steerable.algebra.embeddings import embedding
 from steerable.algebra.group_interface import Element, Group
 from steerable.checking.calls import tensors_in
-from steerable.checking.other_angles import OtherAngles, agree, is_nearly_invariant, is_pooled, move_field
+from steerable.checking.other_angles import (
+    OtherAngles,
+    agree,
+    constants_turn_in,
+    is_nearly_invariant,
+    is_pooled,
+    move_field,
+)
 from steerable.types.field_types import FieldType
 
 __all__ = ["element_that_fails", "is_invariant", "redrawn_parameters", "redrawn_values", "replaced"]
@@ -31,7 +38,7 @@ def element_that_fails(
     results: Sequence[FieldType | None],
     *,
     slack: float = 1.0,
-    constants_turn: bool = True,
+    network: object = None,
 ) -> str | None:
     """The first generator g with f(π(g)x) ≠ π(g)f(x) for random x, None where there is none.
 
@@ -41,7 +48,8 @@ def element_that_fails(
         types: the type of each field, by its identity.
         results: the type of each tensor that comes out; None for what is not a field.
         slack: how many times more rounding is allowed than one operation leaves.
-        constants_turn: whether f should turn constant images exactly by angles that the pixel grid does not carry.
+        network: f, where it is more than one operation. Its filters may not turn constant images exactly by angles
+            that the pixel grid does not carry, and it may feel the border.
     """
     fields: dict[int, Tensor] = {id(t): t for t in tensors_in((*args, dict(kwargs))) if id(t) in types}
 
@@ -66,7 +74,8 @@ def element_that_fails(
             for value, moved, result in zip(before, after, results, strict=True):
                 if result is not None and not agree(moved, move_field(value, g, result), slack):
                     return str(g)
-        trial = OtherAngles(run, drawn, types, results, slack=slack, constants_turn=constants_turn)
+        constants_turn = network is None or constants_turn_in(network)
+        trial = OtherAngles(run, drawn, types, results, slack, constants_turn, feels_border=network is not None)
         off_grid = () if pooled else tuple(g for g in out_group.generators if g not in set(out_group.grid_elements))
         return next((str(g) for g in off_grid if trial.fails(g, parent_of(g))), None)
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from steerable.checking.calls import Refused, tensors_in
 from steerable.checking.commutation import element_that_fails, redrawn_parameters
-from steerable.checking.other_angles import constants_turn_in
 from steerable.checking.places import Run, current
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, refused_at_place, typed_result
 from steerable.nn.module import EquivariantModule
@@ -142,7 +141,7 @@ def _confirm(
             kwargs,
             types,
             [module.out_type],
-            constants_turn=constants_turn_in(module),
+            network=module,
         )
     if element is not None:
         raise Refused(

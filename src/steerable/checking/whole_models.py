@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from steerable.checking.calls import Refused, tensors_in
 from steerable.checking.commutation import element_that_fails, redrawn_parameters
-from steerable.checking.other_angles import constants_turn_in
 from steerable.checking.places import Run
 from steerable.nn.dropout import Dropout
 from steerable.types.field_types import FieldType
@@ -64,9 +63,8 @@ class _Trial:
             return [tensor.detach() for tensor in tensors_in(self._model(field))]
 
     def element_that_fails(self) -> str | None:
-        turns = constants_turn_in(self._model)
         types = {id(self._x): self._in_type}
-        return element_that_fails(self._outputs, (self._x,), {}, types, self._results, slack=10, constants_turn=turns)
+        return element_that_fails(self._outputs, (self._x,), {}, types, self._results, slack=10, network=self._model)
 
     def element_that_fails_in_training(self) -> str | None:
         """As in evaluation; None as well for a model that returns something else then, or that is random."""
