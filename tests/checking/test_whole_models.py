@@ -155,3 +155,13 @@ def test_odd_and_even_sizes_are_both_tried() -> None:
     assert st.typecheck(lambda x: F.avg_pool2d(x, 2), SCALARS) == SCALARS
     assert st.typecheck(lambda x: F.avg_pool2d(x, 3, 2, 1), SCALARS) == SCALARS
     assert st.typecheck(lambda x: F.interpolate(x, size=64), SCALARS) == SCALARS
+
+
+@pytest.mark.parametrize(("group", "hidden"), [("C8", "2*regular"), ("D8", "regular"), ("SO2", "A + E1")])
+def test_padding_may_be_felt_in_what_a_network_pools(group: str, hidden: str) -> None:
+    """By angles off the grid only: a square border does not turn with the image."""
+    kind, image = st.FieldType(group, hidden), st.FieldType(group, "A1" if group == "D8" else "A")
+    layers = [snn.Conv2d(image, kind, 3, padding=1), snn.NormReLU(kind), snn.Conv2d(kind, kind, 3, padding=1)]
+    assert st.typecheck(snn.Sequential(*layers, snn.GlobalAvgPool(kind))) == kind
+    with pytest.raises(EquivarianceError, match=AS_A_WHOLE):
+        st.typecheck(lambda x: snn.GlobalAvgPool(kind)(x * torch.autograd.Variable(x)[:, :1, :1, :1]), kind)

@@ -17,7 +17,7 @@ from steerable.checking.whole_models import confirm_as_a_whole
 from steerable.nn.sampling import EquivarianceWarning
 from steerable.types.field_types import FieldType
 
-__all__ = ["typecheck"]
+__all__ = ["followed_types", "typecheck"]
 
 
 def typecheck(
@@ -57,15 +57,18 @@ def typecheck(
     # A compiled model is checked as it was written.
     model = getattr(model, "_orig_mod", getattr(model, "_torchdynamo_orig_callable", model))
     if size is not None:
-        return _strictly(model, in_type, size, batch)
+        return followed_types(model, in_type, size, batch)
     usual = (33, 32, 17, 16) if in_type.group.axes != 3 else (9, 8, 17, 16)
     return _on_usual_sizes(model, in_type, usual, batch)
 
 
-def _strictly(
+def followed_types(
     model: Callable[[Any], Any], in_type: FieldType, size: int | tuple[int, ...], batch: int, *, measured: bool = True
 ) -> Any:
-    """The types of the output; a layer's warning that the size does not fit is an error."""
+    """The types of the output, as :func:`typecheck` gives them for one size, whose misfits are errors.
+
+    With ``measured=False`` the model is not measured as a whole.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("error", EquivarianceWarning)
         try:
@@ -86,7 +89,7 @@ def _on_usual_sizes(model: Callable[[Any], Any], in_type: FieldType, sizes: Sequ
         if found and number > 1:
             break
         try:
-            found[size] = _strictly(model, in_type, size, batch, measured=not found)
+            found[size] = followed_types(model, in_type, size, batch, measured=not found)
         except (EquivarianceError, ValueError, RuntimeError, AssertionError) as failure:  # it may not take this size
             failures[size] = failure
     broken = {n: f for n, f in failures.items() if isinstance(f, EquivarianceError) and not isinstance(f, UnfitSize)}
