@@ -89,7 +89,7 @@ class PadTo(FittedTo):
         self.mode, self.value = mode, value
 
     def forward(self, x: Tensor, like: Tensor) -> Tensor:
-        added = [m - n for m, n in zip(self.wanted(x, like), x.shape[2:], strict=True)]
+        added = [m - x.shape[axis] for m, axis in zip(self.wanted(x, like), self.map_axes, strict=True)]
         sides = [side for n in reversed(added) for side in (n // 2, n - n // 2)]
         return F.pad(x, sides, self.mode, self.value if self.mode == "constant" else None)
 
