@@ -1,6 +1,7 @@
 """The measure of equivariance itself: it must see what is broken, and leave what it measures as it was."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -139,3 +140,40 @@ def test_a_second_measurement_takes_a_size_that_fits_as_the_first_one_did() -> N
     with pytest.warns(snn.EquivarianceWarning, match="not exactly equivariant"):
         net(torch.zeros(1, 1, 17, 17))  # warned of once, as of a size that it was tried on
     assert [st.testing.equivariance_error(net) < 1e-5 for _ in range(3)] == [True] * 3
+
+
+@pytest.mark.parametrize("measure", ["assert_equivariant", "equivariance_error", "equivariance_errors"])
+def test_nothing_is_measured_in_silence(measure: str) -> None:
+    """A misspelt argument, no elements and no samples would each let everything pass."""
+    measured = partial(getattr(st.testing, measure), nn.Identity(), in_type=A1, out_type=A1)
+    with pytest.raises(TypeError, match=r"`tolerence` is not an argument of this measurement"):
+        measured(tolerence=1e-3)
+    with pytest.raises(TypeError, match=r"Did you mean `size`"):
+        measured(siz=5)
+    with pytest.raises(ValueError, match="`elements` is empty, so that nothing would be compared"):
+        measured(elements=[])
+    with pytest.raises(ValueError, match=r"an output of shape \(0, 1, 9, 9\) has no values to compare"):
+        measured(batch=0, size=9)
+
+
+def test_functions_that_write_into_their_input_are_measured_on_all_of_it() -> None:
+    def wrong(x: Tensor) -> Tensor:
+        y = x * torch.arange(x.shape[-1])
+        x.zero_()  # of which everything is equivariant
+        return y
+
+    x = torch.randn(1, 1, 5, 5)
+    before = x.clone()
+    assert st.testing.equivariance_error(wrong, x, in_type=A1, out_type=A1) > 0.1
+    st.testing.assert_equivariant(lambda x: x.relu_(), x, in_type=A1, out_type=A1)
+    assert torch.equal(x, before)
+
+
+def test_outputs_may_be_whole_numbers_and_truth_values() -> None:
+    functions = [lambda x: x > 0, lambda x: (x * 100).to(torch.uint8), lambda x: x.long()]
+    for function in functions:
+        st.testing.assert_equivariant(function, in_type=A1, out_type=A1)
+        with pytest.raises(AssertionError, match="not equivariant"):
+            st.testing.assert_equivariant(lambda x, f=function: f(x.roll(1, -1)), in_type=A1, out_type=A1)
+    image = torch.randint(0, 255, (1, 1, 5, 5))
+    st.testing.assert_equivariant(lambda x: x / 255, image, in_type=A1, out_type=A1)

@@ -57,7 +57,7 @@ def images(channels: int = 4, size: int = 8, seed: int = 0) -> Tensor:
 def believes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if typecheck had accepted the network."""
     monkeypatch.setattr(
-        pipeline, "typecheck", lambda net, in_type, **options: net.graph.output_node().args[0].meta["field_type"]
+        pipeline, "followed_types", lambda net, *_, **__: net.graph.output_node().args[0].meta["field_type"]
     )
 
 

@@ -15,7 +15,8 @@ from torch import Tensor, fx, nn
 import steerable as st
 from steerable import nn as snn
 from steerable.conversion import ConversionError
-from steerable.conversion.extra_layers import CapsuleScale, PadTo, TrainingFactor
+from steerable.conversion.extra_layers import CapsuleScale, TrainingFactor
+from steerable.conversion.fitting_sizes import PadTo
 
 D4 = st.dihedral(4)
 DIAGONAL = D4.subgroup(["e", "mr3"])

@@ -121,6 +121,17 @@ def test_norm_layers_scale_whole_capsules() -> None:
     assert (y[:, :2] == 0).any()
 
 
+def test_rounding_stays_small_whatever_a_norm_layer_has_learned() -> None:
+    """On an even background vectors are zero but for rounding, and training may make a threshold negative."""
+    layer = snn.NormReLU(FieldType(D4, "3*E")).double()
+    with torch.no_grad():
+        layer.threshold.copy_(torch.tensor([-0.5, 0.0, 0.5]))
+    noise = 1e-16 * torch.randn(1, 6, 4, 4, dtype=torch.float64)
+    assert float(layer(noise).detach().abs().max()) <= 1e-15
+    x = torch.randn(2, 6, 4, 4, dtype=torch.float64)
+    torch.testing.assert_close(layer(x)[:, :2], layer(x[:, [4, 5, 2, 3, 0, 1]])[:, 4:])  # by how much, not by sign
+
+
 def test_norm_layers_have_a_gradient_at_zero() -> None:
     layer = snn.NormReLU(FieldType(D4, "E"))
     x = torch.zeros(1, 2, 2, 2, requires_grad=True)

@@ -21,6 +21,7 @@ __all__ = [
     "Refused",
     "Result",
     "Rule",
+    "Unfit",
     "bound_call",
     "is_number",
     "tensors_in",
@@ -35,6 +36,10 @@ OTHER_NAMES = {"self": "input", "tensor": "input", "axis": "dim", "train": "trai
 
 class Refused(TypeError):
     """Raised for an operation that is not equivariant, or is not known to be."""
+
+
+class Unfit(Refused):
+    """Raised for an operation that is equivariant on inputs of another size."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
 from steerable.algebra.capsules import Nonlinearity
@@ -9,6 +11,7 @@ from steerable.checking.calls import Call, Refused, Result, Rule
 from steerable.checking.value_rules import nonlinearity
 from steerable.nn.channels import merge_order
 from steerable.nn.geometry import axis_names
+from steerable.nn.sampling import pads_alike
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 
@@ -46,17 +49,23 @@ def concatenate(call: Call) -> Result:
 
 
 def index(call: Call) -> Result:
-    """x[a:b] takes samples, x[:, a:b] whole capsules, and x[:, :, None, None] makes a map of a pooled field."""
+    """x[a:b] takes samples, x[:, a:b] whole capsules; x[..., 1:-1, 1:-1] crops, and x[:, :, None, None] makes a map."""
     key = call["index"] if isinstance(call["index"], tuple) else (call["index"],)
     added = [k for k in key if k is None]
     key = tuple(k for k in key if k is not None)
-    if any(not isinstance(k, slice) and k is not Ellipsis for k in key):
+    if Ellipsis in key:
+        place = key.index(Ellipsis)
+        key = (*key[:place], *[slice(None)] * (call.field.ndim - len(key) + 1), *key[place + 1 :])
+    if any(not isinstance(k, slice) for k in key):
         raise Refused("indexing a field with anything but slices is not known to be equivariant. Use `snn.Select`.")
     if added and not (call.value.shape[:2] == call.field.shape[:2] and _is_fibre(call.field) and _is_fibre(call.value)):
         raise Refused("a new dimension in the middle of a field is not known to be equivariant. Add it at the end.")
-    if Ellipsis in key[:-1] or any(_picks(k, n) for k, n in zip(key[2:], call.field.shape[2:], strict=False)):
-        raise Refused("slicing pixels samples the grid unevenly. Use a pooling layer of steerable.nn.")
-    if len(key) < 2 or key[1] is Ellipsis:
+    if not _crops_alike(call, key[2:]):
+        raise Refused(
+            "slicing pixels samples the grid unevenly. Take as many away on all sides, or use a pooling layer of "
+            "steerable.nn."
+        )
+    if len(key) < 2:
         return call.field_type
     start, stop, step = key[1].indices(call.field_type.channels)
     if step != 1:
@@ -64,8 +73,15 @@ def index(call: Call) -> Result:
     return _between(call.field_type, start, stop)
 
 
-def _picks(key: object, size: int) -> bool:
-    return isinstance(key, slice) and key.indices(size) != (0, size, 1)
+def _crops_alike(call: Call, keys: Sequence[slice]) -> bool:
+    """Whether slices of pixels leave all of them, or take as many away on all sides that the group exchanges."""
+    sizes = call.field.shape[2:]
+    slices = [key.indices(n) for key, n in zip((*keys, *[slice(None)] * len(sizes)), sizes, strict=False)]
+    taken = [(start, n - stop) for (start, stop, _), n in zip(slices, sizes, strict=True)]
+    if not any(map(any, taken)):
+        return all(step == 1 for *_, step in slices)
+    whole = len(sizes) == call.axes and all(start < stop and step == 1 for start, stop, step in slices)
+    return whole and pads_alike(call.field_type.group, [n for sides in reversed(taken) for n in sides])
 
 
 def split(call: Call) -> Result:

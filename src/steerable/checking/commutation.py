@@ -17,10 +17,17 @@ from torch import Tensor, nn
 from steerable.algebra.embeddings import embedding
 from steerable.algebra.group_interface import Element, Group
 from steerable.checking.calls import tensors_in
-from steerable.checking.other_angles import OtherAngles, agree, is_nearly_invariant, is_pooled, move_field
+from steerable.checking.other_angles import (
+    OtherAngles,
+    agree,
+    constants_turn_in,
+    is_nearly_invariant,
+    is_pooled,
+    move_field,
+)
 from steerable.types.field_types import FieldType
 
-__all__ = ["element_that_fails", "is_invariant", "redrawn_parameters", "replaced"]
+__all__ = ["element_that_fails", "is_invariant", "redrawn_parameters", "redrawn_values", "replaced"]
 
 
 def element_that_fails(
@@ -31,7 +38,7 @@ def element_that_fails(
     results: Sequence[FieldType | None],
     *,
     slack: float = 1.0,
-    constants_turn: bool = True,
+    network: object = None,
 ) -> str | None:
     """The first generator g with f(π(g)x) ≠ π(g)f(x) for random x, None where there is none.
 
@@ -41,7 +48,8 @@ def element_that_fails(
         types: the type of each field, by its identity.
         results: the type of each tensor that comes out; None for what is not a field.
         slack: how many times more rounding is allowed than one operation leaves.
-        constants_turn: whether f should turn constant images exactly by angles that the pixel grid does not carry.
+        network: f, where it is more than one operation. Its filters may not turn constant images exactly by angles
+            that the pixel grid does not carry, and it may feel the border.
     """
     fields: dict[int, Tensor] = {id(t): t for t in tensors_in((*args, dict(kwargs))) if id(t) in types}
 
@@ -66,33 +74,49 @@ def element_that_fails(
             for value, moved, result in zip(before, after, results, strict=True):
                 if result is not None and not agree(moved, move_field(value, g, result), slack):
                     return str(g)
-        trial = OtherAngles(run, drawn, types, results, slack=slack, constants_turn=constants_turn)
+        constants_turn = network is None or constants_turn_in(network)
+        trial = OtherAngles(run, drawn, types, results, slack, constants_turn, feels_border=network is not None)
         off_grid = () if pooled else tuple(g for g in out_group.generators if g not in set(out_group.grid_elements))
         return next((str(g) for g in off_grid if trial.fails(g, parent_of(g))), None)
 
 
 @contextmanager
 def redrawn_parameters(model: object) -> Iterator[None]:
-    """A context in which parameters whose entries are all equal are random: scales of 1 and biases of 0 hide much.
+    """A context in which parameters are as training may make them.
 
+    A scale of 1, a bias of 0, a matrix that begins as the identity or a filter that begins symmetric hide much.
     Parameters and buffers are restored afterwards.
     """
     parameters = list(model.parameters()) if isinstance(model, nn.Module) else []
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()] if isinstance(model, nn.Module) else []
-    alike = [p for p in parameters if p.device.type != "meta" and p.numel() and bool((p == p.flatten()[:1]).all())]
-    kept = [parameter.data for parameter in alike]
+    redrawn = [p for p in parameters if p.device.type != "meta" and p.numel() and (p.requires_grad or _is_uniform(p))]
+    kept = [parameter.data for parameter in redrawn]
     generator = torch.Generator().manual_seed(0)
     try:
-        for parameter in alike:
-            drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64, device="cpu") + 0.5
-            parameter.data = drawn.to(parameter.device, parameter.dtype)
+        for parameter in redrawn:
+            parameter.data = redrawn_values(parameter, generator)
         yield
     finally:
-        for parameter, values in zip(alike, kept, strict=True):
+        for parameter, values in zip(redrawn, kept, strict=True):
             parameter.data = values
         with torch.no_grad():
             for buffer, values in buffers:
                 buffer.copy_(values)
+
+
+def redrawn_values(parameter: Tensor, generator: torch.Generator) -> Tensor:
+    """Other values of the same magnitudes: positive ones for zeros and where all are equal, else with their signs."""
+    drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64, device="cpu")
+    drawn = drawn.to(parameter.device, parameter.dtype)
+    if _is_uniform(parameter):
+        return drawn + 0.5
+    values = parameter.detach()
+    scale = values.abs().square().mean().sqrt()
+    return torch.where(values == 0, scale * drawn, values * (drawn + 0.5))
+
+
+def _is_uniform(x: Tensor) -> bool:
+    return bool((x == x.flatten()[:1]).all())
 
 
 def is_invariant(x: Tensor, field_type: FieldType) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TypedDict, Unpack, overload
@@ -22,7 +22,7 @@ from steerable.algebra.embeddings import embedding
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.checking.discs import distance_in_disc, in_disc, smoothed
-from steerable.errors import shown
+from steerable.errors import did_you_mean, shown
 from steerable.filters.pixel_grids import grid_spacing
 from steerable.nn.sampling import EquivarianceWarning, SamplingGuard
 from steerable.transforms import elements_on_the_grid, transform
@@ -83,6 +83,7 @@ def equivariance_errors(
         elements: some elements of the output's group; by default all of them, and of groups with infinitely many
             those that the grid carries and eight random ones.
     """
+    _check_names(options)
     group = _types(function, options.get("in_type"), options.get("out_type"))[1].group
     wanted = _tried(group) if elements is None else _listed(elements)
     exact, interpolated = _errors_by_kind(function, x, elements=wanted, **options)
@@ -143,9 +144,10 @@ def assert_equivariant(
     is for all others, relative to the root mean square inside the disc. Their errors depend on the image as well as on
     the network, and the default is coarse: it overlooks small faults, and a sound network can exceed it on some images.
     """
+    _check_names(options, "elements", "tolerance", "off_grid")
     exact, interpolated = _errors_by_kind(function, x, **options)
-    if tolerance is None:
-        tolerance = _TOLERANCES[x.dtype if x is not None else _dtype(function)]
+    if tolerance is None:  # whole numbers have single precision at most once they are computed with
+        tolerance = _TOLERANCES.get(x.dtype if x is not None else _dtype(function), _TOLERANCES[torch.float32])
     for errors, allowed, of in (
         (exact, tolerance, "the largest output"),
         (interpolated, off_grid, "the mean output inside the disc"),
@@ -178,9 +180,14 @@ def _errors_by_kind(
             in_a_disc = not carried and field.ndim > 2  # pooled fields are moved exactly by every element
             apart = grid_spacing(tuple(field.shape[2:]), spacing)
             field = in_disc(field, apart) if in_a_disc else field
-            y = function(field)
+            y = function(field.clone())  # a function may write into what it gets
+            if not y.numel():
+                raise ValueError(
+                    f"an output of shape {tuple(y.shape)} has no values to compare; give an input with at least one "
+                    f"sample, not one of shape {tuple(field.shape)}."
+                )
             for g in elements:
-                moved, expected = function(move(field, parents[g], in_type)), move(y, g, out_type)
+                moved, expected = function(move(field, parents[g], in_type).clone()), move(y, g, out_type)
                 if moved.shape != expected.shape:
                     raise AssertionError(
                         f"under `{g}` the output's shape changes from {tuple(expected.shape)} to {tuple(moved.shape)}."
@@ -203,10 +210,23 @@ def _listed(elements: Iterable[Element]) -> tuple[Element, ...]:
             "`elements` takes elements in a list, such as ['r', 'r2'] or [so2().rotation(30)]; got "
             f"{type(elements).__name__} {shown(elements)}."
         )
-    return tuple(elements)
+    listed = tuple(elements)
+    if not listed:
+        raise ValueError("`elements` is empty, so that nothing would be compared; leave it out to try them all.")
+    return listed
+
+
+def _check_names(options: Mapping[str, object], *others: str) -> None:
+    """Refuse an argument that is not known: misspelt, it would go unnoticed."""
+    known = (*InputOptions.__annotations__, *others)
+    for name in options:
+        if name not in known:
+            raise TypeError(f"`{name}` is not an argument of this measurement. {did_you_mean(name, known)}")
 
 
 def _largest_difference(moved: Tensor, expected: Tensor, y: Tensor) -> float:
+    if not (y.is_floating_point() or y.is_complex()):  # bytes wrap around, truth values have no difference
+        moved, expected, y = moved.double(), expected.double(), y.double()
     difference, scale = float((moved - expected).abs().max()), float(y.abs().max())
     return difference / scale if scale > 0 else difference
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from steerable.algebra.capsules import Nonlinearity
-from steerable.checking.calls import Call, Refused, Result, Rule
+from steerable.checking.calls import Call, Refused, Result, Rule, Unfit
 from steerable.checking.value_rules import nonlinearity
 from steerable.nn.geometry import axis_names, spanned
 from steerable.nn.sampling import axes_exchanged, axes_reversed, pads_alike
@@ -49,7 +49,7 @@ def interpolate(call: Call) -> Result:
     factors = [a / b for b, a in zip(before, after, strict=True)]
     _check_alike(call, "scale", factors)
     if any(a % b for b, a in zip(before, after, strict=True)):
-        raise Refused(
+        raise Unfit(
             f"`{call.name}` from {tuple(before)} to {tuple(after)} pixels, not by a whole factor, samples the grid "
             f"unevenly. Use a whole factor, or adaptive_avg_pool{call.axes}d."
         )
@@ -86,7 +86,7 @@ def check_windows(call: Call, kernel: Sequence[int], stride: Sequence[int], padd
     for axis, is_reversed in enumerate(axes_reversed(call.field_type.group, call.axes)):
         n = int(call.field.shape[2 + axis])
         if is_reversed and (n + 2 * padding[axis] - kernel[axis]) % stride[axis]:
-            raise Refused(
+            raise Unfit(
                 f"`{call.name}` with kernel {kernel[axis]}, stride {stride[axis]} and padding {padding[axis]} samples "
                 f"{n} pixels unevenly, so that it is not exactly equivariant to {call.field_type.group.name}. Choose "
                 f"a size n with (n + {2 * padding[axis] - kernel[axis]}) divisible by {stride[axis]}; typecheck(..., "

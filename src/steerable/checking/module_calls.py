@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from steerable.checking.calls import Refused, tensors_in
 from steerable.checking.commutation import element_that_fails, redrawn_parameters
-from steerable.checking.other_angles import constants_turn_in
-from steerable.checking.places import EquivarianceError, Run, current, place
-from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
+from steerable.checking.places import Run, current
+from steerable.checking.typed_tensors import TypedTensor, plain_tensors, refused_at_place, typed_result
 from steerable.nn.module import EquivariantModule
 from steerable.types.field_types import FieldType
 
@@ -45,7 +44,7 @@ def followed_modules(model: object, run: Run) -> Iterator[None]:
     def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() != thread:
             return _CALL(module, *args, **kwargs)
-        if module.training:
+        if module.training and not run.in_training:
             evaluated(module)
         if run.on_plain_tensors:
             return _CALL(module, *args, **kwargs)
@@ -55,7 +54,7 @@ def followed_modules(model: object, run: Run) -> Iterator[None]:
                 return _CALL(module, *args, **kwargs)
             return _call_layer(run, module, args, kwargs)
         except Refused as refusal:
-            raise EquivarianceError(f"{place()}{refusal}") from None
+            raise refused_at_place(refusal) from None
         finally:
             run.running.pop()
 
@@ -142,7 +141,7 @@ def _confirm(
             kwargs,
             types,
             [module.out_type],
-            constants_turn=constants_turn_in(module),
+            network=module,
         )
     if element is not None:
         raise Refused(

@@ -159,8 +159,9 @@ ROWS: tuple[Row, ...] = (
     row("transpose swapdims", channels.permute, "input, dim0, dim1", becomes="permutation"),
     row("swapaxes", channels.permute, "input, axis0, axis1", becomes="permutation"),
     row("movedim moveaxis", channels.permute, "input, source, destination", becomes="permutation"),
-    row("expand broadcast_to", channels.expand, "input, *sizes, **options"),
-    row("expand_as", channels.expand, "input, other", models="other"),
+    row("expand", channels.expand, "input, *sizes, **options", becomes="expansion"),
+    row("broadcast_to", channels.expand, "input, *sizes, **options"),
+    row("expand_as", channels.expand, "input, other", models="other", becomes="expansion"),
     row("mean", channels.reduce(None), _MEAN, becomes="mean over pixels"),
     row("sum", channels.reduce(None), _MEAN),
     row(

@@ -38,6 +38,7 @@ class OtherAngles:
         results: the type of each tensor that comes out; None for what is not a field.
         slack: how many times more rounding is allowed than one operation leaves.
         constants_turn: whether the function should turn constant images exactly.
+        feels_border: whether it may mix what is at the border into what it pools, as a padded network does.
     """
 
     run: Callable[[Mapping[int, Tensor]], list[Tensor]]
@@ -46,6 +47,7 @@ class OtherAngles:
     results: Sequence[FieldType | None]
     slack: float
     constants_turn: bool
+    feels_border: bool
 
     def fails(self, g: Element, parent: Element) -> bool:
         """Whether the function and g do not commute; ``parent`` is g as an element of the input's group."""
@@ -67,7 +69,7 @@ class OtherAngles:
                 continue
             centres = [_centre(value) for value in (one, other)]
             expected = move_field(centres[0], g, result)
-            settled = all(
+            settled = not (self.feels_border and is_pooled(one)) and all(
                 agree(value, c.expand_as(value)) for value, c in zip(map(_around, (one, other)), centres, strict=True)
             )
             if self.constants_turn and settled:

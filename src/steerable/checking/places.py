@@ -13,7 +13,7 @@ from types import CodeType, FrameType
 import torch
 from torch import nn
 
-__all__ = ["EquivarianceError", "Run", "current", "current_run", "place"]
+__all__ = ["EquivarianceError", "Run", "UnfitSize", "current", "current_run", "place"]
 
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 _LIBRARY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
@@ -21,6 +21,10 @@ _LIBRARY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 
 class EquivarianceError(TypeError):
     """The first operation of a model that breaks equivariance, where it stands, why, and what to do."""
+
+
+class UnfitSize(EquivarianceError):
+    """An operation whose windows or strides do not fit the size of the input, though they may fit another."""
 
 
 @dataclass
@@ -33,6 +37,7 @@ class Run:
         running: the modules whose ``forward`` has begun and not ended, outermost first.
         inside_layer: whether a layer of a known type is running, whose inner tensors are plain.
         on_plain_tensors: whether the model runs on plain tensors now, to be measured as a whole.
+        in_training: whether its modules stay in the mode that they are in, instead of evaluation.
     """
 
     start: CodeType
@@ -40,6 +45,7 @@ class Run:
     running: list[nn.Module] = field(default_factory=list)
     inside_layer: bool = False
     on_plain_tensors: bool = False
+    in_training: bool = False
 
 
 _runs: list[Run] = []

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from steerable.checking.calls import Refused, tensors_in
-from steerable.checking.commutation import element_that_fails, redrawn_parameters
+from steerable.checking.calls import Refused
 from steerable.checking.module_calls import followed_modules
-from steerable.checking.other_angles import constants_turn_in
-from steerable.checking.places import EquivarianceError, Run
+from steerable.checking.places import EquivarianceError, Run, UnfitSize
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
+from steerable.checking.whole_models import confirm_as_a_whole
 from steerable.nn.sampling import EquivarianceWarning
 from steerable.types.field_types import FieldType
 
-__all__ = ["typecheck"]
+__all__ = ["followed_types", "typecheck"]
 
 
 def typecheck(
@@ -32,14 +31,15 @@ def typecheck(
 
     It follows arithmetic, ``torch.cat``, activations, pooling and the like through your own ``forward`` methods, and
     the layers of this library by their types. Operations, arguments and ways of calling that are not known to be
-    equivariant are refused; those that are known are tried on random fields as well, and so is the model as a whole. It
-    is in evaluation mode meanwhile and is not changed.
+    equivariant are refused; those that are known are tried on random fields as well. The model as a whole is tried too,
+    in float64 where it can be, with parameters as they may become, in evaluation and, unless it is random there, in
+    training. It is not changed.
 
     Args:
         model: any module, or a function of one tensor.
         in_type: the type of its input; by default the model's own ``in_type``.
-        size: height and width of the input that it is run on, or depth, height and width; by default a few, odd and
-            even, are tried until all strides and windows fit one.
+        size: height and width of the input that it is run on, or depth, height and width; by default an odd and an
+            even one, and others until all strides and windows fit.
         batch: the number of samples in it.
 
     Returns:
@@ -56,27 +56,58 @@ def typecheck(
         )
     # A compiled model is checked as it was written.
     model = getattr(model, "_orig_mod", getattr(model, "_torchdynamo_orig_callable", model))
-    usual = [33, 32, 17, 16] if in_type.group.axes != 3 else [9, 8, 17, 16]
-    sizes = [size] if size is not None else usual
-    failures: list[Exception] = []
-    for candidate in sizes:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", EquivarianceWarning)
-            try:
-                return _output_types(model, in_type, candidate, batch)
-            except (EquivarianceError, EquivarianceWarning) as failure:
-                failures.append(failure)
-            except (ValueError, RuntimeError, AssertionError) as failure:  # of a size that the network does not take
-                if size is not None:
-                    raise
-                failures.append(failure)
-    first = next((f for f in failures if isinstance(f, EquivarianceError)), failures[0])
-    if isinstance(first, EquivarianceWarning):
-        raise EquivarianceError(str(first)) from first
-    raise first
+    if size is not None:
+        return followed_types(model, in_type, size, batch)
+    usual = (33, 32, 17, 16) if in_type.group.axes != 3 else (9, 8, 17, 16)
+    return _on_usual_sizes(model, in_type, usual, batch)
 
 
-def _output_types(model: Callable[[Any], Any], in_type: FieldType, size: int | tuple[int, ...], batch: int) -> Any:
+def followed_types(
+    model: Callable[[Any], Any], in_type: FieldType, size: int | tuple[int, ...], batch: int, *, measured: bool = True
+) -> Any:
+    """The types of the output, as :func:`typecheck` gives them for one size, whose misfits are errors.
+
+    With ``measured=False`` the model is not measured as a whole.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", EquivarianceWarning)
+        try:
+            return _output_types(model, in_type, size, batch, measured=measured)
+        except EquivarianceWarning as warning:
+            raise UnfitSize(str(warning)) from warning
+
+
+def _on_usual_sizes(model: Callable[[Any], Any], in_type: FieldType, sizes: Sequence[int], batch: int) -> Any:
+    """The types of the output on the first size that fits.
+
+    An odd size and an even one are tried in any case, since a model may do something else on each. It may find that one
+    of them does not fit its strides, but nothing that it does there may break equivariance.
+    """
+    found: dict[int, Any] = {}
+    failures: dict[int, Exception] = {}
+    for number, size in enumerate(sizes):
+        if found and number > 1:
+            break
+        try:
+            found[size] = followed_types(model, in_type, size, batch, measured=not found)
+        except (EquivarianceError, ValueError, RuntimeError, AssertionError) as failure:  # it may not take this size
+            failures[size] = failure
+    broken = {n: f for n, f in failures.items() if isinstance(f, EquivarianceError) and not isinstance(f, UnfitSize)}
+    if not found:
+        raise next((f for f in failures.values() if isinstance(f, EquivarianceError)), next(iter(failures.values())))
+    fitting, types = next(iter(found.items()))
+    if not broken:
+        return types
+    size, breach = next(iter(broken.items()))
+    raise EquivarianceError(
+        f"{breach} This is so on inputs of size {size}; on those of size {fitting} nothing was found. If all inputs "
+        f"are like these, say so: typecheck(..., size={fitting})."
+    )
+
+
+def _output_types(
+    model: Callable[[Any], Any], in_type: FieldType, size: int | tuple[int, ...], batch: int, *, measured: bool = True
+) -> Any:
     extents = size if isinstance(size, tuple) else (size,) * (in_type.group.axes or 2)
     tensor = next((t for t in _tensors(model) if t.is_floating_point()), torch.empty(0))
     x = torch.zeros(batch, in_type.channels, *extents, dtype=tensor.dtype, device=tensor.device)
@@ -86,45 +117,11 @@ def _output_types(model: Callable[[Any], Any], in_type: FieldType, size: int | t
         try:
             types = _types_in(output)
             run.on_plain_tensors = True
-            _confirm_as_a_whole(model, x, in_type, types)
+            if measured:
+                confirm_as_a_whole(model, x, in_type, types, run)
         except Refused as refusal:
             raise EquivarianceError(f"in the model's output: {refusal}") from None
     return types
-
-
-def _confirm_as_a_whole(model: Callable[[Any], Any], x: Tensor, in_type: FieldType, types: Any) -> None:
-    """Refuse a model whose values contradict its types, whatever it did where no operation was seen."""
-
-    def outputs(field: Tensor) -> list[Tensor]:
-        with torch.enable_grad():  # as in training
-            return [tensor.detach() for tensor in tensors_in(model(field))]
-
-    results = list(_field_types(types))
-    try:
-        with redrawn_parameters(model):
-            element = (
-                element_that_fails(
-                    outputs, (x,), {}, {id(x): in_type}, results, slack=10, constants_turn=constants_turn_in(model)
-                )
-                if results
-                else None
-            )
-    except EquivarianceError:  # it holds typed constants, and so takes no plain tensors
-        return
-    if element is not None:
-        raise Refused(
-            f"on random input it depends on whether `{element}` of {results[0].group.name} acts before or after the "
-            "model, although no single operation was seen to break equivariance. Something works on values that are "
-            "not fields, or a layer was changed after it was made."
-        )
-
-
-def _field_types(types: Any) -> Iterator[FieldType]:
-    if isinstance(types, FieldType):
-        yield types
-    elif isinstance(types, tuple | list | dict):
-        for part in types.values() if isinstance(types, dict) else types:
-            yield from _field_types(part)
 
 
 def _types_in(value: Any) -> Any:

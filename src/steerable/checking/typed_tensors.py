@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steerable.checking.calls import Refused, Result, bound_call, tensors_in
+from steerable.checking.calls import Refused, Result, Unfit, bound_call, tensors_in
 from steerable.checking.commutation import element_that_fails, is_invariant, replaced
 from steerable.checking.operation_lookup import operation_name
 from steerable.checking.operations import QUESTIONS, known_operation
-from steerable.checking.places import EquivarianceError, current_run, place
+from steerable.checking.places import EquivarianceError, UnfitSize, current_run, place
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 
-__all__ = ["TypedTensor", "plain_tensors", "typed", "typed_result"]
+__all__ = ["TypedTensor", "plain_tensors", "refused_at_place", "typed", "typed_result"]
 
 # Attributes that are the field itself; others, such as .mT, move its pixels.
 _SAME_FIELD = tuple(getattr(Tensor, name).__get__ for name in ("data", "grad", "real"))
@@ -54,7 +54,7 @@ class TypedTensor(Tensor):
         try:
             return _checked(func, args, kwargs or {})
         except Refused as refusal:
-            raise EquivarianceError(f"{place()}{refusal}") from refusal.__cause__
+            raise refused_at_place(refusal) from refusal.__cause__
 
     # Tensor's own operators turn a TypeError into "unsupported operand"; these let the reason through.
     __add__ = __radd__ = __iadd__ = _operator(torch.add)
@@ -72,6 +72,12 @@ class TypedTensor(Tensor):
 
     def __repr__(self, *, tensor_contents: Any = None) -> Any:  # type: ignore[override]
         return f"TypedTensor({tuple(self.shape)}, {self.field_type!r})"
+
+
+def refused_at_place(refusal: Refused) -> EquivarianceError:
+    """The refusal as users see it, with the module and the line that it is about."""
+    kind = UnfitSize if isinstance(refusal, Unfit) else EquivarianceError
+    return kind(f"{place()}{refusal}")
 
 
 def typed(x: Tensor, field_type: FieldType) -> TypedTensor:
@@ -92,7 +98,7 @@ def typed(x: Tensor, field_type: FieldType) -> TypedTensor:
             f"{place()}a field of type `{x.field_type}` is declared to be one of type `{field_type}`, but nothing has "
             "changed how it transforms. Use a layer of steerable.nn that maps one type onto the other."
         )
-    if current_run() is not None and x.requires_grad:
+    if current_run() is not None and not _on_plain_tensors() and x.requires_grad:
         raise EquivarianceError(
             f"{place()}a learned tensor is declared to be a field of type `{field_type}`, but training does not keep "
             "it invariant. Use a layer of steerable.nn that learns."
@@ -164,6 +170,9 @@ def _usable_type(value: TypedTensor, plain: Tensor) -> FieldType:
 
 def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The typed result of one call of a torch function; Refused where it is not known to be equivariant."""
+    if _on_plain_tensors():
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*replaced(args, _untyped), **replaced(kwargs, _untyped))
     name = operation_name(func)
     if name in QUESTIONS or name == "get":
         return _answer(func, name, args, kwargs)
@@ -188,6 +197,16 @@ def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     if result is not None:
         _confirm(name, func, plain_args, plain_kwargs, known, value, result)
     return found
+
+
+def _on_plain_tensors() -> bool:
+    """Whether a model is being measured as a whole, so that the constants that it made typed are plain numbers."""
+    run = current_run()
+    return run is not None and run.on_plain_tensors
+
+
+def _untyped(x: Tensor) -> Tensor:
+    return x.as_subclass(Tensor) if isinstance(x, TypedTensor) else x
 
 
 def _answer(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from steerable.checking.commutation import redrawn_parameters
 from steerable.nn.norms import CapsuleNorm
 from steerable.transforms import elements_on_the_grid, transform
 from steerable.types.field_types import FieldType
@@ -24,35 +25,29 @@ def first_breach(net: fx.GraphModule, in_type: FieldType, size: int) -> tuple[st
     in training, then in evaluation. Dropout and the like are switched off.
 
     Args:
-        net: a network as :func:`steerable.conversion.network_assembly.assembled` makes it; its parameters and
-            statistics change.
+        net: a network as :func:`steerable.conversion.network_assembly.assembled` makes it; it is in float64 afterwards.
         in_type: the type of its input.
         size: every extent of the input.
 
     Returns:
         What the call is called in messages, and the reason.
     """
-    net = net.double()
-    generator = torch.Generator().manual_seed(0)
-    for parameter in net.parameters():  # scales and shifts that begin alike would hide much
-        if bool((parameter == parameter.flatten()[:1]).all()):
-            drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64, device="cpu")
-            parameter.data = drawn + 0.5
+    net, generator = net.double(), torch.Generator().manual_seed(0)
     extents = (size,) * (in_type.group.axes or 2)
     x = torch.randn(2, in_type.channels, *extents, generator=generator, dtype=torch.float64, device="cpu")
     has_statistics = any(isinstance(module, CapsuleNorm) for module in net.modules())
-    for training in (True, False) if has_statistics else (False,):
-        for module in net.modules():
-            module.training = training and isinstance(module, CapsuleNorm)
-        try:
-            with torch.no_grad():
+    with redrawn_parameters(net), torch.no_grad():
+        for training in (True, False) if has_statistics else (False,):
+            for module in net.modules():
+                module.training = training and isinstance(module, CapsuleNorm)
+            try:
                 breach = _compare(net, x)
-        except ValueError:  # a norm of single values, which torch refuses in training as well
-            if not training:
-                raise
-            continue
-        if breach is not None:
-            return breach
+            except ValueError:  # a norm of single values, which torch refuses in training as well
+                if not training:
+                    raise
+                continue
+            if breach is not None:
+                return breach
     return None
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from steerable import nn as snn
 from steerable.conversion.fitted_pools import FittedAvgPool2d, FittedAvgPool3d
 from steerable.conversion.refusals import NoCounterpart
-from steerable.conversion.windows import Downsampling, fitting_sizes, for_axes, misfits, one_number
+from steerable.conversion.windows import Downsampling, fitting_sizes, misfits, namesake, one_number
 from steerable.filters.pixel_grids import size_text
 from steerable.nn.geometry import spanned
 from steerable.types.field_types import FieldType
@@ -41,12 +41,12 @@ def transposed_convolution(
         )
     # A kernel that is larger by the output padding gives as many pixels, and the same on both sides.
     grown = tuple(k + e for k, e in zip(kernel, extra, strict=True))
-    conv = for_axes(before, snn.ConvTranspose2d, snn.ConvTranspose3d)(
+    conv = namesake(plain)(
         before,
         after,
         grown,
         plain.stride,
-        plain.padding,  # type: ignore[arg-type]
+        plain.padding,
         bias=plain.bias is not None,
         dilation=plain.dilation,
     )
@@ -70,7 +70,7 @@ def _strided(
     apart = misfits(extent, stride, padding)
     if downsampling == "stride" or plain.padding == "same":
         apart = (False,) * len(kernel)
-    conv = for_axes(in_type, snn.Conv2d, snn.Conv3d)(
+    conv = namesake(plain)(
         in_type,
         out_type,
         kernel,
@@ -85,7 +85,7 @@ def _strided(
         return conv, "" if plain.padding == "same" else fitting_sizes(extent, stride, padding)
     steps = [s if off else 1 for off, s in zip(apart, stride, strict=True)]
     note = f"stride {one_number(stride)} is now a mean over {size_text(steps)} pixels on sizes that it divides"
-    mean = for_axes(in_type, FittedAvgPool2d, FittedAvgPool3d)
+    mean = FittedAvgPool2d if len(kernel) == 2 else FittedAvgPool3d
     if {*extent} == {1} and not any(padding):  # the mean commutes with it, and costs less in front
         return snn.Sequential(OrderedDict[str, snn.EquivariantModule](pool=mean(in_type, 1, steps), conv=conv)), note
     return snn.Sequential(OrderedDict[str, snn.EquivariantModule](conv=conv, pool=mean(out_type, 1, steps))), note

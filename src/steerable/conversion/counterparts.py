@@ -14,7 +14,7 @@ from steerable.algebra.sampled_functions import is_sampled
 from steerable.conversion.functions_as_layers import FunctionLayer
 from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart
-from steerable.conversion.windows import Downsampling, as_numbers, for_axes, window_pool
+from steerable.conversion.windows import Downsampling, as_numbers, namesake, window_pool
 from steerable.nn.admissibility import require
 from steerable.nn.sampling import pads_alike
 from steerable.types.field_types import FieldType
@@ -45,6 +45,11 @@ class Surroundings:
     vector: bool
     last: bool
     downsampling: Downsampling
+
+    @property
+    def axes(self) -> int:
+        """2 for images, 3 for volumes."""
+        return self.field_type.group.axes or 2
 
 
 @dataclass(frozen=True)
@@ -111,14 +116,14 @@ def _function(plain: Any) -> Any:
 def _batch_norm(plain: Any, around: Surroundings) -> nn.Module:
     sync = isinstance(plain, nn.SyncBatchNorm)
     options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
-    norm = for_axes(around.field_type, snn.BatchNorm2d, snn.BatchNorm3d)
+    norm = snn.BatchNorm2d if around.axes == 2 else snn.BatchNorm3d
     return norm(around.field_type, *options, bias=_has_bias(plain), sync=sync)
 
 
 def _instance_norm(plain: Any, around: Surroundings) -> nn.Module:
     options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
-    norm = for_axes(around.field_type, snn.InstanceNorm2d, snn.InstanceNorm3d)
-    return norm(around.field_type, *options, bias=_has_bias(plain))
+    made: nn.Module = namesake(plain)(around.field_type, *options, bias=_has_bias(plain))
+    return made
 
 
 def _has_bias(plain: Any) -> bool:
@@ -136,14 +141,11 @@ def _group_norm(plain: Any, around: Surroundings) -> Replacement:
 
 def _layer_norm(plain: Any, around: Surroundings) -> nn.Module:
     if not (around.vector or around.last):
-        norm, last, back = for_axes(
-            around.field_type,
-            ("BatchNorm2d", "(0, 2, 3, 1)", "(0, 3, 1, 2)"),
-            ("BatchNorm3d", "(0, 2, 3, 4, 1)", "(0, 4, 1, 2, 3)"),
-        )
+        pixels = range(2, 2 + around.axes)
+        last, back = (0, *pixels, 1), (0, 1 + around.axes, *(axis - 1 for axis in pixels))
         raise NoCounterpart(
             "on a map it normalises pixels, with a weight for each, and the group moves them. Use nn.GroupNorm(1, "
-            f"channels), nn.{norm}, or x.permute{last} before it and x.permute{back} after it."
+            f"channels), nn.BatchNorm{around.axes}d, or x.permute{last} before it and x.permute{back} after it."
         )
     return snn.LayerNorm(around.field_type, plain.eps, plain.elementwise_affine, bias=_has_bias(plain))
 
@@ -151,29 +153,25 @@ def _layer_norm(plain: Any, around: Surroundings) -> nn.Module:
 def _max_pool(plain: Any, around: Surroundings) -> Replacement:
     if plain.return_indices or {*as_numbers(plain.dilation)} != {1}:
         raise NoCounterpart("only pooling without indices and with dilation 1 has a counterpart.")
-    return window_pool("maximum", plain, around.field_type, around.downsampling)
+    return window_pool(plain, around.field_type, around.downsampling)
 
 
 def _avg_pool(plain: Any, around: Surroundings) -> Replacement:
     if plain.divisor_override is not None or (any(as_numbers(plain.padding)) and not plain.count_include_pad):
         raise NoCounterpart("only the mean over whole windows has a counterpart. Use count_include_pad=True.")
-    return window_pool("average", plain, around.field_type, around.downsampling)
+    return window_pool(plain, around.field_type, around.downsampling)
 
 
 def _adaptive_pool(plain: Any, around: Surroundings) -> nn.Module:
-    averages = isinstance(plain, nn.AdaptiveAvgPool2d | nn.AdaptiveAvgPool3d)
-    flat, deep = (
-        (snn.AdaptiveAvgPool2d, snn.AdaptiveAvgPool3d) if averages else (snn.AdaptiveMaxPool2d, snn.AdaptiveMaxPool3d)
-    )
     if getattr(plain, "return_indices", False):
         raise NoCounterpart("only pooling without indices has a counterpart.")
-    return for_axes(around.field_type, flat, deep)(around.field_type, plain.output_size)
+    made: nn.Module = namesake(plain)(around.field_type, plain.output_size)
+    return made
 
 
 def _dropout(plain: Any, around: Surroundings) -> nn.Module:
-    whole_maps = for_axes(around.field_type, snn.Dropout2d, snn.Dropout3d)
-    kind = whole_maps if isinstance(plain, nn.Dropout2d | nn.Dropout3d) else snn.Dropout
-    return kind(around.field_type, plain.p)
+    made: nn.Module = namesake(plain)(around.field_type, plain.p)
+    return made
 
 
 def _upsample(plain: Any, around: Surroundings) -> nn.Module:
@@ -190,7 +188,7 @@ def _pad(plain: Any, around: Surroundings) -> nn.Module:
     kept: nn.Module = copy.deepcopy(plain)
     if not pads_alike(around.field_type.group, plain.padding):
         raise NoCounterpart(
-            f"the padding {tuple(plain.padding)} moves the {for_axes(around.field_type, 'image', 'volume')}'s centre. "
+            f"the padding {tuple(plain.padding)} moves the {'image' if around.axes == 2 else 'volume'}'s centre. "
             "Pad all sides alike, for instance in the convolution."
         )
     if getattr(plain, "value", 0):
@@ -200,7 +198,7 @@ def _pad(plain: Any, around: Surroundings) -> nn.Module:
 
 def _softmax(plain: Any, around: Surroundings) -> nn.Module:
     kept: nn.Module = copy.deepcopy(plain)
-    last = for_axes(around.field_type, 3, 4)
+    last = 1 + around.axes
     if plain.dim not in ((1, -1) if around.vector else (last, -1) if around.last else (1, -last)):
         raise NoCounterpart(f"only a softmax over the channels, dim=1, has a counterpart; it has dim={plain.dim}.")
     kept.dim = 1  # type: ignore[assignment]

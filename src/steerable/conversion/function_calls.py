@@ -20,21 +20,15 @@ from steerable.conversion.plain_calls import PlainCall
 from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.reshaping import read_index, read_permutation, read_reshape
-from steerable.conversion.sizes import is_about_sizes, read_pad_to
+from steerable.conversion.sizes import is_about_sizes, read_expand_to, read_pad_to, read_resize_to
 from steerable.conversion.stochastic_depth import read_training_factor
 from steerable.conversion.type_variables import stack, unify
 
 __all__ = ["FUNCTION_READERS", "read_function"]
 
 _ARITHMETIC = ("sum", "product", "quotient")
-_GLOBAL_POOLS: dict[str, tuple[Callable[..., nn.Module], dict[int, Callable[..., nn.Module]]]] = {
-    "mean over pixels": (snn.GlobalAvgPool, {2: snn.AdaptiveAvgPool2d, 3: snn.AdaptiveAvgPool3d}),
-    "maximum over pixels": (snn.GlobalMaxPool, {2: snn.AdaptiveMaxPool2d, 3: snn.AdaptiveMaxPool3d}),
-}
-_WHOLE_WINDOW: dict[str, dict[int, Callable[[int], nn.Module]]] = {
-    "average pooling": {2: nn.AdaptiveAvgPool2d, 3: nn.AdaptiveAvgPool3d},
-    "maximum pooling": {2: nn.AdaptiveMaxPool2d, 3: nn.AdaptiveMaxPool3d},
-}
+_GLOBAL_POOLS = {"mean over pixels": "Avg", "maximum over pixels": "Max"}
+_WHOLE_WINDOWS = {"average pooling": "Avg", "maximum pooling": "Max"}
 
 
 def read_function(analysis: GraphAnalysis, call: PlainCall) -> None:
@@ -154,10 +148,12 @@ def _read_global_pool(analysis: GraphAnalysis, call: PlainCall) -> None:
     dims = sorted(d % (2 + analysis.axes) for d in dims) if isinstance(dims, Sequence) else dims
     if not the_rest and (not signal.is_map or dims != [*analysis.pixel_dims]):
         raise NoCounterpart(f"only over all pixels, dim={analysis.pixel_dims}, is it equivariant; it has dim={dims}.")
-    pooled, point = _GLOBAL_POOLS[call.becomes]
+    kind = _GLOBAL_POOLS[call.becomes]
 
     def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        return (point[analysis.axes](before[0], 1) if keep else pooled(before[0])), ""
+        if keep:
+            return getattr(snn, f"Adaptive{kind}Pool{analysis.axes}d")(before[0], 1), ""
+        return getattr(snn, f"Global{kind}Pool")(before[0]), ""
 
     result = Signal("point" if keep else "vector", signal.variable)
     analysis.add(analysis.named(call, call.name), (source,), result, build)
@@ -177,16 +173,20 @@ def _read_padding(analysis: GraphAnalysis, call: PlainCall) -> None:
     read_layer(analysis, dataclasses.replace(analysis.named(call, "pad"), plain=plain))
 
 
+def _read_upsampling(analysis: GraphAnalysis, call: PlainCall) -> None:
+    (read_resize_to if analysis.depends_on_sizes(call.others) else _read_as_layer)(analysis, call)
+
+
 def _read_as_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
     """Read a function as the layer that does the same."""
     if not analysis.depends_on_sizes(call.others):
         plain = as_layer(call)
-    elif call.becomes in _WHOLE_WINDOW and _covers_the_map(analysis, call):
-        plain = _WHOLE_WINDOW[call.becomes][analysis.axes](1)
+    elif call.becomes in _WHOLE_WINDOWS and _covers_the_map(analysis, call):
+        plain = getattr(nn, f"Adaptive{_WHOLE_WINDOWS[call.becomes]}Pool{analysis.axes}d")(1)
     else:
         raise NoCounterpart(
-            "its arguments are computed from sizes, which is followed for windows as large as the map, reshapes and "
-            "F.pad only. Give it numbers, such as scale_factor=2."
+            "its arguments are computed from sizes, which is followed for windows as large as the map, reshapes, "
+            "F.interpolate and F.pad only. Give it numbers."
         )
     operation = known_layer(type(plain)) or call.operation
     read_layer(analysis, dataclasses.replace(analysis.named(call, call.name), plain=plain, operation=operation))
@@ -221,4 +221,6 @@ FUNCTION_READERS: dict[str, Callable[[GraphAnalysis, PlainCall], None]] = {
     "index": read_index,
     "layer norm": _read_layer_norm,
     "padding": _read_padding,
+    "upsampling": _read_upsampling,
+    "expansion": read_expand_to,
 }

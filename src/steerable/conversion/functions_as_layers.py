@@ -20,12 +20,7 @@ _NOT_KNOWN = (
     "it is not known to be equivariant. Use layers of torch.nn, sums, products or torch.cat, or convert the rest."
 )
 _WITHOUT_EFFECT = ("inplace", "_stacklevel")  # a result in place is read as a new tensor; a level is about warnings
-_PADS: dict[str, dict[int, Callable[..., nn.Module]]] = {
-    "constant": {2: nn.ConstantPad2d, 3: nn.ConstantPad3d},
-    "reflect": {2: nn.ReflectionPad2d, 3: nn.ReflectionPad3d},
-    "replicate": {2: nn.ReplicationPad2d, 3: nn.ReplicationPad3d},
-    "circular": {2: nn.CircularPad2d, 3: nn.CircularPad3d},
-}
+_PADS = {"constant": "Constant", "reflect": "Reflection", "replicate": "Replication", "circular": "Circular"}
 
 
 class FunctionLayer(nn.Module):
@@ -90,7 +85,8 @@ def as_padding(axes: int, pad: Sequence[int], mode: str = "constant", value: flo
         raise NoCounterpart(f"it pads {tuple(pad)}, but only {sides} of a map can be padded: give {2 * axes} numbers.")
     if mode not in _PADS:
         raise NoCounterpart(f"its argument mode={mode!r} is not known here. Use one of {', '.join(_PADS)}.")
-    return _PADS[mode][axes](tuple(pad), *([value or 0.0] if mode == "constant" else []))
+    layer: nn.Module = getattr(nn, f"{_PADS[mode]}Pad{axes}d")(tuple(pad), *[value or 0.0] * (mode == "constant"))
+    return layer
 
 
 def _drops(node: fx.Node, training: object) -> bool:

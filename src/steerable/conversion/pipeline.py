@@ -35,7 +35,8 @@ from torch import fx, nn
 from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
-from steerable.checking import EquivarianceError, typecheck
+from steerable.checking import EquivarianceError
+from steerable.checking.typechecking import followed_types
 from steerable.conversion.call_equivariance import first_breach
 from steerable.conversion.graph_reading import read_network
 from steerable.conversion.network import Converted
@@ -224,7 +225,8 @@ def _checked(net: fx.GraphModule, model: nn.Module, in_type: FieldType, out_type
     for size in _SIZES if axes == 2 else _VOLUME_SIZES:
         extents = "×".join([str(size)] * axes)
         try:
-            found = typecheck(trial, in_type, size=size, batch=1)
+            # Measured call by call below, where the grid carries the whole group.
+            found = followed_types(trial, in_type, size, batch=1, measured=bool(_carried(in_type.group)))
         except EquivarianceError as error:
             if not isinstance(error.__cause__, RuntimeError | EquivarianceWarning):
                 raise refusal(*(first_breach(trial, in_type, size) or (place_of_module("", model), error))) from None

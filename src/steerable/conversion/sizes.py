@@ -1,19 +1,22 @@
-"""Reading what a ``forward`` computes from sizes: shapes, numbers of pixels to be padded."""
+"""Reading what a ``forward`` computes from sizes: shapes, numbers of pixels to be padded, sizes of other maps."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from torch import fx
 
 from steerable.checking.operations import SHAPE_QUESTIONS
-from steerable.conversion.extra_layers import PadTo
+from steerable.conversion.fitting_sizes import ExpandTo, FittedTo, PadTo, ResizeTo
 from steerable.conversion.graph_analysis import TRIALS, GraphAnalysis, Signal
 from steerable.conversion.plain_calls import PlainCall
 from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart, function_name
+from steerable.types.field_types import FieldType
 
-__all__ = ["fields_behind", "is_about_sizes", "read_pad_to"]
+__all__ = ["fields_behind", "is_about_sizes", "read_expand_to", "read_pad_to", "read_resize_to"]
 
 _ATTRIBUTES = ("shape", "ndim", "dtype", "device")
 
@@ -53,7 +56,6 @@ def read_pad_to(analysis: GraphAnalysis, call: PlainCall) -> None:
     """Record ``F.pad(x, sides)`` where the sides bring x to the size of another field; NoCounterpart for any others."""
     given = call.arguments()
     x, sides, mode, value = given["input"], given["pad"], given.get("mode", "constant"), given.get("value") or 0.0
-    signal = analysis.tensor(x)
     others = [field for field in fields_behind(analysis, sides) if field is not x]
     if len(others) != 1 or any(not _brings_to(analysis, x, others[0], sides, trial) for trial in TRIALS):
         raise NoCounterpart(
@@ -61,14 +63,78 @@ def read_pad_to(analysis: GraphAnalysis, call: PlainCall) -> None:
             "another: d // 2 pixels on the left and at the top, d - d // 2 on the right and at the bottom, for "
             "differences d of their widths and heights."
         )
-    like = analysis.tensor(others[0])
+    note = "exact where an even number of rows and columns is added"
+    _add(analysis, analysis.named(call, "pad"), (x, others[0]), partial(PadTo, mode=mode, value=value), note)
+
+
+def read_resize_to(analysis: GraphAnalysis, call: PlainCall) -> None:
+    """Record ``F.interpolate(x, like.shape[2:])``; NoCounterpart for other sizes that are computed."""
+    given = call.arguments()
+    x, size, mode = given["input"], given.get("size"), given.get("mode", "nearest")
+    like = _taken_from(analysis, x, size)
+    if like is None or any(given.get(name) for name in ("scale_factor", "recompute_scale_factor", "antialias")):
+        raise NoCounterpart(
+            "its arguments are computed from sizes, which is followed where they are the size of another map. Use "
+            "F.interpolate(x, other.shape[2:]), or scale_factor=2."
+        )
+    note = "exact where it enlarges by a whole factor" if mode.startswith("nearest") else ""
+    make = partial(ResizeTo, mode=mode, align_corners=given.get("align_corners"))
+    _add(analysis, analysis.named(call, "resize"), (x, like), make, note)
+
+
+def read_expand_to(analysis: GraphAnalysis, call: PlainCall) -> None:
+    """Record that a map of one pixel is repeated over another, with ``expand_as`` or ``expand``."""
+    x: Any = call.source
+    signal = analysis.tensor(x)
+    if call.name == "expand_as":
+        like = call.arguments()["other"]
+    else:
+        sizes: Any = call.node.args[1:]
+        sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], Sequence | fx.Node) else sizes
+        like = _taken_from(analysis, x, sizes, rank=2 + analysis.axes)
+    if signal.form != "point" or like is None or analysis.tensor(like).variable.channels != signal.variable.channels:
+        raise NoCounterpart(
+            "it repeats something other than a map of one pixel over another map of as many channels. Multiply or add "
+            "the two as they are; or pool first, with nn.AdaptiveAvgPool2d(1)."
+        )
+    _add(analysis, analysis.named(call, "expand"), (x, like), ExpandTo, "")
+
+
+def _taken_from(analysis: GraphAnalysis, x: fx.Node, sizes: Any, rank: int | None = None) -> fx.Node | None:
+    """The other map whose extents these sizes are, or whose whole shape with ``rank``; None where there is none."""
+    for like in fields_behind(analysis, sizes):
+        if like is not x and all(_are_those_of(analysis, like, sizes, trial, rank) for trial in TRIALS):
+            return like
+    return None
+
+
+def _are_those_of(analysis: GraphAnalysis, like: fx.Node, sizes: Any, trial: int, rank: int | None) -> bool:
+    shape, found = analysis.shape(like, trial), analysis.measured(sizes, trial)
+    if not isinstance(found, Sequence) or analysis.signals[like].form != "map":
+        return False
+    expected = shape[2:] if rank is None else shape
+    return len(found) == len(expected) and all(
+        n == m or (rank is not None and axis < 2 and n == -1)
+        for axis, (n, m) in enumerate(zip(found, expected, strict=True))
+    )
+
+
+def _add(
+    analysis: GraphAnalysis,
+    call: PlainCall,
+    fields: tuple[fx.Node, fx.Node],
+    make: Callable[[FieldType, FieldType], FittedTo],
+    note: str,
+) -> None:
+    """Record a layer that brings the first field to the size of the second."""
+    signal, like = map(analysis.tensor, fields)
     if not (signal.is_map and like.is_map):
         raise NoCounterpart("it takes a map of pixels, but gets a vector.")
 
     def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        return PadTo(before[0], before[1], mode, value), "exact where an even number of rows and columns is added"
+        return make(before[0], before[1]), note
 
-    analysis.add(analysis.named(call, "pad"), (x, others[0]), Signal("map", signal.variable), build)
+    analysis.add(call, fields, Signal(like.form, signal.variable), build)
 
 
 def _brings_to(analysis: GraphAnalysis, x: fx.Node, like: fx.Node, sides: Any, trial: int) -> bool:

@@ -9,42 +9,26 @@ by a mean over as many pixels; see :mod:`steerable.conversion.fitted_pools`. Bot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
+
+from torch import nn
 
 from steerable import nn as snn
-from steerable.conversion.fitted_pools import (
-    FittedAvgPool2d,
-    FittedAvgPool3d,
-    FittedMaxPool2d,
-    FittedMaxPool3d,
-    FittedPool,
-)
+from steerable.conversion import fitted_pools
 from steerable.conversion.refusals import NoCounterpart
 from steerable.filters.pixel_grids import size_text
 from steerable.nn.geometry import numbers_per_axis
-from steerable.nn.pooling import WindowPool
 from steerable.nn.sampling import axes_reversed
 from steerable.types.field_types import FieldType
 
-__all__ = ["Downsampling", "as_numbers", "fitting_sizes", "for_axes", "misfits", "one_number", "window_pool"]
+__all__ = ["Downsampling", "as_numbers", "fitting_sizes", "misfits", "namesake", "one_number", "window_pool"]
 
 Downsampling = Literal["pool", "stride"]
 
-Thing = TypeVar("Thing")
 
-
-_POOLS: dict[tuple[str, int], tuple[type[WindowPool], type[FittedPool]]] = {
-    ("average", 2): (snn.AvgPool2d, FittedAvgPool2d),
-    ("average", 3): (snn.AvgPool3d, FittedAvgPool3d),
-    ("maximum", 2): (snn.MaxPool2d, FittedMaxPool2d),
-    ("maximum", 3): (snn.MaxPool3d, FittedMaxPool3d),
-}
-"""Pooling over the same windows, and over windows that fit every size."""
-
-
-def for_axes(field_type: FieldType, images: Thing, volumes: Thing) -> Thing:
-    """The one for images or the one for volumes, by what the group of a type moves."""
-    return volumes if field_type.group.axes == 3 else images
+def namesake(plain: nn.Module) -> Any:
+    """The layer of steerable.nn that is called as one of torch's, such as ``snn.Conv3d`` for an ``nn.Conv3d``."""
+    return getattr(snn, type(plain).__name__)
 
 
 def as_numbers(value: int | Sequence[int]) -> tuple[int, ...]:
@@ -59,15 +43,13 @@ def misfits(extent: Sequence[int], stride: Sequence[int], padding: Sequence[int]
     )
 
 
-def window_pool(
-    kind: Literal["average", "maximum"], plain: Any, field_type: FieldType, downsampling: Downsampling
-) -> tuple[snn.EquivariantModule, str]:
+def window_pool(plain: Any, field_type: FieldType, downsampling: Downsampling) -> tuple[snn.EquivariantModule, str]:
     """The pooling over the same windows as a layer of torch, or over windows that grow where those are off centre."""
-    axes = for_axes(field_type, 2, 3)
+    axes = field_type.group.axes or 2
     kernel = numbers_per_axis(plain.kernel_size, "kernel_size", axes, minimum=1)
     stride = numbers_per_axis(plain.stride, "stride", axes, minimum=1)
     padding = numbers_per_axis(plain.padding, "padding", axes, minimum=0)
-    usual, fitted = _POOLS[kind, axes]
+    usual, fitted = namesake(plain), getattr(fitted_pools, f"Fitted{type(plain).__name__}")
     if plain.ceil_mode and any(step > 1 for step in stride):
         if any(s > k - p for k, s, p in zip(kernel, stride, padding, strict=True)):
             raise NoCounterpart("ceil_mode=True with a stride greater than the window leaves gaps. Leave it off.")

@@ -23,6 +23,9 @@ __all__ = ["Activation", "Gated", "NormActivation", "NormReLU"]
 class NormActivation(EquivariantModule):
     """y = ν(‖x‖) · x / ‖x‖ for each capsule, with any ν; capsules must be orthogonal. A capsule of length 0 stays 0.
 
+    Take a ν that vanishes at 0: where features are zero but for rounding, as they are on an even background, any other
+    ν makes values of the rounding.
+
     Shapes: (batch, channels, …) → the same.
 
     Args:
@@ -50,7 +53,7 @@ class NormActivation(EquivariantModule):
 
 
 class NormReLU(NormActivation):
-    """y = max(‖x‖ - b, 0) · x / ‖x‖ for each capsule, with one learned b per capsule; capsules must be orthogonal.
+    """y = max(‖x‖ - |b|, 0) · x / ‖x‖ for each capsule, with one learned b per capsule; capsules must be orthogonal.
 
     Shapes: (batch, channels, …) → the same.
 
@@ -69,7 +72,8 @@ class NormReLU(NormActivation):
         nn.init.constant_(self.threshold, self.initial)
 
     def respond(self, length: Tensor) -> Tensor:
-        return self.function(shift_channels(length, -self.threshold.to(length.dtype)))
+        # A negative b would lengthen what is zero but for rounding, in a direction that is rounding too.
+        return self.function(shift_channels(length, -self.threshold.abs().to(length.dtype)))
 
 
 class Gated(EquivariantModule):

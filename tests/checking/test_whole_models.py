@@ -1,0 +1,167 @@
+"""What typecheck finds by measuring a model as a whole: in training, in float64, with other parameters and sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import steerable as st
+from steerable import nn as snn
+from steerable.checking import EquivarianceError, typed
+
+G = st.dihedral(4)
+SCALARS = st.FieldType(G, "4*A1")
+STREAM = st.FieldType(G, "2*regular")
+
+AS_A_WHOLE = "on random input it depends on whether"
+
+
+class Own(snn.EquivariantModule):
+    """A layer of somebody else's, whose parameter has these values at first."""
+
+    def __init__(self, field_type: st.FieldType, start: Tensor) -> None:
+        super().__init__(field_type, field_type)
+        self.weight = nn.Parameter(start)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, self.weight, padding=self.weight.shape[-1] // 2)
+
+
+def _symmetric(channels: int) -> Tensor:
+    filters = torch.randn(channels, channels, 3, 3)
+    filters = sum(torch.rot90(filters, k, (2, 3)) for k in range(4))
+    return filters + filters.flip(-1)
+
+
+@pytest.mark.parametrize(
+    ("in_type", "start"),
+    [
+        (STREAM, torch.eye(16)[:, :, None, None]),
+        (STREAM, torch.eye(16)[:, :, None, None] * 1e-3),
+        (SCALARS, nn.init.dirac_(torch.empty(4, 4, 3, 3))),
+        (SCALARS, _symmetric(4)),
+    ],
+    ids=["identity", "small", "one tap", "symmetric"],
+)
+def test_parameters_that_begin_symmetric_do_not_stay_so(in_type: st.FieldType, start: Tensor) -> None:
+    layer = Own(in_type, start.clone())
+    for model in (layer, nn.Sequential(layer), snn.Sequential(layer)):
+        with pytest.raises(EquivarianceError, match=r"Own says that it maps .* but it does not commute with `r` of D4"):
+            st.typecheck(model, in_type)
+    assert torch.equal(layer.weight, start)
+    assert st.typecheck(Own(SCALARS, torch.eye(4)[:, :, None, None])) == SCALARS  # scalars may be mixed at will
+
+
+class InMode(nn.Module):
+    """A network that does something more in training."""
+
+    def __init__(self, extra: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            snn.Conv2d(SCALARS, STREAM, 3, padding=1),
+            snn.BatchNorm2d(STREAM),
+            nn.ReLU(),
+            nn.Dropout(),
+            snn.Dropout(STREAM),
+        )
+        self.extra = extra
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.body(x)
+        return self.extra(x) if self.training else x
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [lambda x: x.roll(1, -1), lambda x: x * torch.arange(16).view(16, 1, 1), lambda x: x - x[:, :1]],
+    ids=["pixels", "channels", "one channel"],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_training_is_measured_too(extra: Callable[[Tensor], Tensor], dtype: torch.dtype) -> None:
+    model = InMode(extra).to(dtype)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    with pytest.raises(EquivarianceError, match=f"in training, {AS_A_WHOLE}"):
+        st.typecheck(model, SCALARS)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    assert all(module.training for module in model.modules())
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        lambda x: 2 * x,
+        lambda x: x + torch.randn_like(x),
+        lambda x: F.dropout(x),
+        lambda x: (x, x),
+        lambda x: F.conv2d(x, torch.ones(1, 1, 1, 1)),
+    ],
+    ids=["harmless", "noise", "dropout", "another structure", "an error"],
+)
+def test_what_training_alone_does_at_random_is_let_pass(extra: Callable[[Tensor], Tensor]) -> None:
+    model, state = InMode(extra), torch.random.get_rng_state()
+    assert st.typecheck(model, SCALARS) == STREAM
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_a_small_fault_is_told_from_rounding() -> None:
+    """What is not seen as an operation is measured in float64, where a millionth is far more than rounding."""
+
+    class Hidden(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = snn.Conv2d(SCALARS, SCALARS, 3, padding=1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            unseen = torch.autograd.Variable(x)[:, :1, :1, :1]
+            return self.conv(x) * (1 + 1e-6 * torch.sigmoid(unseen))
+
+    with pytest.raises(EquivarianceError, match=AS_A_WHOLE):
+        st.typecheck(Hidden(), SCALARS)
+
+
+def test_what_is_declared_a_constant_must_be_one() -> None:
+    """The check begins on an image of zeros, of which everything is invariant."""
+
+    def hidden(x: Tensor) -> Tensor:
+        return x + typed(torch.autograd.Variable(x).flip(-1), SCALARS)
+
+    with pytest.raises(EquivarianceError, match=AS_A_WHOLE):
+        st.typecheck(hidden, SCALARS)
+    constant = typed(torch.ones(1, 4, 1, 1), SCALARS)
+    assert st.typecheck(lambda x: x * 2 + constant, SCALARS) == SCALARS
+    with pytest.raises(EquivarianceError, match=AS_A_WHOLE):
+        st.typecheck(lambda x: x * torch.autograd.Variable(x)[:, :1, :1, :1] + constant, SCALARS)
+
+
+def test_odd_and_even_sizes_are_both_tried() -> None:
+    """A branch on the size is followed; a stride that does not fit one of the sizes is another matter."""
+
+    def padded(x: Tensor) -> Tensor:
+        spare = x.shape[-1] % 2
+        return F.avg_pool2d(F.pad(x, (0, spare, 0, spare)), 2)
+
+    with pytest.raises(EquivarianceError, match=re.escape("This is so on inputs of size 33; on those of size 32")):
+        st.typecheck(padded, SCALARS)
+    assert st.typecheck(padded, SCALARS, size=32) == SCALARS
+    with pytest.raises(EquivarianceError, match=r"is not symmetric under D4"):
+        st.typecheck(padded, SCALARS, size=33)
+    with pytest.raises(EquivarianceError, match=r"`roll` is not known .* typecheck\(\.\.\., size=33\)"):
+        st.typecheck(lambda x: x if x.shape[-1] % 2 else x.roll(1, -1), SCALARS)
+    assert st.typecheck(lambda x: F.avg_pool2d(x, 2), SCALARS) == SCALARS
+    assert st.typecheck(lambda x: F.avg_pool2d(x, 3, 2, 1), SCALARS) == SCALARS
+    assert st.typecheck(lambda x: F.interpolate(x, size=64), SCALARS) == SCALARS
+
+
+@pytest.mark.parametrize(("group", "hidden"), [("C8", "2*regular"), ("D8", "regular"), ("SO2", "A + E1")])
+def test_padding_may_be_felt_in_what_a_network_pools(group: str, hidden: str) -> None:
+    """By angles off the grid only: a square border does not turn with the image."""
+    kind, image = st.FieldType(group, hidden), st.FieldType(group, "A1" if group == "D8" else "A")
+    layers = [snn.Conv2d(image, kind, 3, padding=1), snn.NormReLU(kind), snn.Conv2d(kind, kind, 3, padding=1)]
+    assert st.typecheck(snn.Sequential(*layers, snn.GlobalAvgPool(kind))) == kind
+    with pytest.raises(EquivarianceError, match=AS_A_WHOLE):
+        st.typecheck(lambda x: snn.GlobalAvgPool(kind)(x * torch.autograd.Variable(x)[:, :1, :1, :1]), kind)
