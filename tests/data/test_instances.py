@@ -39,6 +39,15 @@ def blobs(seed: int, height: int, width: int) -> torch.Tensor:
     return torch.from_numpy(numbers)[None]
 
 
+def packed(seed: int) -> np.ndarray:
+    """Discs on a grid that touch their neighbours, of radius 6 to 9 in all."""
+    generator = np.random.default_rng(seed)
+    rows, columns = np.mgrid[:96, :96]
+    centres = generator.uniform(-2, 2, (7, 7, 2)) + np.mgrid[8:96:13, 8:96:13].transpose(1, 2, 0)
+    distances = [np.hypot(rows - y, columns - x) for y, x in centres.reshape(-1, 2)]
+    return np.where(np.min(distances, axis=0) < generator.uniform(6, 9), 1 + np.argmin(distances, axis=0), 0)
+
+
 def said_of(numbers: torch.Tensor) -> torch.Tensor:
     """What a perfect network says, (batch, 5, height, width)."""
     parts, vectors = instance_fields(numbers)
@@ -90,16 +99,16 @@ def test_objects_grow_again_from_their_fields() -> None:
     assert same_objects(grown_instances(courses(said_of(torch.from_numpy(touching)[None])[0]))[0], touching)
 
 
-@pytest.mark.parametrize(("noise", "least"), [(0.0, 0.99), (0.5, 0.97), (1.0, 0.95), (2.0, 0.9)])
-def test_growing_bears_vectors_with_errors(noise: float, least: float) -> None:
+@pytest.mark.parametrize("noise", [0.0, 0.5, 1.0, 2.0])
+def test_growing_bears_vectors_with_errors(noise: float) -> None:
     """Vectors are four units long at a radius: errors of half a radius, in each component, cost little."""
     generator, found = torch.Generator().manual_seed(0), []
     for seed in range(6):
-        numbers = connected_regions(cells(seed, 96, 96, 14)[1])[0]
+        numbers = packed(seed)
         fields = said_of(torch.from_numpy(numbers).long()[None])[0]
         fields[3:] += noise * torch.randn(fields[3:].shape, generator=generator)
         found.append(average_precisions(grown_instances(courses(fields))[0], numbers).mean())
-    assert np.mean(found) > least
+    assert np.mean(found) > 0.99
 
 
 def test_parts_are_united_only_where_vectors_do_not_point_apart() -> None:

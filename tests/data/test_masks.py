@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import unicodedata
 import warnings
 from pathlib import Path
 
@@ -133,6 +134,45 @@ def test_names_that_differ_by_words(tmp_path: Path) -> None:
     assert [(p.image.name, p.mask.name) for p in paired_folder(root).pairs] == [
         (f"img_00{k}.png", f"00{k}-Mask.png") for k in range(3)
     ]
+
+
+def test_one_file_for_each_object(tmp_path: Path) -> None:
+    """In a folder of the image's name, or beside an image that has a folder to itself."""
+    root = write_cells(tmp_path / "cells", 5, instances=True)
+    for path in sorted((root / "masks").iterdir()):
+        labels = read_label_file(path)
+        for number in range(1, labels.max() + 1):
+            one = Image.fromarray(((labels == number) * 255).astype(np.uint8))
+            for folder in (tmp_path / "folders" / "masks" / path.stem, tmp_path / "alone" / path.stem / "masks"):
+                folder.mkdir(parents=True, exist_ok=True)
+                one.save(folder / f"nucleus {number}.png")
+        (tmp_path / "alone" / path.stem / "images").mkdir()
+        shutil.copy(root / "images" / path.name, tmp_path / "alone" / path.stem / "images" / f"{path.stem}.png")
+    shutil.copytree(root / "images", tmp_path / "folders" / "images")
+    expected = load_mask_folder(root).test
+    for layout in ("folders", "alone"):
+        assert has_masks(tmp_path / layout)
+        found = load_mask_folder(tmp_path / layout).test
+        assert found.kind == "instances"
+        assert all(map(torch.equal, found.masks, expected.masks))
+    Image.fromarray(np.zeros((3, 4), np.uint8)).save(tmp_path / "folders" / "masks" / "001" / "z.png")
+    (tmp_path / "folders" / "masks" / "002" / "z.png").write_bytes(b"?")
+    with pytest.warns(UserWarning) as said:
+        load_mask_folder(tmp_path / "folders")
+    (words,) = (str(warning.message) for warning in said)
+    assert "`images/001.png` (its mask cannot be used: `z.png` has 4×3 pixels, and those before it 48×48)" in words
+    assert "`images/002.png` (its mask cannot be used: `z.png`: not an image of a known format)" in words
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Unusable, match="its folder of masks is empty"):
+        read_label_file(tmp_path / "empty")
+
+
+def test_names_are_the_same_however_their_accents_are_stored(tmp_path: Path) -> None:
+    root = write_cells(tmp_path / "cells", 3)
+    for kind, form in (("images", "NFC"), ("masks", "NFD")):
+        for path in (root / kind).iterdir():
+            path.rename(path.with_name(unicodedata.normalize(form, f"Präparat {path.name}")))
+    assert len(paired_folder(root).pairs) == 3
 
 
 def test_objects_are_told_from_classes(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from steerable.data.files import Unusable, named, source_name
+from steerable.data.files import Unusable, left_out, named, reason, source_name
 from steerable.data.images import Pixels, Progress, each_file, whole_image, with_channels
 from steerable.data.mask_files import Labels, label_name, read_label_file
 from steerable.data.mask_pairs import FoundPairs, ImageAndMask, paired_folder
@@ -92,10 +92,11 @@ def load_mask_folder(
     read, unusable = read_masked(found.pairs, looked_at.pixels, progress)
     skipped, notes = [*found.skipped, *unusable], [*found.notes, *looked_at.notes]
     if skipped:
-        notes.append(f"{len(skipped)} images in `{root}` are left out: {named(skipped)}.")
+        notes.append(left_out(skipped, root))
     if not any(item.pair.part == "train" for item in read):
         raise ValueError(f"none of the training images in `{root}` can be used: {named(skipped)}.")
-    chosen = kind or kind_of_masks([item.labels for item in read])
+    by_object = any(item.pair.mask.is_dir() for item in read)
+    chosen = kind or ("instances" if by_object else kind_of_masks([item.labels for item in read]))
     training = [item.labels for item in read if item.pair.part == "train"]
     values = class_values(training, root, notes) if chosen == "classes" else ()
     if chosen == "instances":
@@ -125,8 +126,8 @@ def read_masked(
         mask = by_image[path].mask
         try:
             labels = read_label_file(mask)
-        except Unusable as error:
-            raise Unusable(f"its mask cannot be used: {error}") from error
+        except Exception as error:  # whatever decoders raise
+            raise Unusable(f"its mask cannot be used: {reason(error)}") from error
         if labels.shape != found.shape[1:]:
             (height, width), (h, w) = labels.shape, found.shape[1:]
             raise Unusable(f"its mask has {width}×{height} pixels, expected {w}×{h} as the image")
