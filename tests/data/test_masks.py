@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import unicodedata
 import warnings
@@ -20,6 +21,7 @@ from steerable.data.mask_folders import load_mask_folder
 from steerable.data.mask_pairs import has_masks, paired_folder
 from steerable.data.mask_survey import tile_for
 from steerable.data.masked_images import MaskedImages
+from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.regions import connected_regions
 
 LABELS = np.array([[0, 1, 2], [2, 1, 0]])
@@ -173,6 +175,53 @@ def test_names_are_the_same_however_their_accents_are_stored(tmp_path: Path) -> 
         for path in (root / kind).iterdir():
             path.rename(path.with_name(unicodedata.normalize(form, f"Präparat {path.name}")))
     assert len(paired_folder(root).pairs) == 3
+
+
+def dim_cells(root: Path, brightest: tuple[int, ...], *, deep: bool = False) -> Path:
+    """Cells whose images reach up to different counts."""
+    write_cells(root, len(brightest), size=(40, 40))
+    for path, top in zip(sorted((root / "images").iterdir()), brightest, strict=True):
+        image = np.asarray(Image.open(path)).astype(np.float64) / 255 * top
+        Image.fromarray((100 * image).astype(np.uint16) if deep else image.astype(np.uint8)).save(path)
+    return root
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_dim_and_bright_images_are_stretched(tmp_path: Path, deep: bool) -> None:
+    root = dim_cells(tmp_path / "cells", (255, 25, 130, 60, 255, 40), deep=deep)
+    splits = load_mask_folder(root)
+    assert splits.pixels.stretch > 0
+    assert "each image stretched to its own range" in splits.pixels.in_words()
+    assert not splits.pixels.has_counts
+    for image in (*splits.train.images, *splits.test.images):
+        assert image.float().quantile(0.998) > 250
+        assert image.float().quantile(0.01) < 5
+    again = PixelFormat.from_dict(json.loads(json.dumps(splits.pixels.to_dict())))
+    assert again == splits.pixels
+    assert load_mask_folder(root, pixels=again).test.digest == splits.test.digest
+    as_they_are = load_mask_folder(root, stretch="no")
+    assert not as_they_are.pixels.stretch
+    assert min(int(image.max()) for image in as_they_are.train.images) < 60
+    alike = dim_cells(tmp_path / "alike", (255, 240, 250, 200, 255, 220), deep=deep)
+    assert not load_mask_folder(alike).pixels.stretch
+    assert load_mask_folder(alike, stretch="yes").pixels.stretch
+
+
+def test_stretching_keeps_colours_and_leaves_noise_dark() -> None:
+    generator = np.random.default_rng(0)
+    counts = generator.integers(0, 50, (3, 30, 40)) * np.array([[[1]], [[2]], [[4]]])
+    colours = PixelFormat("8-bit", 3, stretch=10.0)
+    found = colours.to_bytes(counts)
+    assert found[2].max() == 255 and found[0].max() < 70
+    np.testing.assert_array_equal(colours.to_bytes(np.rot90(counts, axes=(1, 2))), np.rot90(found, axes=(1, 2)))
+    chosen = PixelFormat("16-bit", 3, selection=Selection(channels=(0, 1, 2)), stretch=10.0).to_bytes(counts)
+    assert chosen.reshape(3, -1).max(1).tolist() == [255, 255, 255]
+    noise = PixelFormat("8-bit", 1, stretch=40.0).to_bytes(generator.integers(10, 14, (1, 30, 40)))
+    assert noise.max() < 25
+    assert not PixelFormat("8-bit", 1, stretch=1.0).to_bytes(np.full((1, 5, 5), 7)).any()
+    for stretch in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="for the pixels of image files, expected their depth"):
+            PixelFormat.from_dict({**colours.to_dict(), "stretch": stretch})
 
 
 def test_objects_are_told_from_classes(tmp_path: Path) -> None:

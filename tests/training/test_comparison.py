@@ -230,7 +230,9 @@ def test_networks_that_number_objects_are_judged_by_how_well_they_find_them() ->
     found = {"task": "segment", "images": 50, "posed": 40, "specimens": 0, "figures": figures}
     assert "better, 90.0% against 80.0% (Dice, mean over poses)" in verdict(found)
     figures |= {"posed_precision": figure(0.3, 0.4, 0.01), "upright_precision": figure(0.3, 0.4, 0.01)}
-    assert "The plain network is better, 40.0% against 30.0% (mean average precision, mean over poses)" in verdict(found)
+    assert "The plain network is better, 40.0% against 30.0% (mean average precision, mean over poses)" in verdict(
+        found
+    )
     assert [row.name for row in compared_figures(found)][:3] == [
         "mean average precision, upright",
         "mean average precision, mean over poses",

@@ -14,11 +14,12 @@ import torch
 from steerable.data.files import Unusable, left_out, named, reason, source_name
 from steerable.data.images import Pixels, Progress, each_file, whole_image, with_channels
 from steerable.data.mask_files import Labels, label_name, read_label_file
-from steerable.data.mask_pairs import FoundPairs, ImageAndMask, paired_folder
+from steerable.data.mask_pairs import PARTS, FoundPairs, ImageAndMask, paired_folder
 from steerable.data.mask_survey import class_values, kind_of_masks, object_numbers, tile_for
 from steerable.data.masked_images import MaskedImages, MaskKind
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.pixel_survey import survey
+from steerable.data.stretching import Stretching, with_stretching
 from steerable.errors import listing
 
 __all__ = ["MaskSplits", "MaskedPair", "load_mask_folder", "read_masked", "stacked_masks", "with_numbered_objects"]
@@ -66,6 +67,7 @@ def load_mask_folder(
     seed: int = 0,
     progress: Progress | None = None,
     pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
+    stretch: Stretching = "auto",
 ) -> MaskSplits:
     """All images under ``root`` with their masks, each in its own size.
 
@@ -84,11 +86,15 @@ def load_mask_folder(
         seed: the seed by which test images are chosen.
         progress: called with (images read, all images) after each image.
         pixels: which pages and channels of the image files to use, or all that is known about their pixels.
+        stretch: whether each image is stretched to its own range, unless ``pixels`` says it; by default found out, see
+            :func:`~steerable.data.stretching.with_stretching`.
     """
     root = Path(root).expanduser()
     found = paired_folder(root)
-    images = [pair.image for pair in found.pairs]
-    looked_at = survey(images, [p.image for p in found.pairs if p.part == "train"], root, SURVEYED, pixels)
+    images, training = ([p.image for p in found.pairs if p.part in parts] for parts in (PARTS, ("train",)))
+    looked_at = survey(images, training, root, SURVEYED, pixels)
+    if isinstance(pixels, Selection):
+        looked_at = looked_at._replace(pixels=with_stretching(looked_at.pixels, training, stretch))
     read, unusable = read_masked(found.pairs, looked_at.pixels, progress)
     skipped, notes = [*found.skipped, *unusable], [*found.notes, *looked_at.notes]
     if skipped:
