@@ -90,4 +90,5 @@ def _together(
     key = np.sort(ends[apart], axis=1) @ np.array([count, 1])
     pairs, place = np.unique(key, return_inverse=True)
     found = np.stack([pairs // count, pairs % count], 1)
-    return found, np.bincount(place, sums[apart], len(pairs)), np.bincount(place, lengths[apart], len(pairs))
+    totals = (np.bincount(place, values[apart], len(pairs)).astype(np.float64) for values in (sums, lengths))
+    return found, next(totals), next(totals)

@@ -103,10 +103,11 @@ def load_mask_folder(
         raise ValueError(f"none of the training images in `{root}` can be used: {named(skipped)}.")
     by_object = any(item.pair.mask.is_dir() for item in read)
     chosen = kind or ("instances" if by_object else kind_of_masks([item.labels for item in read]))
-    training = [item.labels for item in read if item.pair.part == "train"]
-    values = class_values(training, root, notes) if chosen == "classes" else ()
+    values: tuple[int, ...] = ()
     if chosen == "instances":
         read = with_numbered_objects(read, root, notes)
+    else:
+        values = class_values([item.labels for item in read if item.pair.part == "train"], root, notes)
     side = tile or tile_for([item.labels.shape for item in read])
     parts = _parts(read, found, values, side, notes, root)
     if "test" not in parts:

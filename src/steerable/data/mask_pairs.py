@@ -26,8 +26,8 @@ PARTS: dict[Part, tuple[str, ...]] = {
 WORDS = frozenset(("image", "img", "mask", "masks", "label", "labels", "seg", "segmentation", "gt", "annotation"))
 """What people add to the names of images and masks to tell them apart."""
 LAYOUT = (
-    "`images` and `labels` (or `masks`), with one label image for each image and of the same name, or one folder of that "
-    "name with a mask of each object"
+    "`images` and `labels` (or `masks`), with one label image for each image and of the same name, or one folder of "
+    "that name with a mask of each object"
 )
 """What a folder for segmentation holds, in words."""
 

@@ -124,8 +124,8 @@ class RunConfig:
     stretch: str = setting(
         "auto",
         OneOf(("auto", "yes", "no")),
-        "For segmentation, whether each image is stretched to its own range of grey levels, so that dim and bright ones "
-        "look alike. By default where the ranges of most training images differ by more than a factor of two.",
+        "For segmentation, whether each image is stretched to its own range of grey levels, so that dim and bright "
+        "ones look alike. By default where the ranges of the training images differ by more than a factor of two.",
         **OPTION,
     )
     # More parameters or pixels fit no machine.
