@@ -14,11 +14,11 @@ import torch
 from steerable.data.files import Unusable, left_out, named, reason, source_name
 from steerable.data.images import Pixels, Progress, each_file, whole_image, with_channels
 from steerable.data.mask_files import Labels, label_name, read_label_file
-from steerable.data.mask_pairs import PARTS, FoundPairs, ImageAndMask, paired_folder
+from steerable.data.mask_pairs import FoundPairs, ImageAndMask, paired_folder
 from steerable.data.mask_survey import class_values, kind_of_masks, object_numbers, tile_for
 from steerable.data.masked_images import MaskedImages, MaskKind
 from steerable.data.pixel_formats import PixelFormat, Selection
-from steerable.data.pixel_survey import survey
+from steerable.data.pixel_survey import Survey, survey
 from steerable.data.stretching import Stretching, with_stretching
 from steerable.errors import listing
 
@@ -91,10 +91,7 @@ def load_mask_folder(
     """
     root = Path(root).expanduser()
     found = paired_folder(root)
-    images, training = ([p.image for p in found.pairs if p.part in parts] for parts in (PARTS, ("train",)))
-    looked_at = survey(images, training, root, SURVEYED, pixels)
-    if isinstance(pixels, Selection):
-        looked_at = looked_at._replace(pixels=with_stretching(looked_at.pixels, training, stretch))
+    looked_at = _surveyed(found, root, pixels, stretch)
     read, unusable = read_masked(found.pairs, looked_at.pixels, progress)
     skipped, notes = [*found.skipped, *unusable], [*found.notes, *looked_at.notes]
     if skipped:
@@ -120,6 +117,15 @@ def load_mask_folder(
     validation = parts.get("validation")
     told = source_name(root), tuple(skipped), tuple(notes), known, values
     return MaskSplits(parts["train"], parts["test"], validation, *told)
+
+
+def _surveyed(found: FoundPairs, root: Path, pixels: PixelFormat | Selection, stretch: Stretching) -> Survey:
+    """What the image files have in common."""
+    training = [pair.image for pair in found.pairs if pair.part == "train"]
+    looked_at = survey([pair.image for pair in found.pairs], training, root, SURVEYED, pixels)
+    if isinstance(pixels, PixelFormat):
+        return looked_at
+    return looked_at._replace(pixels=with_stretching(looked_at.pixels, training, stretch))
 
 
 def read_masked(

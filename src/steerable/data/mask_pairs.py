@@ -14,7 +14,7 @@ from steerable.data.assembling import Part
 from steerable.data.files import files_below, printable
 from steerable.errors import listing
 
-__all__ = ["LAYOUT", "PARTS", "FoundPairs", "ImageAndMask", "has_masks", "paired_folder"]
+__all__ = ["LAYOUT", "FoundPairs", "ImageAndMask", "has_masks", "paired_folder"]
 
 IMAGE_FOLDERS = ("images", "image", "imgs")
 MASK_FOLDERS = ("labels", "masks", "label", "mask", "annotations")
