@@ -111,6 +111,17 @@ def test_growing_bears_vectors_with_errors(noise: float) -> None:
     assert np.mean(found) > 0.99
 
 
+def test_objects_with_a_hole_or_the_shape_of_a_sickle_are_one() -> None:
+    """Their centre is not part of them, so that paths end in several places."""
+    rows, columns = np.mgrid[:40, :80]
+    ring = np.hypot(rows - 20, columns - 18)
+    sickle = (np.hypot(rows - 20, columns - 58) < 17) & (np.hypot(rows - 20, columns - 66) > 17)
+    numbers = np.where((ring > 9) & (ring < 15), 1, np.where(sickle, 2, 0))
+    course = courses(said_of(torch.from_numpy(numbers)[None])[0])
+    assert same_objects(grown_instances(course)[0], numbers)
+    assert grown_instances(course, jump=-9999)[1] > 2  # what they are without being united
+
+
 def test_parts_are_united_only_where_vectors_do_not_point_apart() -> None:
     """Two parts side by side, with vectors to the right and down; a third one has only two pixels."""
     parts = np.repeat(np.array([[1, 1, 1, 2, 2, 2]], np.int32), 4, axis=0)

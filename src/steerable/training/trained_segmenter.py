@@ -259,7 +259,8 @@ class TrainedSegmenter(TrainedModel):
                 )
             return
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise FileExistsError(f"`{out}` exists and is not empty; choose another folder for the label images.")
+            what = "is not empty" if out.is_dir() else "is a file"
+            raise FileExistsError(f"`{out}` exists and {what}; choose another folder for the label images.")
         make_folder(out)
         write_json(out / MANIFEST, mine)
 
