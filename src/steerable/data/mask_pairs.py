@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -129,14 +129,14 @@ def _pair(root: Path, part: Part, images: Path, masks: Path, found: FoundPairs) 
     image_files, closed = files_below(images)
     mask_files, also_closed = files_below(masks)
     found.skipped.extend([*closed, *also_closed])
-    exact, similar = _by_stem(masks, mask_files), _by_key(masks, mask_files)
-    common = _by_key(images, image_files)
+    exact, similar = (_by(key, masks, mask_files) for key in (_stem, _key))
+    common = _by(_key, images, image_files)
     inside = {_stem(file.parent.relative_to(masks)): file.parent for file in mask_files if file.parent != masks}
     used: set[Path] = set()
     for path in image_files:
         name = printable(path.relative_to(root))
-        relative = path.relative_to(images)
-        stem = _stem(relative.with_suffix(""))
+        relative = path.relative_to(images).with_suffix("")
+        stem = _stem(relative)
         candidates = exact.get(stem, [])
         if not candidates and len(common[_key(relative)]) == 1:
             candidates = similar.get(_key(relative), [])
@@ -156,17 +156,11 @@ def _pair(root: Path, part: Part, images: Path, masks: Path, found: FoundPairs) 
         found.notes.append(f"no image belongs to {listing(unused, 5)}; such masks are not used. Are images missing?")
 
 
-def _by_stem(folder: Path, files: Iterable[Path]) -> dict[str, list[Path]]:
+def _by(key: Callable[[Path], str], folder: Path, files: Iterable[Path]) -> dict[str, list[Path]]:
+    """The files of a folder by the key of their names, without the endings."""
     found: defaultdict[str, list[Path]] = defaultdict(list)
     for path in files:
-        found[_stem(path.relative_to(folder).with_suffix(""))].append(path)
-    return found
-
-
-def _by_key(folder: Path, files: Iterable[Path]) -> dict[str, list[Path]]:
-    found: defaultdict[str, list[Path]] = defaultdict(list)
-    for path in files:
-        found[_key(path.relative_to(folder))].append(path)
+        found[key(path.relative_to(folder).with_suffix(""))].append(path)
     return found
 
 
@@ -176,6 +170,6 @@ def _stem(relative: Path) -> str:
 
 
 def _key(relative: Path) -> str:
-    """A file's name without the words that tell images and masks apart, and without capitals."""
-    parts = re.split(r"[\W_]+", _stem(Path(relative.stem)).lower())
+    """A name without the words that tell images and masks apart, and without capitals."""
+    parts = re.split(r"[\W_]+", _stem(Path(relative.name)).lower())
     return _stem(relative.parent / "_".join(part for part in parts if part not in WORDS))
