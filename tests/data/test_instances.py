@@ -14,6 +14,7 @@ from steerable.algebra.families import group_named
 from steerable.data.augmentation import Augmentation
 from steerable.data.instance_fields import BOUNDARY, INSIDE, instance_fields, instance_type
 from steerable.data.instance_growing import courses, grown_instances
+from steerable.data.instance_merging import merged_parts
 from steerable.data.label_files import label_file
 from steerable.data.mask_files import COLOUR, read_label_file
 from steerable.data.mask_folders import load_mask_folder
@@ -21,6 +22,7 @@ from steerable.data.mask_survey import object_numbers
 from steerable.data.masked_images import MaskedImages
 from steerable.data.regions import connected_regions
 from steerable.data.tile_batches import TileBatches
+from steerable.training.average_precision import average_precisions
 from steerable.transforms import elements_on_the_grid
 
 D4 = dihedral(4)
@@ -35,6 +37,15 @@ def blobs(seed: int, height: int, width: int) -> torch.Tensor:
         y, x, radius = generator.uniform(0, height), generator.uniform(0, width), generator.uniform(2, 7)
         numbers[np.hypot(rows - y, (columns - x) * generator.uniform(0.5, 1.5)) < radius] = number
     return torch.from_numpy(numbers)[None]
+
+
+def packed(seed: int) -> np.ndarray:
+    """Discs on a grid that touch their neighbours, of radius 6 to 9 in all."""
+    generator = np.random.default_rng(seed)
+    rows, columns = np.mgrid[:96, :96]
+    centres = generator.uniform(-2, 2, (7, 7, 2)) + np.mgrid[8:96:13, 8:96:13].transpose(1, 2, 0)
+    distances = [np.hypot(rows - y, columns - x) for y, x in centres.reshape(-1, 2)]
+    return np.where(np.min(distances, axis=0) < generator.uniform(6, 9), 1 + np.argmin(distances, axis=0), 0)
 
 
 def said_of(numbers: torch.Tensor) -> torch.Tensor:
@@ -86,6 +97,44 @@ def test_objects_grow_again_from_their_fields() -> None:
     touching[np.hypot(rows - 15, columns - 31) < 9] = 2
     assert connected_regions(touching > 0)[1] == 1
     assert same_objects(grown_instances(courses(said_of(torch.from_numpy(touching)[None])[0]))[0], touching)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5, 1.0, 2.0])
+def test_growing_bears_vectors_with_errors(noise: float) -> None:
+    """Vectors are four units long at a radius: errors of half a radius, in each component, cost little."""
+    generator, found = torch.Generator().manual_seed(0), []
+    for seed in range(6):
+        numbers = packed(seed)
+        fields = said_of(torch.from_numpy(numbers).long()[None])[0]
+        fields[3:] += noise * torch.randn(fields[3:].shape, generator=generator)
+        found.append(average_precisions(grown_instances(courses(fields))[0], numbers).mean())
+    assert np.mean(found) > 0.99
+
+
+def test_objects_with_a_hole_or_the_shape_of_a_sickle_are_one() -> None:
+    """Their centre is not part of them, so that paths end in several places."""
+    rows, columns = np.mgrid[:40, :80]
+    ring = np.hypot(rows - 20, columns - 18)
+    sickle = (np.hypot(rows - 20, columns - 58) < 17) & (np.hypot(rows - 20, columns - 66) > 17)
+    numbers = np.where((ring > 9) & (ring < 15), 1, np.where(sickle, 2, 0))
+    course = courses(said_of(torch.from_numpy(numbers)[None])[0])
+    assert same_objects(grown_instances(course)[0], numbers)
+    assert grown_instances(course, jump=-9999)[1] > 2  # what they are without being united
+
+
+def test_parts_are_united_only_where_vectors_do_not_point_apart() -> None:
+    """Two parts side by side, with vectors to the right and down; a third one has only two pixels."""
+    parts = np.repeat(np.array([[1, 1, 1, 2, 2, 2]], np.int32), 4, axis=0)
+    apart = np.zeros((2, 4, 6), np.int8)
+    apart[0] = np.where(parts == 1, -9, 9)
+    assert len(np.unique(merged_parts(parts, apart, 2, 1))) == 2
+    for vectors in (-apart, np.abs(apart), np.zeros_like(apart)):
+        assert len(np.unique(merged_parts(parts, vectors, 2, 1))) == 1
+    parts[:2, 5] = 3
+    assert len(np.unique(merged_parts(parts, apart, 2, 1))) == 2
+    apart[:, :2, 5] = 99
+    assert len(np.unique(merged_parts(parts, apart, 2, 1))) == 3
+    assert len(np.unique(merged_parts(parts, apart, 2, 3))) == 2
 
 
 @pytest.mark.parametrize("element", D4.elements)

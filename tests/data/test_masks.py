@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import unicodedata
 import warnings
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from steerable.data.mask_folders import load_mask_folder
 from steerable.data.mask_pairs import has_masks, paired_folder
 from steerable.data.mask_survey import tile_for
 from steerable.data.masked_images import MaskedImages
+from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.regions import connected_regions
 
 LABELS = np.array([[0, 1, 2], [2, 1, 0]])
@@ -133,6 +136,93 @@ def test_names_that_differ_by_words(tmp_path: Path) -> None:
     assert [(p.image.name, p.mask.name) for p in paired_folder(root).pairs] == [
         (f"img_00{k}.png", f"00{k}-Mask.png") for k in range(3)
     ]
+
+
+def test_one_file_for_each_object(tmp_path: Path) -> None:
+    """In a folder of the image's name, or beside an image that has a folder to itself."""
+    root = write_cells(tmp_path / "cells", 5, instances=True)
+    for path in sorted((root / "masks").iterdir()):
+        labels = read_label_file(path)
+        for number in range(1, labels.max() + 1):
+            one = Image.fromarray(((labels == number) * 255).astype(np.uint8))
+            for folder in (tmp_path / "folders" / "masks" / path.stem, tmp_path / "alone" / path.stem / "masks"):
+                folder.mkdir(parents=True, exist_ok=True)
+                one.save(folder / f"nucleus {number}.png")
+        (tmp_path / "alone" / path.stem / "images").mkdir()
+        shutil.copy(root / "images" / path.name, tmp_path / "alone" / path.stem / "images" / f"{path.stem}.png")
+    shutil.copytree(root / "images", tmp_path / "folders" / "images")
+    expected = load_mask_folder(root).test
+    for layout in ("folders", "alone"):
+        assert has_masks(tmp_path / layout)
+        found = load_mask_folder(tmp_path / layout).test
+        assert found.kind == "instances"
+        assert all(map(torch.equal, found.masks, expected.masks))
+    Image.fromarray(np.zeros((3, 4), np.uint8)).save(tmp_path / "folders" / "masks" / "001" / "z.png")
+    (tmp_path / "folders" / "masks" / "002" / "z.png").write_bytes(b"?")
+    with pytest.warns(UserWarning, match="2 images in .* are left out") as said:
+        load_mask_folder(tmp_path / "folders")
+    (words,) = (str(warning.message) for warning in said)
+    assert "`images/001.png` (its mask cannot be used: `z.png` has 4×3 pixels, and those before it 48×48)" in words
+    assert "`images/002.png` (its mask cannot be used: `z.png`: not an image of a known format)" in words
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Unusable, match="its folder of masks is empty"):
+        read_label_file(tmp_path / "empty")
+
+
+def test_names_are_the_same_however_their_accents_are_stored(tmp_path: Path) -> None:
+    root = write_cells(tmp_path / "cells", 3)
+    for kind, form in (("images", "NFC"), ("masks", "NFD")):
+        for path in (root / kind).iterdir():
+            path.rename(path.with_name(unicodedata.normalize(form, f"Präparat {path.name}")))
+    assert len(paired_folder(root).pairs) == 3
+
+
+def dim_cells(root: Path, brightest: tuple[int, ...], *, deep: bool = False) -> Path:
+    """Cells whose images reach up to different counts."""
+    write_cells(root, len(brightest), size=(40, 40))
+    for path, top in zip(sorted((root / "images").iterdir()), brightest, strict=True):
+        image = np.asarray(Image.open(path)).astype(np.float64) / 255 * top
+        Image.fromarray((100 * image).astype(np.uint16) if deep else image.astype(np.uint8)).save(path)
+    return root
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_dim_and_bright_images_are_stretched(tmp_path: Path, deep: bool) -> None:
+    root = dim_cells(tmp_path / "cells", (255, 25, 130, 60, 255, 40), deep=deep)
+    splits = load_mask_folder(root)
+    assert splits.pixels.stretch > 0
+    assert "each image stretched to its own range" in splits.pixels.in_words()
+    assert not splits.pixels.has_counts
+    for image in (*splits.train.images, *splits.test.images):
+        assert image.float().quantile(0.998) > 250
+        assert image.float().quantile(0.01) < 5
+    again = PixelFormat.from_dict(json.loads(json.dumps(splits.pixels.to_dict())))
+    assert again == splits.pixels
+    assert load_mask_folder(root, pixels=again).test.digest == splits.test.digest
+    as_they_are = load_mask_folder(root, stretch="no")
+    assert not as_they_are.pixels.stretch
+    assert min(int(image.max()) for image in as_they_are.train.images) < 60
+    alike = dim_cells(tmp_path / "alike", (255, 240, 250, 200, 255, 220), deep=deep)
+    assert not load_mask_folder(alike).pixels.stretch
+    assert load_mask_folder(alike, stretch="yes").pixels.stretch
+
+
+def test_stretching_keeps_colours_and_leaves_noise_dark() -> None:
+    generator = np.random.default_rng(0)
+    counts = generator.integers(0, 50, (3, 30, 40)) * np.array([[[1]], [[2]], [[4]]])
+    colours = PixelFormat("8-bit", 3, stretch=10.0)
+    found = colours.to_bytes(counts)
+    assert found[2].max() == 255
+    assert found[0].max() < 70
+    np.testing.assert_array_equal(colours.to_bytes(np.rot90(counts, axes=(1, 2))), np.rot90(found, axes=(1, 2)))
+    chosen = PixelFormat("16-bit", 3, selection=Selection(channels=(0, 1, 2)), stretch=10.0).to_bytes(counts)
+    assert chosen.reshape(3, -1).max(1).tolist() == [255, 255, 255]
+    noise = PixelFormat("8-bit", 1, stretch=40.0).to_bytes(generator.integers(10, 14, (1, 30, 40)))
+    assert noise.max() < 25
+    assert not PixelFormat("8-bit", 1, stretch=1.0).to_bytes(np.full((1, 5, 5), 7)).any()
+    for stretch in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="for the pixels of image files, expected their depth"):
+            PixelFormat.from_dict({**colours.to_dict(), "stretch": stretch})
 
 
 def test_objects_are_told_from_classes(tmp_path: Path) -> None:

@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from cell_images import write_cells
 from command_line import steerable
 
+from steerable.data.instance_fields import instance_fields
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.mask_folders import load_mask_folder
+from steerable.data.masked_images import MaskedImages
 from steerable.training import plain_contest
 from steerable.training.comparison_in_words import basis, compared_figures, verdict
 from steerable.training.config import RunConfig
 from steerable.training.defaults import configured
+from steerable.training.pixel_answers import ObjectFields
 from steerable.training.plain_contest import compare_with_plain, plain_request
 from steerable.training.posed_values import posed_values
 from steerable.training.recipes import load_recipe
@@ -168,6 +172,30 @@ def test_figures_of_single_masks(tmp_path: Path) -> None:
     assert theirs.agreement.max() < 0.1
 
 
+def test_figures_of_numbered_objects() -> None:
+    """One network says the truth; the other one the same, but of nothing in the right half of what it sees."""
+    mask = torch.zeros(24, 24, dtype=torch.int32)
+    mask[2:10, 2:10], mask[2:10, 14:22], mask[14:22, 2:10], mask[14:22, 14:22] = 1, 2, 3, 4
+    image = (60 * mask).to(torch.uint8)[None]
+    data = MaskedImages((image,), (mask,), ("background", "object"), 24, "instances")
+
+    def truth(image: torch.Tensor) -> torch.Tensor:
+        parts, vectors = instance_fields(image.long() // 60)
+        return torch.cat([9 * F.one_hot(parts[0], 3).permute(2, 0, 1), vectors[0]])
+
+    def blind(image: torch.Tensor) -> torch.Tensor:
+        fields = truth(image)
+        fields[0, :, 12:] = 99
+        return fields
+
+    ours, theirs = (posed_values(network, data, answer=ObjectFields()) for network in (truth, blind))
+    np.testing.assert_array_equal(ours.upright_precision, [1])
+    np.testing.assert_array_equal(ours.posed_precision, [1])
+    np.testing.assert_array_equal(theirs.upright_precision, [0.5])
+    np.testing.assert_array_equal(theirs.posed_precision, [0.5])
+    assert theirs.agreement[0] < 1
+
+
 def figure(ours: float, theirs: float, p: float) -> dict[str, Any]:
     each = {
         name: {"value": v, "low": v - 0.02, "high": v + 0.02} for name, v in (("steerable", ours), ("plain", theirs))
@@ -195,6 +223,21 @@ def test_the_sentence_says_what_the_figures_allow(ours: float, theirs: float, p:
     assert sentence in verdict(found)
     assert "50 test images of 7 specimens, which count as one observation each, 40 of them in all poses" in basis(found)
     assert [row.beyond_chance for row in compared_figures(found)] == 3 * [p < 0.05]
+
+
+def test_networks_that_number_objects_are_judged_by_how_well_they_find_them() -> None:
+    figures = dict.fromkeys(("upright", "all_poses", "agreement"), figure(0.9, 0.8, 0.001))
+    found = {"task": "segment", "images": 50, "posed": 40, "specimens": 0, "figures": figures}
+    assert "better, 90.0% against 80.0% (Dice, mean over poses)" in verdict(found)
+    figures |= {"posed_precision": figure(0.3, 0.4, 0.01), "upright_precision": figure(0.3, 0.4, 0.01)}
+    assert "The plain network is better, 40.0% against 30.0% (mean average precision, mean over poses)" in verdict(
+        found
+    )
+    assert [row.name for row in compared_figures(found)][:3] == [
+        "mean average precision, upright",
+        "mean average precision, mean over poses",
+        "Dice, upright",
+    ]
 
 
 def test_a_request_that_looks_at_no_test_images_is_not_compared(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["Unusable", "files_below", "looks_like_an_image", "named", "printable", "reason", "source_name"]
+__all__ = ["Unusable", "files_below", "left_out", "looks_like_an_image", "named", "printable", "reason", "source_name"]
 
 SUFFIXES = frozenset(
     (
@@ -84,3 +84,13 @@ def named(skipped: Sequence[tuple[str, str]], limit: int = 5) -> str:
     """
     more = f"; and {len(skipped) - limit} more" if len(skipped) > limit else ""
     return "; ".join(f"`{name}` ({why})" for name, why in skipped[:limit]) + more
+
+
+def left_out(skipped: Sequence[tuple[str, str]], root: Path) -> str:
+    """A sentence on the images below a folder that are left out, with the reasons.
+
+    >>> left_out([("a.png", "truncated")], Path("cells"))
+    '1 image in `cells` is left out: `a.png` (truncated).'
+    """
+    count = "1 image" if len(skipped) == 1 else f"{len(skipped):,} images"
+    return f"{count} in `{root}` {'is' if len(skipped) == 1 else 'are'} left out: {named(skipped)}."

@@ -42,6 +42,7 @@ __all__ = [
     "read_counts",
     "read_images",
     "read_squares",
+    "whole_counts",
     "whole_image",
     "with_channels",
 ]
@@ -141,6 +142,13 @@ def whole_image(path: Path, pixels: PixelFormat) -> Pixels:
     return _read(path, None, pixels)
 
 
+def whole_counts(path: Path, pixels: PixelFormat) -> Counts | Pixels:
+    """The numbers of an image in its own size, (channels, height, width), as the file has them."""
+    with stored_image(path, pixels.selection) as stored:
+        pixels.check(stored.depth, stored.channels)
+        return _counts(stored, None, pixels) if stored.picture is None else square_of_picture(stored.picture, None)
+
+
 def each_file(function: Callable[[Path], T], paths: Sequence[Path], progress: Progress | None = None) -> list[T | str]:
     """``function`` of each path by several threads, or the reason why a file cannot be used."""
     with _strict_about_bombs():
@@ -224,7 +232,8 @@ def pixels_of(stored: StoredImage, size: int | None, pixels: PixelFormat) -> Pix
         return square_of_picture(eight_bits(stored.picture), size)
     pixels.check(stored.depth, stored.channels)
     if stored.picture is not None:
-        return square_of_picture(stored.picture, size)
+        found = square_of_picture(stored.picture, size)
+        return pixels.to_bytes(found) if pixels.stretch else found
     counts = _counts(stored, size, pixels)
     return pixels.to_bytes(with_channels(counts, pixels.channels))
 

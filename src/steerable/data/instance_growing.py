@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from steerable.data.instance_fields import BACKGROUND, INSIDE, PARTS, RADIUS
+from steerable.data.instance_merging import merged_parts
 from steerable.data.regions import Regions, connected_regions
 
 __all__ = ["Course", "courses", "grown_instances"]
@@ -27,6 +28,7 @@ FINENESS = 32
 HALT = 4  # of these: so near to the centre along an axis, an eighth of the radius, a pixel does not move along it
 DOUBLINGS = 12  # paths of up to 4,096 pixels are followed to their ends
 SMALLEST = 8  # pixels; what is smaller is not an object
+JUMP = 2  # of these, a sixteenth of a radius: what vectors on both sides of a border between objects differ by
 
 
 def courses(fields: Tensor) -> Course:
@@ -42,15 +44,18 @@ def courses(fields: Tensor) -> Course:
     return torch.stack([part, rounded[0], -rounded[1]]).to(torch.int8).numpy()
 
 
-def grown_instances(course: Course, smallest: int = SMALLEST) -> tuple[Regions, int]:
+def grown_instances(course: Course, smallest: int = SMALLEST, jump: int = JUMP) -> tuple[Regions, int]:
     """Number the objects, int32 (height, width) with 0 for the background, and count them.
 
     Every pixel of an object goes step by step towards the centre. Where paths end, next to each other, is one centre,
-    and all pixels that get there are one object. What is not connected is not one object.
+    and all pixels that get there are one part of an object. Noise makes several parts of an object; see
+    :func:`~steerable.data.instance_merging.merged_parts` for how they are united. What is not connected is not one
+    object.
 
     Args:
         course: what :func:`courses` gives, of a whole image.
         smallest: objects of fewer pixels are left out.
+        jump: by how much vectors on both sides of a border between objects differ at least, in 1/32 of a radius.
     """
     part = course[0]
     found = part != BACKGROUND
@@ -60,7 +65,8 @@ def grown_instances(course: Course, smallest: int = SMALLEST) -> tuple[Regions, 
     centres, _ = connected_regions(is_end.reshape(part.shape), diagonal=True)
     numbers = np.zeros(part.shape, np.int32)
     numbers[found] = centres.ravel()[ends]
-    objects, count = connected_regions(numbers, diagonal=True)
+    parts, _ = connected_regions(numbers, diagonal=True)
+    objects, count = connected_regions(merged_parts(parts, course[1:], jump, smallest), diagonal=True)
     kept = np.bincount(objects.ravel(), minlength=count + 1) >= smallest
     kept[0] = False
     order = np.where(kept, np.cumsum(kept), 0).astype(np.int32)

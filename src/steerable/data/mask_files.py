@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from steerable.data.files import Unusable
+from steerable.data.files import Unusable, files_below, printable, reason
 from steerable.data.stored_images import opened
 from steerable.data.tiff_pages import is_tiff, tiff_pages
 
@@ -24,9 +24,12 @@ LARGEST = COLOUR - 1
 def read_label_file(path: Path) -> Labels:
     """The numbers of a label image, (height, width); ``Unusable`` with the reason where it holds something else.
 
+    A folder has a file for each object, in which this object is not 0; objects are numbered in the order of names.
     A PNG or TIFF with a palette gives the numbers of its colours, not the colours. An image with three equal channels
     is grey, however it is stored. Different colours become numbers from ``COLOUR`` on. Transparency does not count.
     """
+    if path.is_dir():
+        return _of_objects(path)
     planes = _planes(path)
     if not planes.size:
         raise Unusable(f"it has the shape {planes.shape}, expected at least one pixel")
@@ -45,6 +48,24 @@ def read_label_file(path: Path) -> Labels:
         colours: Labels = COLOUR + (red << 16) + (green << 8) + blue
         return colours
     raise Unusable(f"it has {len(labels)} channels, expected one, or colours of 8 bits")
+
+
+def _of_objects(folder: Path) -> Labels:
+    """The objects of which each file of a folder shows one; where they overlap, the last one counts."""
+    found: Labels | None = None
+    for number, path in enumerate(files_below(folder)[0], start=1):
+        try:
+            shown = read_label_file(path)
+        except Exception as error:
+            raise Unusable(f"`{printable(path.name)}`: {reason(error)}") from error
+        found = np.zeros_like(shown) if found is None else found
+        if shown.shape != found.shape:
+            (height, width), (h, w) = shown.shape, found.shape
+            raise Unusable(f"`{printable(path.name)}` has {width}×{height} pixels, and those before it {w}×{h}")
+        found[shown % COLOUR > 0] = number  # black is the background of colours, too
+    if found is None:
+        raise Unusable("its folder of masks is empty")
+    return found
 
 
 def label_name(value: int) -> str:

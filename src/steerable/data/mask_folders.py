@@ -11,14 +11,15 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from steerable.data.files import Unusable, named, source_name
+from steerable.data.files import Unusable, left_out, named, reason, source_name
 from steerable.data.images import Pixels, Progress, each_file, whole_image, with_channels
 from steerable.data.mask_files import Labels, label_name, read_label_file
 from steerable.data.mask_pairs import FoundPairs, ImageAndMask, paired_folder
 from steerable.data.mask_survey import class_values, kind_of_masks, object_numbers, tile_for
 from steerable.data.masked_images import MaskedImages, MaskKind
 from steerable.data.pixel_formats import PixelFormat, Selection
-from steerable.data.pixel_survey import survey
+from steerable.data.pixel_survey import Survey, survey
+from steerable.data.stretching import Stretching, with_stretching
 from steerable.errors import listing
 
 __all__ = ["MaskSplits", "MaskedPair", "load_mask_folder", "read_masked", "stacked_masks", "with_numbered_objects"]
@@ -66,6 +67,7 @@ def load_mask_folder(
     seed: int = 0,
     progress: Progress | None = None,
     pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
+    stretch: Stretching = "auto",
 ) -> MaskSplits:
     """All images under ``root`` with their masks, each in its own size.
 
@@ -84,22 +86,25 @@ def load_mask_folder(
         seed: the seed by which test images are chosen.
         progress: called with (images read, all images) after each image.
         pixels: which pages and channels of the image files to use, or all that is known about their pixels.
+        stretch: whether each image is stretched to its own range, unless ``pixels`` says it; by default found out, see
+            :func:`~steerable.data.stretching.with_stretching`.
     """
     root = Path(root).expanduser()
     found = paired_folder(root)
-    images = [pair.image for pair in found.pairs]
-    looked_at = survey(images, [p.image for p in found.pairs if p.part == "train"], root, SURVEYED, pixels)
+    looked_at = _surveyed(found, root, pixels, stretch)
     read, unusable = read_masked(found.pairs, looked_at.pixels, progress)
     skipped, notes = [*found.skipped, *unusable], [*found.notes, *looked_at.notes]
     if skipped:
-        notes.append(f"{len(skipped)} images in `{root}` are left out: {named(skipped)}.")
+        notes.append(left_out(skipped, root))
     if not any(item.pair.part == "train" for item in read):
         raise ValueError(f"none of the training images in `{root}` can be used: {named(skipped)}.")
-    chosen = kind or kind_of_masks([item.labels for item in read])
-    training = [item.labels for item in read if item.pair.part == "train"]
-    values = class_values(training, root, notes) if chosen == "classes" else ()
+    by_object = any(item.pair.mask.is_dir() for item in read)
+    chosen = kind or ("instances" if by_object else kind_of_masks([item.labels for item in read]))
+    values: tuple[int, ...] = ()
     if chosen == "instances":
         read = with_numbered_objects(read, root, notes)
+    else:
+        values = class_values([item.labels for item in read if item.pair.part == "train"], root, notes)
     side = tile or tile_for([item.labels.shape for item in read])
     parts = _parts(read, found, values, side, notes, root)
     if "test" not in parts:
@@ -114,6 +119,15 @@ def load_mask_folder(
     return MaskSplits(parts["train"], parts["test"], validation, *told)
 
 
+def _surveyed(found: FoundPairs, root: Path, pixels: PixelFormat | Selection, stretch: Stretching) -> Survey:
+    """What the image files have in common."""
+    training = [pair.image for pair in found.pairs if pair.part == "train"]
+    looked_at = survey([pair.image for pair in found.pairs], training, root, SURVEYED, pixels)
+    if isinstance(pixels, PixelFormat):
+        return looked_at
+    return looked_at._replace(pixels=with_stretching(looked_at.pixels, training, stretch))
+
+
 def read_masked(
     pairs: Sequence[ImageAndMask], pixels: PixelFormat, progress: Progress | None = None
 ) -> tuple[list[MaskedPair], list[tuple[str, str]]]:
@@ -125,8 +139,8 @@ def read_masked(
         mask = by_image[path].mask
         try:
             labels = read_label_file(mask)
-        except Unusable as error:
-            raise Unusable(f"its mask cannot be used: {error}") from error
+        except Exception as error:  # whatever decoders raise
+            raise Unusable(f"its mask cannot be used: {reason(error)}") from error
         if labels.shape != found.shape[1:]:
             (height, width), (h, w) = labels.shape, found.shape[1:]
             raise Unusable(f"its mask has {width}×{height} pixels, expected {w}×{h} as the image")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -24,13 +25,19 @@ PARTS: dict[Part, tuple[str, ...]] = {
 }
 WORDS = frozenset(("image", "img", "mask", "masks", "label", "labels", "seg", "segmentation", "gt", "annotation"))
 """What people add to the names of images and masks to tell them apart."""
-LAYOUT = "`images` and `labels` (or `masks`), with one label image for each image and of the same name"
+LAYOUT = (
+    "`images` and `labels` (or `masks`), with one label image for each image and of the same name, or one folder of "
+    "that name with a mask of each object"
+)
 """What a folder for segmentation holds, in words."""
 
 
 @dataclass(frozen=True)
 class ImageAndMask:
-    """An image file and its mask, the name by which messages call them, and the part of the data they belong to."""
+    """An image file and its mask, the name by which messages call them, and the part of the data they belong to.
+
+    The mask is a file, or a folder with a file for each object.
+    """
 
     image: Path
     mask: Path
@@ -57,7 +64,9 @@ def paired_folder(root: Path) -> FoundPairs:
 
     ``root`` holds ``images`` and ``labels`` (or ``masks``); or ``train`` and ``test`` (and ``val``) do; or ``images``
     and ``labels`` have the sub-folders ``train`` and ``test``. Files belong together that have the same name up to the
-    ending, or up to words such as ``_mask`` and ``img_``.
+    ending, or up to words such as ``_mask`` and ``img_``. In place of a mask there may be a folder of that name, with a
+    mask of each object. Any of these may be divided among sub-folders that have ``images`` and ``masks`` each; where
+    such a one has a single image, all its masks are of objects in it.
     """
     if not root.is_dir():
         raise FileNotFoundError(f"`{root}` is not a folder. Give a folder with {LAYOUT}.")
@@ -65,33 +74,47 @@ def paired_folder(root: Path) -> FoundPairs:
     if not folders:
         raise ValueError(f"`{root}` is not laid out for segmentation, expected {LAYOUT}, in it or in its `train`.")
     found = FoundPairs([], [], [])
-    for part, (images, masks) in folders.items():
-        _pair(root, part, images, masks, found)
+    for part, pairs in folders.items():
+        for images, masks in pairs:
+            _pair(root, part, images, masks, found)
     if not any(pair.part == "train" for pair in found.pairs):
         why = "; ".join(f"`{name}` ({reason})" for name, reason in found.skipped[:5])
+        images, masks = folders["train"][0]
         raise ValueError(
-            f"no image in `{folders['train'][0]}` has a mask in `{folders['train'][1]}`, expected {LAYOUT}. "
-            f"{why or 'They have no files.'}"
+            f"no image in `{images}` has a mask in `{masks}`, expected {LAYOUT}. {why or 'They have no files.'}"
         )
     return found
 
 
-def _part_folders(root: Path) -> dict[Part, tuple[Path, Path]]:
+Pairs = list[tuple[Path, Path]]
+"""Folders with images, each with that of its masks."""
+
+
+def _part_folders(root: Path) -> dict[Part, Pairs]:
     """(images, masks) of each part; empty where there are none to train on."""
     here = _pair_of_folders(root)
-    found: dict[Part, tuple[Path, Path]] = {}
+    found: dict[Part, Pairs] = {}
     for part, names in PARTS.items():
         for name in names:
-            inside = _pair_of_folders(root / name)
+            inside = _pairs_below(root / name)
             if here is not None and all((folder / name).is_dir() for folder in here):
-                inside = here[0] / name, here[1] / name
-            if inside is not None:
+                inside = [(here[0] / name, here[1] / name)]
+            if inside:
                 found.setdefault(part, inside)
     if "train" in found:
         if "test" not in found and "validation" in found:  # as with classes: what is held out is for the test
             found["test"] = found.pop("validation")
         return found
-    return {} if here is None else {"train": here}
+    pairs = _pairs_below(root)
+    return {"train": pairs} if pairs else {}
+
+
+def _pairs_below(root: Path) -> Pairs:
+    """Those of a folder itself, or else those of its sub-folders."""
+    if not root.is_dir():
+        return []
+    inside = sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    return [pair for folder in (root, *inside) if (pair := _pair_of_folders(folder)) is not None]
 
 
 def _pair_of_folders(root: Path) -> tuple[Path, Path] | None:
@@ -106,15 +129,21 @@ def _pair(root: Path, part: Part, images: Path, masks: Path, found: FoundPairs) 
     image_files, closed = files_below(images)
     mask_files, also_closed = files_below(masks)
     found.skipped.extend([*closed, *also_closed])
-    exact, similar = _by_stem(masks, mask_files), _by_key(masks, mask_files)
-    common = _by_key(images, image_files)
+    exact, similar = (_by(key, masks, mask_files) for key in (_stem, _key))
+    common = _by(_key, images, image_files)
+    inside = {_stem(file.parent.relative_to(masks)): file.parent for file in mask_files if file.parent != masks}
     used: set[Path] = set()
     for path in image_files:
         name = printable(path.relative_to(root))
-        relative = path.relative_to(images)
-        candidates = exact.get(str(relative.with_suffix("")), [])
+        relative = path.relative_to(images).with_suffix("")
+        stem = _stem(relative)
+        candidates = exact.get(stem, [])
         if not candidates and len(common[_key(relative)]) == 1:
             candidates = similar.get(_key(relative), [])
+        if not candidates and stem in inside:
+            candidates = [inside[stem]]
+        if not candidates and images.parent != root and len(image_files) == 1 and mask_files:
+            candidates = [masks]
         used.update(candidates)
         if len(candidates) == 1:
             found.pairs.append(ImageAndMask(path, candidates[0], name, part))
@@ -123,25 +152,24 @@ def _pair(root: Path, part: Part, images: Path, masks: Path, found: FoundPairs) 
             found.skipped.append((name, f"it has several masks, {several}, expected one"))
         else:
             found.skipped.append((name, f"it has no mask of this name in `{printable(masks.name)}`"))
-    if unused := [printable(path.relative_to(root)) for path in mask_files if path not in used]:
+    if unused := [printable(path.relative_to(root)) for path in mask_files if used.isdisjoint((path, path.parent))]:
         found.notes.append(f"no image belongs to {listing(unused, 5)}; such masks are not used. Are images missing?")
 
 
-def _by_stem(folder: Path, files: Iterable[Path]) -> dict[str, list[Path]]:
+def _by(key: Callable[[Path], str], folder: Path, files: Iterable[Path]) -> dict[str, list[Path]]:
+    """The files of a folder by the key of their names, without the endings."""
     found: defaultdict[str, list[Path]] = defaultdict(list)
     for path in files:
-        found[str(path.relative_to(folder).with_suffix(""))].append(path)
+        found[key(path.relative_to(folder).with_suffix(""))].append(path)
     return found
 
 
-def _by_key(folder: Path, files: Iterable[Path]) -> dict[str, list[Path]]:
-    found: defaultdict[str, list[Path]] = defaultdict(list)
-    for path in files:
-        found[_key(path.relative_to(folder))].append(path)
-    return found
+def _stem(relative: Path) -> str:
+    """A name as text; some systems write the dots of ü as a character of their own."""
+    return unicodedata.normalize("NFC", str(relative))
 
 
 def _key(relative: Path) -> str:
-    """A file's name without the words that tell images and masks apart, and without capitals."""
-    parts = re.split(r"[^0-9a-z]+", relative.stem.lower())
-    return str(relative.parent / "_".join(part for part in parts if part not in WORDS))
+    """A name without the words that tell images and masks apart, and without capitals."""
+    parts = re.split(r"[\W_]+", _stem(Path(relative.name)).lower())
+    return _stem(relative.parent / "_".join(part for part in parts if part not in WORDS))

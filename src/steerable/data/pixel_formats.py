@@ -12,9 +12,10 @@ import numpy.typing as npt
 from steerable.data.files import Unusable
 from steerable.errors import shown
 
-__all__ = ["EARLIER", "LARGEST_REDUCTION", "PixelFormat", "Selection"]
+__all__ = ["EARLIER", "LARGEST_REDUCTION", "PixelFormat", "Selection", "own_ranges"]
 
 MOST_RANGES = 4  # that are written out in a sentence
+DARKEST, BRIGHTEST = 1.0, 99.8  # per cent of an image's pixels that become 0, and that do not become 255
 LARGEST_REDUCTION = 16  # of an image after it has been read; the sum of so many bytes squared has 16 bits
 
 
@@ -74,7 +75,8 @@ class PixelFormat:
     """How the numbers in the files of one data set become bytes.
 
     Bytes stay as they are. Other numbers, called counts here, go through one affine map for each channel,
-    ``255 · (count - low) / (high - low)``, rounded and cut to 0 … 255.
+    ``255 · (count - low) / (high - low)``, rounded and cut to 0 … 255. Where images are stretched, low and high are
+    those of each image, see :func:`own_ranges`.
 
     Args:
         depth: what the numbers are: ``"8-bit"``, ``"16-bit"``, ``"32-bit"``, ``"64-bit"`` or ``"floating-point"``.
@@ -84,6 +86,8 @@ class PixelFormat:
         selection: which pages and channels of the files are used.
         reduction: by how much the images are reduced after they have been read: the bytes of so many by so many pixels
             are averaged, see :func:`~steerable.data.squares.reduced`.
+        stretch: 0, or the least difference of high and low where each image is stretched to its own range; one that has
+            less shows nothing but noise. Low and high are empty then.
     """
 
     depth: str = ""
@@ -92,6 +96,12 @@ class PixelFormat:
     high: tuple[float, ...] = ()
     selection: Selection = Selection()
     reduction: int = 1
+    stretch: float = 0.0
+
+    @property
+    def shares_range(self) -> bool:
+        """Whether all channels of an image have one range, so that its colours stay: red, green and blue do."""
+        return self.channels == 3 and not self.selection
 
     @property
     def has_counts(self) -> bool:
@@ -101,7 +111,10 @@ class PixelFormat:
     def to_bytes(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         """Counts (…, channels, height, width), or those of volumes (…, channels, depth, height, width), as bytes."""
         values = counts.astype(np.float32)
-        if self.has_counts:
+        if self.stretch:
+            low, high = own_ranges(values, self.shares_range)
+            values = (values - low) * (255 / np.maximum(high - low, np.float32(self.stretch)))
+        elif self.has_counts:
             low, factor = (value.reshape(-1, *[1] * self.selection.axes) for value in self.map())
             values = (values - low) * factor
         found: npt.NDArray[np.uint8] = np.rint(values.clip(0, 255)).astype(np.uint8)
@@ -130,6 +143,9 @@ class PixelFormat:
         """
         colours = {1: "grey", 3: "colour"}.get(self.channels, _channels(self.channels))
         chosen = "".join(f", {words}" for words in self.selection.in_words())
+        if self.stretch:
+            depth = "" if self.depth == "8-bit" else f"{self.depth} "
+            return f"{depth}{colours}{chosen}, each image stretched to its own range"
         if not self.has_counts:
             return f"{colours}{chosen}"
         ranges = [f"{low:.6g} … {high:.6g}" for low, high in zip(self.low, self.high, strict=True)]
@@ -155,11 +171,12 @@ class PixelFormat:
             selection = Selection.parse(None if page is None else str(page), chosen or None, axes)
             low, high = (tuple(float(count) for count in values[end]) for end in ("low", "high"))
             reduction = int(values.get("reduction", 1))  # which earlier models do not have
-            found = PixelFormat(str(values["depth"]), int(values["channels"]), low, high, selection, reduction)
+            stretch = float(values.get("stretch", 0.0))  # which earlier models do not have
+            found = PixelFormat(str(values["depth"]), int(values["channels"]), low, high, selection, reduction, stretch)
         except (KeyError, TypeError, ValueError, OverflowError):
             found = EARLIER
-        expected = 0 if found.depth == "8-bit" else found.channels
-        is_scaled = _is_scale(found.low, found.high) and len(found.low) == expected
+        expected = 0 if found.depth == "8-bit" or found.stretch else found.channels
+        is_scaled = _is_scale(found.low, found.high) and len(found.low) == expected and 0 <= found.stretch < np.inf
         is_known = bool(found.depth) and found.selection.axes in (2, 3)
         if not is_known or not is_scaled or not 1 <= found.reduction <= LARGEST_REDUCTION:
             raise ValueError(
@@ -171,6 +188,16 @@ class PixelFormat:
 
 EARLIER = PixelFormat()
 """Each file by its own depth: 16 bits are divided by 257, floating-point numbers go to 1 or to 255."""
+
+
+def own_ranges(counts: npt.NDArray[Any], together: bool) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """(low, high) of an image (channels, height, width), (channels, 1, 1) each, or (1, 1, 1) of all channels together.
+
+    They leave out the darkest 1 % of the pixels and the brightest 0.2 %. Turning the image does not change them.
+    """
+    ends = np.percentile(counts, (DARKEST, BRIGHTEST), axis=None if together else (1, 2), keepdims=True)
+    low, high = ends.astype(np.float32)
+    return low, high
 
 
 def _channels(number: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Regions", "connected_regions"]
+__all__ = ["Regions", "connected_regions", "united"]
 
 Regions = npt.NDArray[np.int32]
 
@@ -39,7 +39,7 @@ def connected_regions(labels: npt.NDArray[Any], *, diagonal: bool = False) -> tu
         touching = (labels[:-1, upper] == labels[1:, lower]) & (labels[1:, lower] != 0)
         pairs.append(_once(run[:-1, upper][touching], run[1:, lower][touching]))
     above, below = (np.concatenate(ends) for ends in zip(*pairs, strict=True))
-    root = _united(len(values), above, below)
+    root = united(len(values), above, below)
     # The root of a region is its first run, so that roots are in the order of first pixels.
     is_region = (root == np.arange(len(values))) & (values != 0)
     number = np.cumsum(is_region).astype(np.int32)
@@ -54,7 +54,7 @@ def _once(above: Regions, below: Regions) -> tuple[Regions, Regions]:
     return above[new], below[new]
 
 
-def _united(count: int, above: Regions, below: Regions) -> npt.NDArray[np.int64]:
+def united(count: int, above: Regions, below: Regions) -> npt.NDArray[np.int64]:
     """For each of the runs the smallest run that a chain of touching pairs connects it with."""
     root = np.arange(count)
     while True:

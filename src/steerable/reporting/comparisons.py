@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from steerable.reporting.drawings import colours, interval_figure
 from steerable.reporting.run_records import RunRecord
-from steerable.training.comparison_in_words import FIGURES, ComparedFigure, basis, compared_figures, verdict
+from steerable.training.comparison_in_words import ComparedFigure, basis, compared_figures, figures_of, verdict
 
 __all__ = ["ComparisonSection", "comparison_section"]
 
@@ -30,7 +30,7 @@ class ComparisonSection:
 
 def comparison_section(run: RunRecord, number: int = 1) -> ComparisonSection:
     """What a page shows of a run's comparison; ``number`` tells its drawing from others on the page."""
-    found, names = run.comparison, FIGURES[run.comparison["task"]]
+    found, names = run.comparison, figures_of(run.comparison)
     series = [
         (colour, [_ends(found["figures"][key][network]) for key in names])
         for network, colour in zip(NETWORKS, colours(2), strict=True)

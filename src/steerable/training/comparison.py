@@ -52,7 +52,11 @@ def compare(
         "posed": len(values[0].tried),
         "specimens": len(set(specimens)),
         "networks": {"steerable": _about(steerable), "plain": _about(plain)},
-        "figures": {figure: _figure(figure, *values, specimens) for figure in FIGURES[task]},
+        "figures": {
+            figure: _figure(figure, *values, specimens)
+            for figure in FIGURES[task]
+            if getattr(values[0], figure) is not None
+        },
     }
 
 

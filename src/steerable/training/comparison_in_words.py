@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["FIGURES", "ComparedFigure", "basis", "compared_figures", "interval_in_words", "verdict"]
+__all__ = ["ComparedFigure", "basis", "compared_figures", "figures_of", "interval_in_words", "verdict"]
 
 FIGURES = {
     "classify": {
@@ -15,12 +15,17 @@ FIGURES = {
         "agreement": "same answer in all poses",
     },
     "segment": {
+        "upright_precision": "mean average precision, upright",
+        "posed_precision": "mean average precision, mean over poses",
         "upright": "Dice, upright",
         "all_poses": "Dice, mean over poses",
         "agreement": "pixels alike in all poses",
     },
 }
-"""What is compared, by the task: the fields of :class:`~steerable.training.posed_values.PosedValues` in words."""
+"""What is compared, by the task: the fields of :class:`~steerable.training.posed_values.PosedValues` in words.
+
+Average precision is known of numbered objects only, and comparisons of earlier versions do not have it.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,9 +40,14 @@ class ComparedFigure:
     beyond_chance: bool
 
 
+def figures_of(comparison: Mapping[str, Any]) -> dict[str, str]:
+    """The figures that ``comparison.json`` holds, in words."""
+    return {key: name for key, name in FIGURES[comparison["task"]].items() if key in comparison["figures"]}
+
+
 def compared_figures(comparison: Mapping[str, Any]) -> Iterator[ComparedFigure]:
     """The rows of a table of what ``comparison.json`` holds."""
-    for key, name in FIGURES[comparison["task"]].items():
+    for key, name in figures_of(comparison).items():
         found = comparison["figures"][key]
         apart = found["difference"]
         yield ComparedFigure(
@@ -51,8 +61,13 @@ def compared_figures(comparison: Mapping[str, Any]) -> Iterator[ComparedFigure]:
 
 
 def verdict(comparison: Mapping[str, Any]) -> str:
-    """One sentence on the mean over poses: which network is better, by how much, and whether that may be chance."""
-    found, name = comparison["figures"]["all_poses"], FIGURES[comparison["task"]]["all_poses"]
+    """One sentence on the mean over poses: which network is better, by how much, and whether that may be chance.
+
+    Networks that number objects are judged by how well they find them.
+    """
+    known = figures_of(comparison)
+    key = "posed_precision" if "posed_precision" in known else "all_poses"
+    found, name = comparison["figures"][key], known[key]
     apart = found["difference"]
     first, second = ("steerable", "plain") if apart["value"] >= 0 else ("plain", "steerable")
     values = f"{found[first]['value']:.1%} against {found[second]['value']:.1%}"

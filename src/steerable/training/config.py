@@ -121,6 +121,13 @@ class RunConfig:
         "which is then found. By default the masks are looked at.",
         **OPTION,
     )
+    stretch: str = setting(
+        "auto",
+        OneOf(("auto", "yes", "no")),
+        "For segmentation, whether each image is stretched to its own range of grey levels, so that dim and bright "
+        "ones look alike. By default where the ranges of the training images differ by more than a factor of two.",
+        **OPTION,
+    )
     # More parameters or pixels fit no machine.
     parameters: int | None = setting(
         None,
@@ -302,8 +309,8 @@ class RunConfig:
         if self.volumes and self.task == "segment":
             raise ValueError("runs segment images only; for volumes build models.unet(axes=3) and train it yourself.")
         if self.task != "segment":
-            for name, value in {"tile": self.tile, "masks": None if self.masks == "auto" else self.masks}.items():
-                if value is not None:
+            for name, value in {"tile": self.tile, "masks": self.masks, "stretch": self.stretch}.items():
+                if value not in (None, "auto"):
                     raise ValueError(f"{name}={value} is for segmentation, and the task is {self.task}. Leave it out.")
             return
         if self.labels_per_class is not None:

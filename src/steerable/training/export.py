@@ -68,7 +68,9 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
     the file. Its outputs are ``scores`` and ``probabilities``, (batch, classes). The metadata of the model hold
     ``classes`` (a JSON list, in the order of the outputs), ``image_size``, ``channels`` and ``pixels`` (JSON: the depth
     of the image files, the pages and channels that are used, and the counts that the network takes for 0 and 255; null
-    where nothing is known about files).
+    where nothing is known about files). Where ``pixels`` has a ``stretch`` above 0, the whole image is stretched to its
+    own range before tiles are cut from it, as :func:`~steerable.data.pixel_formats.own_ranges` says; that is not in the
+    file, which takes the bytes that come out.
 
     A network that was trained on numbered objects gives the classes background, inside and boundary to each pixel, and
     a third output, ``vectors`` (batch, 2, size, size): to the right and up, from the pixel to the centre of its object,

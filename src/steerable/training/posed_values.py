@@ -13,6 +13,7 @@ from torch import Tensor
 from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.masked_images import MaskedImages
+from steerable.training.average_precision import average_precisions
 from steerable.training.overlaps import confusion_of, dice_of
 from steerable.training.pixel_answers import ClassScores, PixelAnswer
 from steerable.training.poses import posed_images, posed_scores, upright_scores
@@ -34,12 +35,16 @@ class PosedValues:
         agreement: (m,), 1 where an image is taken for the same in all poses; where it is segmented, the share of its
             pixels that are.
         tried: (m,), the numbers of these images.
+        upright_precision: (n,), of images whose objects are numbered, the mean average precision; else None.
+        posed_precision: (m,), likewise the mean of the same over all poses.
     """
 
     upright: Values
     all_poses: Values
     agreement: Values
     tried: npt.NDArray[np.int64]
+    upright_precision: Values | None = None
+    posed_precision: Values | None = None
 
 
 def posed_values(
@@ -100,23 +105,26 @@ def _dice(said: Tensor, data: MaskedImages, number: int) -> float:
 def _of_pixels(
     whole: Callable[[Tensor], Tensor], answer: PixelAnswer, data: MaskedImages, progress: Progress | None
 ) -> PosedValues:
-    upright: list[float] = []
-    tried: dict[int, list[float]] = {}
+    has_objects = answer.kind == "instances"
+    upright: list[list[float]] = []
+    tried: dict[int, list[list[float]]] = {}
     shares: dict[int, float] = {}
     for number, element, scores in posed_segmentations(whole, answer, data, progress=progress):
         said = answer.class_map(scores)
-        dice = _dice(said, data, number)
+        figures = [_dice(said, data, number)]
+        if has_objects:
+            figures.append(float(average_precisions(answer.labels(scores), data.masks[number].numpy()).mean()))
         if element is None:
-            upright.append(dice)
+            upright.append(figures)
             first, same = said, torch.ones_like(said, dtype=torch.bool)
             continue
-        tried.setdefault(number, []).append(dice)
+        tried.setdefault(number, []).append(figures)
         same &= said == first
         shares[number] = float(same.double().mean())
-    means = [sum(values) / len(values) for values in tried.values()]
-    return PosedValues(
-        np.array(upright), np.array(means), np.array(list(shares.values())), np.array(list(tried), np.int64)
-    )
+    dice, *precision = np.array(upright).T
+    posed_dice, *posed_precision = np.array([np.mean(each, axis=0) for each in tried.values()]).T
+    agreement, numbers = np.array(list(shares.values())), np.array(list(tried), np.int64)
+    return PosedValues(dice, posed_dice, agreement, numbers, *precision, *posed_precision)
 
 
 def _numbers(values: Tensor) -> Values:

@@ -170,7 +170,10 @@ def _held_out(config: RunConfig, train: Images, known: Images | None) -> tuple[I
 def _loaded(config: RunConfig, pixels: PixelFormat | Selection, progress: Progress | None) -> Splits | MaskSplits:
     if config.task == "segment":
         kind: Any = None if config.masks == "auto" else config.masks
-        return load_mask_folder(config.dataset, tile=config.tile, kind=kind, progress=progress, pixels=pixels)
+        stretch: Any = config.stretch
+        return load_mask_folder(
+            config.dataset, tile=config.tile, kind=kind, progress=progress, pixels=pixels, stretch=stretch
+        )
     return load_dataset(
         config.dataset,
         data_dir=config.data_dir,

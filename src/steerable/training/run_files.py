@@ -370,7 +370,7 @@ COMPARISON: Fields = {
     "specimens": _COUNT,
     "networks": (_networks, "the parameters of the steerable and the plain network"),
     "figures": (
-        lambda value: isinstance(value, dict) and all(_compared(value.get(name)) for name in COMPARED),
+        lambda value: isinstance(value, dict) and value.keys() >= {*COMPARED} and all(map(_compared, value.values())),
         "the figures of both networks and their differences",
     ),
 }

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from steerable.atomic import make_folder, write_bytes, write_json
 from steerable.data.datasets import DATASETS
-from steerable.data.files import Unusable, files_below, named, printable, source_name
+from steerable.data.files import Unusable, files_below, left_out, named, printable, source_name
 from steerable.data.given_images import given_pixels
 from steerable.data.images import Progress, each_file, whole_image, with_channels
 from steerable.data.label_files import label_file
@@ -189,7 +189,7 @@ class TrainedSegmenter(TrainedModel):
                     f"{listing(list(map(str, values)), 8)}; evaluate it on masks with these numbers."
                 )
         if skipped := [*found.skipped, *unusable]:
-            warnings.warn(f"{len(skipped)} images in `{root}` are left out: {named(skipped)}.", stacklevel=4)
+            warnings.warn(left_out(skipped, root), stacklevel=4)
         return stacked_masks(read, self.channels, self.classes, values, self.image_size)
 
     def write_label_images(
@@ -259,7 +259,8 @@ class TrainedSegmenter(TrainedModel):
                 )
             return
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise FileExistsError(f"`{out}` exists and is not empty; choose another folder for the label images.")
+            what = "is not empty" if out.is_dir() else "is a file"
+            raise FileExistsError(f"`{out}` exists and {what}; choose another folder for the label images.")
         make_folder(out)
         write_json(out / MANIFEST, mine)
 
