@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
-BY_DATA = ("parameters", "minutes", "validation", "patience", "task", "volumes")
+BY_DATA = ("parameters", "minutes", "validation", "patience", "task", "volumes", "orientation")
 """Settings whose default depends on the data set: the help texts say how."""
 
 Dataset = Annotated[str, typer.Argument(help=settings_of(RunConfig)["dataset"].help)]
