@@ -55,7 +55,7 @@ def images(count: int, kind: str) -> TrainingData:
             image[0, slice(2, 4) if label else slice(6, 8), 3:13] += 90
             image[0] = np.rot90(image[0], generator.integers(4))
     data = LabelledImages(torch.from_numpy(found.clip(0, 255).astype(np.uint8)), torch.from_numpy(labels), ("a", "b"))
-    return TrainingData(data, None, data.subset(range(10)), data.images)
+    return TrainingData(data, None, data.subset(range(4)), data.images)
 
 
 def asked(**changes: Any) -> RunConfig:
@@ -97,15 +97,15 @@ def test_an_up_that_did_not_help_is_not_used(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_look_that_would_say_nothing_is_not_taken() -> None:
     found, line = look_for_an_up(asked(minutes=1.0), images(160, "upright"))
     assert found.orientation == "free"
-    assert line.startswith("Orientation: 1 minutes are too few to look for an up in the images")
+    assert line.startswith("Orientation: less than 2 minutes are too few to look for an up in the images")
     found, line = look_for_an_up(asked(), images(6, "upright"))
     assert found.orientation == "free"
     assert "6 images are too few" in line
-    assert "too few to try" in look_for_an_up(asked(), images(40, "upright"))[1]
+    assert "too few to try" in look_for_an_up(asked(), images(60, "upright"))[1]
 
 
 def folder_of_images(root: Path) -> Path:
-    data = images(80, "upright").train
+    data = images(160, "upright").train
     for number, (image, label) in enumerate(zip(data.images, data.labels, strict=True)):
         place = root / "ab"[int(label)]
         place.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ def test_what_contradicts_an_orientation_is_refused(tmp_path: Path) -> None:
         configured(folder, {"head": "max"}, orientation="fixed")
     with pytest.raises(ValueError, match=r"chooses the head of a new network that classifies images, resnet, and this"):
         configured(folder, {"name": "plain_resnet"}, orientation="upright")
-    with pytest.raises(ValueError, match="orientation is 'sideways', expected one of model, auto, free"):
+    with pytest.raises(ValueError, match="orientation is one of model, auto, free, upright, fixed; got 'sideways'"):
         configured(folder, {}, orientation="sideways")
 
 

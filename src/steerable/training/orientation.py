@@ -20,6 +20,7 @@ from steerable.training.config import RunConfig
 from steerable.training.pose_probe import probe_poses
 from steerable.training.preparing import TrainingData
 from steerable.training.quick_trials import Trial, try_both
+from steerable.training.sizing import sizes_to_try
 
 __all__ = ["OPEN", "POSES", "look_for_an_up", "with_orientation"]
 
@@ -35,7 +36,7 @@ POSES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 SHORTEST = 2.0  # minutes; a shorter run does not look
 PROBED = 800  # images
 PROBE_STEPS = 100  # of each of the two probes
-TRIAL_STEPS = 150  # of each of the two networks
+TRIAL_STEPS, TRIAL_BATCH = 120, 32  # of each of the two networks, which are the quickest there are
 
 
 def with_orientation(config: RunConfig, chosen: str) -> RunConfig:
@@ -54,10 +55,10 @@ def look_for_an_up(config: RunConfig, data: TrainingData, progress: Progress | N
         data: its images.
         progress: called with (steps done, all steps) of the probe.
     """
-    images, specimens = images_to_probe(data, config.seed, PROBED)
     if config.minutes is not None and config.minutes < SHORTEST:
-        return _not_looked(config, f"{config.minutes:g} minutes are too few to look for an up in the images")
-    if len(images) < FEWEST_TO_PROBE or min(data.train.image_size) != max(data.train.image_size):
+        return _not_looked(config, f"less than {SHORTEST:g} minutes are too few to look for an up in the images")
+    images, specimens = images_to_probe(data, config.seed, PROBED)
+    if len(images) < FEWEST_TO_PROBE:
         return _not_looked(config, f"{len(images)} images are too few to look for an up in them")
     poses = probe_poses(images, specimens, steps=PROBE_STEPS, seed=config.seed, progress=progress)
     found = orientation(poses, None)
@@ -80,7 +81,9 @@ def _tried(config: RunConfig, data: TrainingData, other: str) -> Trial | None:
         data = replace(data, train=train, validation=validation)
     if data.validation is None or len(data.validation) < FEWEST_TO_TRY_BY:
         return None
-    return try_both(with_orientation(config, "free"), data, *POSES[other], steps=TRIAL_STEPS)
+    quickest = sizes_to_try(config.model, data.side)[0]
+    quick = replace(config, model=quickest, parameters=None, recipe=replace(config.recipe, batch_size=TRIAL_BATCH))
+    return try_both(with_orientation(quick, "free"), data, *POSES[other], steps=TRIAL_STEPS)
 
 
 def _not_looked(config: RunConfig, why: str) -> tuple[RunConfig, str]:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from steerable.data.batches import Batches
 from steerable.data.images import Progress
+from steerable.models.registry import MODELS
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.intervals import Difference, Estimate, difference, estimate
@@ -104,10 +105,13 @@ def changed_model(model: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
 
 
 def _small(settings: RunConfig, data: TrainingData) -> RunConfig:
+    """The settings with a small network, unless they say how wide it is, run in the simplest way."""
     model = with_stem(with_depth(settings.model, shallow=True), data.side)
+    if MODELS[model["name"]].width not in model:
+        model = sized_model(model, PARAMETERS, **from_data(model, data))
     return replace(
         settings,
-        model=sized_model(model, PARAMETERS, **from_data(model, data)),
+        model=model,
         recipe=replace(settings.recipe, ema_decay=0.0),
         parameters=None,
         backend="dense",
