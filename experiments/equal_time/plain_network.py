@@ -70,7 +70,8 @@ def augmented(images: Tensor, upright: bool) -> Tensor:
     places = F.affine_grid(torch.stack([across, down], 1), list(images.shape), align_corners=False)
     moved = F.grid_sample(images, places, padding_mode="reflection", align_corners=False)
     contrast, brightness = 2 * torch.rand(2, count, 1, 1, 1) - 1
-    return moved * (1 + 0.15 * contrast) + 25 * brightness
+    levels: Tensor = moved * (1 + 0.15 * contrast) + 25 * brightness
+    return levels
 
 
 def trained(data: LabelledImages, tests: int, end: float, seed: int, upright: bool) -> tuple[nn.Module, int]:

@@ -91,7 +91,7 @@ def test_an_up_that_did_not_help_is_not_used(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(orientation, "try_both", worse)
     found, line = look_for_an_up(asked(), images(160, "marked"))
     assert found.orientation == "free"
-    assert "but that did not help" in line
+    assert "but that did not clearly help" in line
 
 
 def test_a_look_that_would_say_nothing_is_not_taken() -> None:

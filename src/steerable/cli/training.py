@@ -146,6 +146,7 @@ def train(
         from steerable.reporting.report import write_report
         from steerable.training.interruption import RunInterrupted
         from steerable.training.plan import Plan
+        from steerable.training.run import is_first_process
         from steerable.training.run import train as run
 
         followed = None if plan is None else Plan.load(plan)
@@ -169,7 +170,7 @@ def train(
         if speaks:
             typer.echo(str(stop), err=True)
         raise typer.Exit(stop.exit_code) from stop
-    if not _is_first_process():
+    if not is_first_process():
         return
     with phase("writing the report"):
         page = write_report([folder], folder / "report.html")
@@ -248,8 +249,9 @@ def _compared(
     config: RunConfig, folder: Path, results: dict[str, Any], tell: Callable[[str], None] | None, phase: Phase
 ) -> dict[str, Any] | None:
     from steerable.training.plain_contest import compare_with_plain
+    from steerable.training.run import is_first_process
 
-    return compare_with_plain(config, folder, results, tell=tell, phase=phase, writes=_is_first_process())
+    return compare_with_plain(config, folder, results, tell=tell, phase=phase, writes=is_first_process())
 
 
 def _with_group(name: str | None, group: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -265,13 +267,6 @@ def _with_group(name: str | None, group: str, options: dict[str, Any]) -> dict[s
     if options.get(key, group) != group:
         raise ValueError(f"--group {group} and -m {key}={options[key]} say different groups. Give one of them.")
     return {**options, key: group}
-
-
-def _is_first_process() -> bool:
-    """Whether this is the one process of the run that writes, as Lightning numbers them."""
-    from lightning.pytorch.utilities import rank_zero_only
-
-    return getattr(rank_zero_only, "rank", 0) == 0
 
 
 def _is_said(context: typer.Context, name: str) -> bool:

@@ -7,7 +7,6 @@ that it is the same run to the last bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,7 @@ def request_in(config: RunConfig, folder: Path, said: Collection[str] = ()) -> R
 
 def _with_advice(config: RunConfig, recorded: Mapping[str, Any], said: Collection[str]) -> RunConfig:
     changes = {name: value for name, value in recorded["recipe"].items() if name not in said}
-    return replace(with_options(config, recorded["model"], changes), orientation="model")
+    return with_options(config, recorded["model"], changes)
 
 
 def _recorded(folder: Path) -> dict[str, Any] | None:

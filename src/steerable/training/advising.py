@@ -142,8 +142,9 @@ def look_at_images(config: RunConfig, *, seconds: float, phase: Phase = unseen) 
 
 
 def with_options(config: RunConfig, model: Mapping[str, Any], changes: Mapping[str, Any]) -> RunConfig:
-    """The request with other options of the model and other settings of the recipe."""
-    return replace(config, model=changed_model(config.model, model), recipe=replace(config.recipe, **changes))
+    """The request with other options of the model and other settings of the recipe, which say what a pose means."""
+    recipe = replace(config.recipe, **changes)
+    return replace(config, model=changed_model(config.model, model), recipe=recipe, orientation="model")
 
 
 def _read(config: RunConfig, phase: Phase) -> TrainingData:

@@ -2,9 +2,10 @@
 
 The look is counted in steps and seeded, so that the same images and minutes give the same answer on every machine. It
 takes a few hundredths of a run's time. A small probe learns to tell training images from their turned selves (see
-:mod:`~steerable.training.pose_probe`). Where it cannot do so clearly, the network is the same in every pose. Where it
-can, two small networks are tried on training images that are held out for it, one that is the same in every pose and
-one that may use the orientation, and the better one says what the run does. What was found goes into the plan.
+:mod:`~steerable.training.pose_probe`). Where it cannot, the network is the same in every pose. Where it can, two small
+networks are tried on training images that are held out for it, one that is the same in every pose and one that may use
+the orientation. The second one is taken if it was better, and if the up is a slight one, beyond chance. What was found
+goes into the plan.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ POSES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 SHORTEST = 2.0  # minutes; a shorter run does not look
 PROBED = 800  # images
 PROBE_STEPS = 100  # of each of the two probes
+MOST_TO_TRY_BY = 1_000  # images
 TRIAL_STEPS, TRIAL_BATCH = 120, 32  # of each of the two networks, which are the quickest there are
 
 
@@ -62,13 +64,13 @@ def look_for_an_up(config: RunConfig, data: TrainingData, progress: Progress | N
         return _not_looked(config, f"{len(images)} images are too few to look for an up in them")
     poses = probe_poses(images, specimens, steps=PROBE_STEPS, seed=config.seed, progress=progress)
     found = orientation(poses, None)
-    if found.kind != "upright" or found.strength < CLEARLY:
+    if found.kind != "upright":
         return with_orientation(config, "free"), _free_in_words(found)
     other = "upright" if found.mirrored else "fixed"
     trial = _tried(config, data, other)
     if trial is None:
         return _not_looked(config, f"{len(images)} images are too few to try whether their orientation helps")
-    helps = trial.difference.value > 0
+    helps = trial.difference.value > 0 and (found.strength >= CLEARLY or trial.difference.beyond_chance)
     return with_orientation(config, other if helps else "free"), _tried_in_words(found, trial, other, taken=helps)
 
 
@@ -76,11 +78,11 @@ def _tried(config: RunConfig, data: TrainingData, other: str) -> Trial | None:
     """How a network that may use the orientation did beside an invariant one; None where there are too few images."""
     if not isinstance(data.train, LabelledImages):
         return None
-    if data.validation is None:
-        train, validation = data.train.split(HELD_OUT_FOR_TRIAL, seed=config.seed)
-        data = replace(data, train=train, validation=validation)
-    if data.validation is None or len(data.validation) < FEWEST_TO_TRY_BY:
+    held_out = min(MOST_TO_TRY_BY, int(HELD_OUT_FOR_TRIAL * len(data.train)))
+    if held_out < FEWEST_TO_TRY_BY or len(data.train) - len(data.train.classes) < held_out:
         return None
+    train, validation = data.train.split(held_out, seed=config.seed)
+    data = replace(data, train=train, validation=validation)
     quickest = sizes_to_try(config.model, data.side)[0]
     quick = replace(config, model=quickest, parameters=None, recipe=replace(config.recipe, batch_size=TRIAL_BATCH))
     return try_both(with_orientation(quick, "free"), data, *POSES[other], steps=TRIAL_STEPS)
@@ -92,9 +94,6 @@ def _not_looked(config: RunConfig, why: str) -> tuple[RunConfig, str]:
 
 
 def _free_in_words(found: Orientation) -> str:
-    if found.kind == "upright":
-        seen = f"the images have a slight up at most (turns are told in {found.strength:.0%} of cases, half by chance)"
-        return f"Orientation: {seen}, and scores are the same in every pose. `steerable advise` looks more closely."
     return (
         f"Orientation: the images have no up (turns are told in {found.strength:.0%} of cases, half by chance), and "
         "scores are the same in every pose. --orientation upright overrules it."
@@ -102,11 +101,12 @@ def _free_in_words(found: Orientation) -> str:
 
 
 def _tried_in_words(found: Orientation, trial: Trial, other: str, *, taken: bool) -> str:
-    seen = f"the images have an up (turns are told in {found.strength:.0%} of cases)"
+    clear = "an" if found.strength >= CLEARLY else "a slight"
+    seen = f"the images have {clear} up (turns are told in {found.strength:.0%} of cases, half by chance)"
     shares = f"{trial.other.value:.1%} with it, {trial.usual.value:.1%} without, in a short trial"
     if taken:
         return f"Orientation: {seen}, and it is used ({shares}). If images may come turned, give --orientation free."
     return (
-        f"Orientation: {seen}, but that did not help ({shares}), and scores are the same in every pose. "
+        f"Orientation: {seen}, but that did not clearly help ({shares}), and scores are the same in every pose. "
         f"--orientation {other} overrules it."
     )

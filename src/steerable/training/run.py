@@ -64,6 +64,7 @@ __all__ = [
     "check_run_folder",
     "environment",
     "fitted_to_minutes",
+    "is_first_process",
     "make_classifier",
     "prepare_data",
     "save_model",
