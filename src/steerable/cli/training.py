@@ -175,12 +175,17 @@ def train(
     with phase("writing the report"):
         page = write_report([folder], folder / "report.html")
     print_results(results, as_json, page)
-    if tell is not None and (results.get("stopped") or results.get("comparison", {}) is None):
+    if tell is not None:
+        _tell_next(tell, results, config, folder)
+
+
+def _tell_next(tell: Callable[[str], None], results: dict[str, Any], config: RunConfig, folder: Path) -> None:
+    """What can be done with the run that has ended."""
+    if results.get("stopped") or results.get("comparison", {}) is None:
         where = f"in epoch {results['epochs']}" if results.get("stopped") else "while the plain network was trained"
         tell(f"The run was stopped {where}. The same command goes on with the training.")
-    if tell is not None:
-        labels = " --out LABELS" if config.task == "segment" else ""
-        tell(f"Next: steerable predict {folder} IMAGES{labels}, steerable export {folder} --onnx model.onnx")
+    labels = " --out LABELS" if config.task == "segment" else ""
+    tell(f"Next: steerable predict {folder} IMAGES{labels}, steerable export {folder} --onnx model.onnx")
 
 
 def _request(dataset: str, network: ModelAndRecipe, followed: Plan | None, said: dict[str, Any]) -> RunConfig:

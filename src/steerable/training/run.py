@@ -113,14 +113,8 @@ def train(
     if (results := _results_already(folder, tell)) is not None:
         return results
     is_new = earlier is None or not is_of_last_revision(earlier, folder)
-    looked = ""
-    if request.orientation == OPEN and recorded is None and given is None and is_first_process():
-        with phase("looking for an up in the images") as looking:
-            request, looked = look_for_an_up(request, data, looking)
-    with phase("measuring this machine's speed"):
-        planned = (given, request, folder, data, recorded, started)
-        followed = _followed(*planned) if is_new else make_plan(request, data, fit=False)
-    followed = with_start(replace(followed, looked=looked) if looked else followed, start)
+    planned = (given, request, folder, data, recorded, started, phase)
+    followed = with_start(_followed(*planned) if is_new else make_plan(request, data, fit=False), start)
     data = data.at_size(followed.settings.image_size)
     timed = followed.rescheduled is not None and given is None  # a run that repeats a plan takes the time that it takes
     most = most_epochs(request, data)
@@ -162,7 +156,13 @@ def _carried_out(run: PreparedRun, tell: Callable[[str], None] | None, phase: Ph
 
 
 def _followed(
-    plan: Plan | None, request: RunConfig, folder: Path, data: TrainingData, recorded: Plan | None, started: float
+    plan: Plan | None,
+    request: RunConfig,
+    folder: Path,
+    data: TrainingData,
+    recorded: Plan | None,
+    started: float,
+    phase: Phase,
 ) -> Plan:
     """The plan that the run follows: its own, else the given one, else the one that is made here."""
     if recorded is not None:
@@ -177,7 +177,12 @@ def _followed(
         return plan_here(plan, request, data)
     if not is_first_process():
         return plan_of_first_process(folder).elsewhere(request)
-    return make_plan(request, data, started=started)
+    looked = ""
+    if request.orientation == OPEN:
+        with phase("looking for an up in the images") as looking:
+            request, looked = look_for_an_up(request, data, looking)
+    with phase("measuring this machine's speed"):
+        return replace(make_plan(request, data, started=started), looked=looked)
 
 
 def is_first_process() -> bool:
