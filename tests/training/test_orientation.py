@@ -171,5 +171,5 @@ def test_a_run_says_and_writes_down_what_it_found_and_goes_on_with_it(
     assert results["model"]["head"] == plan["settings"]["model"]["head"] != "invariant"
     assert json.loads((tmp_path / "run" / "config.json").read_text("utf-8"))["orientation"] == "auto"
     (tmp_path / "run" / "results.json").unlink()
-    monkeypatch.setattr(orientation, "look_for_an_up", None)  # a resumed run does not look again
+    monkeypatch.setattr("steerable.training.run.look_for_an_up", None)  # a resumed run does not look again
     assert train(request, tmp_path / "run")["model"] == results["model"]
