@@ -21,6 +21,7 @@ from steerable.training.orientation import POSES, look_for_an_up, with_orientati
 from steerable.training.plain_contest import plain_request
 from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData, augmentation
+from steerable.training.quick_trials import try_both
 from steerable.training.run import train
 
 pytestmark = [
@@ -53,7 +54,7 @@ def images(count: int, kind: str) -> TrainingData:
             image[0, 1:] = np.rot90(image[0, 1:], 2) if generator.random() < 0.5 else image[0, 1:]
         else:
             image[0, slice(2, 4) if label else slice(6, 8), 3:13] += 90
-            image[0] = np.rot90(image[0], generator.integers(4))
+            image[0] = np.rot90(image[0], int(generator.integers(4)))
     data = LabelledImages(torch.from_numpy(found.clip(0, 255).astype(np.uint8)), torch.from_numpy(labels), ("a", "b"))
     return TrainingData(data, None, data.subset(range(4)), data.images)
 
@@ -82,7 +83,7 @@ def test_images_without_an_up_get_a_network_that_is_the_same_in_every_pose() -> 
 
 
 def test_an_up_that_did_not_help_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = orientation.try_both
+    real = try_both
 
     def worse(*given: Any, **how: Any) -> Any:
         trial = real(*given, **how)
@@ -106,6 +107,7 @@ def test_a_look_that_would_say_nothing_is_not_taken() -> None:
 
 def folder_of_images(root: Path) -> Path:
     data = images(160, "upright").train
+    assert isinstance(data, LabelledImages)
     for number, (image, label) in enumerate(zip(data.images, data.labels, strict=True)):
         place = root / "ab"[int(label)]
         place.mkdir(parents=True, exist_ok=True)
@@ -160,8 +162,8 @@ def test_a_plain_network_is_shown_what_the_steerable_one_is_shown() -> None:
 def test_a_run_says_and_writes_down_what_it_found_and_goes_on_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(orientation, "SHORTEST", 0.0)
-    request = configured(str(folder_of_images(tmp_path / "images")), {}, minutes=0.4, progress=False)
+    short: dict[str, Any] = {"changes": {"epochs": 2}, "parameters": 12_000, "progress": False}
+    request = configured(str(folder_of_images(tmp_path / "images")), {}, orientation="auto", **short)
     lines: list[str] = []
     results = train(request, tmp_path / "run", tell=lines.append)
     plan = json.loads((tmp_path / "run" / "plan.json").read_text("utf-8"))
