@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
-from scipy import ndimage
+from scipy import ndimage  # type: ignore[import-untyped]
 
 SIDE, SEED = 200, 1
 CLASSES = ("crazing", "inclusion", "patches", "pitted", "rolled", "scratches")
@@ -25,8 +25,9 @@ Plane = npt.NDArray[np.float64]
 
 def noise(random: np.random.Generator, width: float) -> Plane:
     """Smooth noise with variance 1."""
-    found: Plane = ndimage.gaussian_filter(random.normal(size=(SIDE, SIDE)), width, mode="wrap")
-    return found / found.std()
+    smooth = np.asarray(ndimage.gaussian_filter(random.normal(size=(SIDE, SIDE)), width, mode="wrap"))
+    found: Plane = smooth / smooth.std()
+    return found
 
 
 def surface(kind: str, random: np.random.Generator) -> npt.NDArray[Any]:
