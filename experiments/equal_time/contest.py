@@ -1,14 +1,18 @@
 """Which network tells images apart best after the same time: ``steerable train`` beside a plain network.
 
     python experiments/equal_time/contest.py FOLDER [--minutes 5 10] [--per-class 20 100 all] [--seeds 0 1 2]
-        [--runs contest-runs] [--json results.json]
+        [--processor-time] [--runs contest-runs] [--json results.json]
 
-FOLDER has one sub-folder of images per class, or ``train`` and ``test`` with such sub-folders. Both contestants are
-trained by the same command in the same minutes, reading and measuring included, and each in the largest size that has
-enough epochs for them. Both see images turned by any angle, shifted, scaled, brightened and darkened; the steerable
-network knows quarter turns and mirror images, and the plain one is shown them. The plain network has a learning rate
-and a weight decay of its own, since rates by sharing are for networks that share weights. A run that is there already
-is not trained again, so that a contest can be interrupted. The file of results keeps what it holds of other folders.
+FOLDER has one sub-folder of images per class, or ``train`` and ``test`` with such sub-folders. *steerable* is
+``steerable train FOLDER`` with its defaults. *plain* is ``plain_network.py`` beside this file: an ordinary residual
+network of 78,000 parameters with AdamW, written without this library. Both have the same minutes, from the first line
+of their program to their last figure, the same training and test images, and see images turned, shifted, scaled,
+brightened and darkened; the plain network is shown every angle and mirror images.
+
+With ``--processor-time`` a minute is one that the processor spends on the program, so that others on the same machine
+do not matter; give one thread (``OMP_NUM_THREADS=1``), since those of all threads count. A run whose figures are there
+already is not trained again, so that a contest can be interrupted. The file of results keeps what it holds of other
+folders.
 """
 
 from __future__ import annotations
@@ -23,19 +27,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.markdown import Markdown
 
 from steerable.atomic import write_json
-from steerable.training.plain_contest import PLAIN_RATES
+from steerable.training.environment import environment
 
-CONTESTANTS: dict[str, tuple[str, ...]] = {
-    "steerable": (),
-    "plain": (
-        *("--model", "plain_resnet"),
-        *(text for name, value in PLAIN_RATES.items() for text in (f"--{name.replace('_', '-')}", str(value))),
-    ),
-}
+HERE = Path(__file__).parent
+CONTESTANTS = ("steerable", "plain")
+FIGURES = ("accuracy", "epochs", "parameters", "model", "labels", "image_size", "test_images")
 CELL = ("folder", "minutes", "per_class", "seed", "contestant")
 
 
@@ -48,7 +49,7 @@ def main() -> None:
             for seed in arguments.seeds:
                 for name in CONTESTANTS:
                     cell = dict(zip(CELL, (arguments.folder.name, minutes, per_class, seed, name), strict=True))
-                    run = {**cell, **one_run(arguments.folder, arguments.runs, cell)}
+                    run = {**cell, **one_run(arguments, cell)}
                     found = [other for other in found if any(other[key] != cell[key] for key in CELL)] + [run]
                     if path is not None:
                         write_json(path, {"runs": found})
@@ -61,41 +62,49 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, nargs="+", default=[5.0])
     parser.add_argument("--per-class", nargs="+", default=["20", "100", "all"], help="labels of each class")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--runs", type=Path, default=Path("contest-runs"), help="where the run folders go")
-    parser.add_argument("--json", type=Path, help="where the figures go")
+    parser.add_argument("--processor-time", action="store_true", help="count what the processor spends on each program")
+    parser.add_argument("--runs", type=Path, default=Path("contest-runs"), help="where run folders and figures go")
+    parser.add_argument("--json", type=Path, help="where the table's figures go")
     return parser.parse_args()
 
 
-def one_run(folder: Path, runs: Path, cell: dict[str, Any]) -> dict[str, Any]:
-    """Accuracy upright and over all poses, epochs, and seconds of the whole command."""
-    out = runs / "-".join(str(value) for value in cell.values())
-    command = [sys.executable, "-m", "steerable.cli", "train", str(folder), "--out", str(out)]
-    command += ["--minutes", str(cell["minutes"]), "--seed", str(cell["seed"]), "--no-progress", "--json"]
-    command += CONTESTANTS[cell["contestant"]]
-    if cell["per_class"] != "all":
-        command += ["--labels-per-class", cell["per_class"]]
-    started = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    seconds = time.perf_counter() - started
-    results, plan, environment = (
-        json.loads((out / f"{name}.json").read_text("utf-8")) for name in ("results", "plan", "environment")
-    )
+def one_run(given: argparse.Namespace, cell: dict[str, Any]) -> dict[str, Any]:
+    """The contestant's figures, and seconds of its whole program."""
+    out = given.runs / "-".join(str(value) for value in cell.values())
+    figures = out / "results.json"
+    begun = time.perf_counter()
+    if not figures.is_file():
+        out.mkdir(parents=True, exist_ok=True)
+        subprocess.run(command(given, cell, out), check=True, stdout=subprocess.DEVNULL)
+    results, known = json.loads(figures.read_text("utf-8")), environment()
+    if cell["contestant"] == "steerable":
+        images = json.loads((out / "plan.json").read_text("utf-8"))["data"]["images"]
+        results |= {"accuracy": results["test_accuracy"], "test_images": images["test"]}
     return {
-        "accuracy": results["test_accuracy"],
-        "all_poses": results["poses"]["all_poses"],
-        "epochs": results["epochs"],
-        "parameters": results["parameters"],
-        "model": results["model"],
-        "labels": results["labels"],
-        "image_size": results["image_size"],
-        "test_images": plan["data"]["images"]["test"],
-        "seconds": round(seconds, 1),
-        "training_minutes": results["training_minutes"],
-        "hardware": results["hardware"],
-        "threads": plan["threads"],
-        "torch": environment["versions"]["torch"],
-        "git": environment["git"],
+        **{key: results[key] for key in FIGURES if key in results},
+        "seconds": round(time.perf_counter() - begun, 1),
+        "processor_time": given.processor_time,
+        "hardware": known["gpu"] or known["cpu"],
+        "threads": torch.get_num_threads(),
+        "torch": known["versions"]["torch"],
+        "git": known["git"],
     }
+
+
+def command(given: argparse.Namespace, cell: dict[str, Any], out: Path) -> list[str]:
+    """The command line of a contestant."""
+    common = ["--minutes", str(cell["minutes"]), "--seed", str(cell["seed"])]
+    labels = [] if cell["per_class"] == "all" else [cell["per_class"]]
+    if cell["contestant"] == "steerable":
+        program, measured = ["steerable"], ["-m", "steerable.cli"]
+        asked = ["train", str(given.folder), "--out", str(out), "--no-progress", "--json"]
+        asked += [text for each in labels for text in ("--labels-per-class", each)]
+    else:
+        program = measured = [str(HERE / "plain_network.py")]
+        asked = [str(given.folder), "--out", str(out / "results.json")]
+        asked += [text for each in labels for text in ("--per-class", each)]
+    started_by = [str(HERE / "processor_time.py"), *program] if given.processor_time else measured
+    return [sys.executable, *started_by, *asked, *common]
 
 
 def table(found: list[dict[str, Any]]) -> str:

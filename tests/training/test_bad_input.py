@@ -333,7 +333,7 @@ def test_a_handful_of_images_is_enough(counts: tuple[int, ...], validation: floa
     assert (data.validation is None) == any(said in note for note in data.notes)
 
 
-@pytest.mark.parametrize(("each", "held"), [(49, 0), (50, 10)])
+@pytest.mark.parametrize(("each", "held"), [(199, 0), (200, 40)])
 def test_each_image_of_few_is_learnt_from(each: int, held: int, tmp_path: Path) -> None:
     """A tenth is held out where classes have enough images, and what a user says counts in any case."""
     for label in ("a", "b"):

@@ -130,10 +130,10 @@ def test_the_plain_network_has_the_same_chances(tmp_path: Path) -> None:
     assert plain.model == {"name": "plain_resnet", "depth": 14, "stem": 2}
     assert (plain.parameters, plain.minutes, plain.seed, plain.fit) == (12_345, 7.0, 3, "stretch")
     assert plain.group_by == "folder"
-    assert (plain.recipe.learning_rate, plain.recipe.weight_decay) == (0.1, 0.002)
+    assert (plain.recipe.optimiser, plain.recipe.learning_rate, plain.recipe.weight_decay) == ("adamw", 0.005, 0.05)
     own = RunConfig("digits", {"name": "resnet"}, load_recipe("images", learning_rate=0.02))
     without = plain_request(own, {**results, "parameters": 9, "training_minutes": 2.0})
-    assert without.recipe.learning_rate == 0.02
+    assert (without.recipe.optimiser, without.recipe.learning_rate) == ("sgd", 0.02)
     assert without.minutes == 2.3
 
 

@@ -56,22 +56,22 @@ def trained(net: nn.Module, how: Recipe, rates: tuple[float, ...] = RATES) -> di
 
 
 def trained_once_stored(net: nn.Module, how: Recipe) -> dict[str, Tensor]:
-    """The same network as a function of u = c / √μ, by torch's own SGD with one rate and one decay for all u."""
+    """The same network as a function of u = c / √μ, by torch's own optimiser with one rate and one decay for all u."""
     scales = {
         f"{name}.weight": math.sqrt(m.plan.weights / m.plan.parameters)
         for name, m in net.named_modules()
         if isinstance(m, FilterBankModule)
     }
     stored = {n: (p.detach() / scales.get(n, 1.0)).requires_grad_() for n, p in net.named_parameters()}
-    optimiser = torch.optim.SGD(
-        [
-            {"params": [stored[n] for n in scales], "weight_decay": how.weight_decay},
-            {"params": [p for n, p in stored.items() if n not in scales], "weight_decay": 0.0},
-        ],
-        lr=how.learning_rate,
-        momentum=how.momentum,
-        nesterov=how.nesterov,
-    )
+    groups = [
+        {"params": [stored[n] for n in scales], "weight_decay": how.weight_decay},
+        {"params": [p for n, p in stored.items() if n not in scales], "weight_decay": 0.0},
+    ]
+    optimiser: torch.optim.Optimizer
+    if how.optimiser == "adamw":
+        optimiser = torch.optim.AdamW(groups, lr=how.learning_rate, betas=(how.momentum, 0.999))
+    else:
+        optimiser = torch.optim.SGD(groups, lr=how.learning_rate, momentum=how.momentum, nesterov=how.nesterov)
     for rate, (images, labels) in zip(RATES, batches(), strict=False):
         for group in optimiser.param_groups:
             group["lr"] = rate
@@ -93,6 +93,22 @@ def test_rates_by_sharing_are_sgd_on_weights_stored_once(inner: str, momentum: f
     for name, value in found.items():
         torch.testing.assert_close(value, stored[name], rtol=1e-12, atol=1e-12, msg=name)
         assert not torch.allclose(value, start[name], rtol=1e-3), name  # it was trained
+
+
+@pytest.mark.parametrize("inner", ["2*regular", "regular + qm + qmr2 + E"])
+def test_rates_by_sharing_are_adamw_on_weights_stored_once(inner: str) -> None:
+    """Up to the small number that Adam adds to the size of gradients, which is the same for both."""
+    how = recipe(rates_by_sharing=True, optimiser="adamw", learning_rate=0.01)
+    net = network(inner)
+    stored = trained_once_stored(copy.deepcopy(net), how)
+    for name, value in trained(net, how).items():
+        torch.testing.assert_close(value, stored[name], rtol=1e-3, atol=1e-4, msg=name)
+    assert not isinstance(make_optimiser(net, how), torch.optim.SGD)
+
+
+def test_nesterov_is_for_sgd() -> None:
+    with pytest.raises(ValueError, match=r"nesterov needs SGD with a momentum above 0; got .* and the optimiser adamw"):
+        recipe(optimiser="adamw", nesterov=True)
 
 
 def test_the_stored_weights_are_those_of_a_group_convolution() -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
-BY_DATA = ("parameters", "minutes", "validation", "patience", "task", "volumes")
+BY_DATA = ("parameters", "minutes", "validation", "patience", "task", "volumes", "orientation")
 """Settings whose default depends on the data set: the help texts say how."""
 
 Dataset = Annotated[str, typer.Argument(help=settings_of(RunConfig)["dataset"].help)]
@@ -146,6 +146,7 @@ def train(
         from steerable.reporting.report import write_report
         from steerable.training.interruption import RunInterrupted
         from steerable.training.plan import Plan
+        from steerable.training.run import is_first_process
         from steerable.training.run import train as run
 
         followed = None if plan is None else Plan.load(plan)
@@ -169,17 +170,22 @@ def train(
         if speaks:
             typer.echo(str(stop), err=True)
         raise typer.Exit(stop.exit_code) from stop
-    if not _is_first_process():
+    if not is_first_process():
         return
     with phase("writing the report"):
         page = write_report([folder], folder / "report.html")
     print_results(results, as_json, page)
-    if tell is not None and (results.get("stopped") or results.get("comparison", {}) is None):
+    if tell is not None:
+        _tell_next(tell, results, config, folder)
+
+
+def _tell_next(tell: Callable[[str], None], results: dict[str, Any], config: RunConfig, folder: Path) -> None:
+    """What can be done with the run that has ended."""
+    if results.get("stopped") or results.get("comparison", {}) is None:
         where = f"in epoch {results['epochs']}" if results.get("stopped") else "while the plain network was trained"
         tell(f"The run was stopped {where}. The same command goes on with the training.")
-    if tell is not None:
-        labels = " --out LABELS" if config.task == "segment" else ""
-        tell(f"Next: steerable predict {folder} IMAGES{labels}, steerable export {folder} --onnx model.onnx")
+    labels = " --out LABELS" if config.task == "segment" else ""
+    tell(f"Next: steerable predict {folder} IMAGES{labels}, steerable export {folder} --onnx model.onnx")
 
 
 def _request(dataset: str, network: ModelAndRecipe, followed: Plan | None, said: dict[str, Any]) -> RunConfig:
@@ -248,8 +254,9 @@ def _compared(
     config: RunConfig, folder: Path, results: dict[str, Any], tell: Callable[[str], None] | None, phase: Phase
 ) -> dict[str, Any] | None:
     from steerable.training.plain_contest import compare_with_plain
+    from steerable.training.run import is_first_process
 
-    return compare_with_plain(config, folder, results, tell=tell, phase=phase, writes=_is_first_process())
+    return compare_with_plain(config, folder, results, tell=tell, phase=phase, writes=is_first_process())
 
 
 def _with_group(name: str | None, group: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -265,13 +272,6 @@ def _with_group(name: str | None, group: str, options: dict[str, Any]) -> dict[s
     if options.get(key, group) != group:
         raise ValueError(f"--group {group} and -m {key}={options[key]} say different groups. Give one of them.")
     return {**options, key: group}
-
-
-def _is_first_process() -> bool:
-    """Whether this is the one process of the run that writes, as Lightning numbers them."""
-    from lightning.pytorch.utilities import rank_zero_only
-
-    return getattr(rank_zero_only, "rank", 0) == 0
 
 
 def _is_said(context: typer.Context, name: str) -> bool:

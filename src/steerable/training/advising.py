@@ -24,7 +24,18 @@ from steerable.training.sizing import count_parameters, sizes_to_try
 from steerable.training.speed import this_machine, with_speed
 from steerable.training.timing import epochs_within, steps_per_epoch
 
-__all__ = ["Advice", "Findings", "SizeAndTime", "advise", "look_at_images", "with_options"]
+__all__ = [
+    "FEWEST_TO_PROBE",
+    "FEWEST_TO_TRY_BY",
+    "HELD_OUT_FOR_TRIAL",
+    "Advice",
+    "Findings",
+    "SizeAndTime",
+    "advise",
+    "images_to_probe",
+    "look_at_images",
+    "with_options",
+]
 
 HELD_OUT_FOR_TRIAL = 0.25  # of the training images, for the trial
 FEWEST_TO_PROBE = 8
@@ -131,8 +142,9 @@ def look_at_images(config: RunConfig, *, seconds: float, phase: Phase = unseen) 
 
 
 def with_options(config: RunConfig, model: Mapping[str, Any], changes: Mapping[str, Any]) -> RunConfig:
-    """The request with other options of the model and other settings of the recipe."""
-    return replace(config, model=changed_model(config.model, model), recipe=replace(config.recipe, **changes))
+    """The request with other options of the model and other settings of the recipe, which say what a pose means."""
+    recipe = replace(config.recipe, **changes)
+    return replace(config, model=changed_model(config.model, model), recipe=recipe, orientation="model")
 
 
 def _read(config: RunConfig, phase: Phase) -> TrainingData:
@@ -159,7 +171,7 @@ def _probed(
     data: TrainingData, config: RunConfig, seconds: float, phase: Phase
 ) -> tuple[PoseEvidence | None, PoseEvidence | None]:
     """What the probes found: (turns and mirror images, tilts where quarter turns are not clearly told)."""
-    images, specimens = _to_look_at(data, config.seed)
+    images, specimens = images_to_probe(data, config.seed)
     if len(images) < FEWEST_TO_PROBE:
         return None, None
     begun = time.monotonic()
@@ -181,14 +193,14 @@ def _tried(
         return try_both(config, data, other.model, other.changes, seconds=seconds, progress=progress)
 
 
-def _to_look_at(data: TrainingData, seed: int) -> tuple[Tensor, Sequence[str]]:
-    """uint8 (n, channels, side, side): training and validation images, or the middle of those with masks."""
+def images_to_probe(data: TrainingData, seed: int, most: int = MOST_TO_PROBE) -> tuple[Tensor, Sequence[str]]:
+    """uint8 (n, channels, side, side), and their specimens: training and validation images, of masks the middle."""
     parts = [part for part in (data.train, data.validation) if part is not None]
     images = torch.cat([_squares(part) for part in parts])
     specimens = [name for part in parts for name in getattr(part, "specimens", ())]
-    if len(images) <= MOST_TO_PROBE:
+    if len(images) <= most:
         return images, specimens
-    chosen = np.sort(np.random.default_rng(seed).permutation(len(images))[:MOST_TO_PROBE])
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(images))[:most])
     return images[torch.from_numpy(chosen)], [specimens[k] for k in chosen] if specimens else ()
 
 

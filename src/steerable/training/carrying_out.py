@@ -12,6 +12,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 
+from steerable.data.labelled_images import LabelledImages
 from steerable.data.masked_images import MaskedImages
 from steerable.training.checkpoints import latest_checkpoint, set_aside, ways_on
 from steerable.training.classifier import Classifier
@@ -20,9 +21,10 @@ from steerable.training.deadline import Deadline
 from steerable.training.early_stopping import KeepBest
 from steerable.training.phases import Phase, unseen
 from steerable.training.plan import Plan
+from steerable.training.poses import upright_scores
 from steerable.training.preparing import TrainingData, augmentation, make_classifier
 from steerable.training.progress_lines import ProgressLines
-from steerable.training.results import Measured, write_outcome
+from steerable.training.results import Measured, figures_of, write_outcome
 from steerable.training.sizing import size_in_words
 from steerable.training.start import Start
 from steerable.training.stopping import StopOnRequest
@@ -107,10 +109,17 @@ def carry_out(run: PreparedRun, phase: Phase = unseen) -> dict[str, Any]:
         if keeper is not None:
             keeper.restore(module)
             figures = {**keeper.metrics, "best_epoch": keeper.epoch}
-        measure = trainer.test if settings.evaluate == "test" else trainer.validate
-        figures.update(measure(module, batches, verbose=False)[0])
+        module.to(trainer.strategy.root_device).eval()
+        upright = None
+        if settings.evaluate == "test" and isinstance(data.test, LabelledImages) and trainer.world_size == 1:
+            with phase("testing"):  # once, for the loss and for all that is said of single images
+                upright = upright_scores(module, data.test, device=module.device)
+            figures.update(figures_of(upright, data.test.labels))
+        else:
+            measure = trainer.test if settings.evaluate == "test" else trainer.validate
+            figures.update(measure(module, batches, verbose=False)[0])
     module.to(trainer.strategy.root_device)
-    measured = Measured(figures, epochs, minutes, stopped=run.stopping.requested)
+    measured = Measured(figures, epochs, minutes, stopped=run.stopping.requested, upright=upright)
     speaks = folder if trainer.is_global_zero else None
     return write_outcome(speaks, settings, module, data, measured, phase)
 

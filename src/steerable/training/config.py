@@ -10,6 +10,7 @@ from typing import Any
 from steerable.atomic import write_json
 from steerable.data.datasets import SOURCES, check_selection_for
 from steerable.data.pixel_formats import Selection
+from steerable.errors import one_of
 from steerable.models.registry import models_for
 from steerable.training.limits import Flag, OneOf, Range, Text
 from steerable.training.recipes import Recipe
@@ -22,6 +23,7 @@ __all__ = [
     "HELD_OUT",
     "KNOWN_DATA_RECIPE",
     "OWN_IMAGES",
+    "PLAIN_RATES",
     "RATE_OF_VOLUMES",
     "RECIPES_OF_OWN_IMAGES",
     "SIZES",
@@ -52,10 +54,18 @@ OWN_IMAGES: dict[str, Any] = {
 """Defaults for a folder or a table; besides, the classifier is invariant, and the image size is the images'."""
 RATE_OF_VOLUMES = 0.015
 """The learning rate of steerable networks of people's own volumes: their larger groups multiply it by more."""
+PLAIN_RATES: dict[str, Any] = {
+    "optimiser": "adamw",
+    "learning_rate": 0.005,
+    "weight_decay": 0.05,
+    "nesterov": False,
+    "rates_by_sharing": False,
+}
+"""What suits a plain classifier in place of the optimiser of ``images``, which is for networks that share weights."""
 HELD_OUT = 0.1
 """The share of people's own images that is held out for validation where nothing is said of it."""
 
-FEW_LABELS = 50
+FEW_LABELS = 200
 """Images a class, on average: where there are fewer, all are learnt from, since each of them counts."""
 
 RECIPES_OF_OWN_IMAGES = {"classify": OWN_IMAGES["recipe"], "segment": "masks"}
@@ -89,6 +99,14 @@ class RunConfig:
         OneOf(tuple(TRAINED)),
         "What is learnt: a class for each image (classify) or for each pixel (segment). By default segment for a "
         "folder with `images` beside `labels` or `masks`.",
+        **OPTION,
+    )
+    orientation: str = setting(
+        "model",
+        OneOf(("model", "auto", "free", "upright", "fixed")),
+        "What the pose of an image means: nothing (free); which way is up, with mirror images alike (upright); or all "
+        "of it (fixed). auto looks at the images for a few hundredths of the minutes, and is the default for a folder "
+        "or .csv of images of which nothing is said; model leaves it to the options of the network.",
         **OPTION,
     )
     start: str | None = setting(
@@ -278,6 +296,7 @@ class RunConfig:
         self._check_images()
         self._check_masks()
         self._check_model()
+        self._check_orientation()
         self._check_machine()
 
     @property
@@ -357,6 +376,18 @@ class RunConfig:
                 "weights. Give the network to start from (--from), or leave freeze out."
             )
 
+    def _check_orientation(self) -> None:
+        """What the pose of an image means is a question about the head of a new network that classifies images."""
+        if self.orientation == "model":
+            return
+        entry = CLASSIFIERS.get(self.model.get("name", ""))
+        if self.volumes or self.start is not None or entry is None or "head" not in entry.options:
+            known = [name for name, other in CLASSIFIERS.items() if "head" in other.options]
+            raise ValueError(
+                f"orientation={self.orientation} chooses the head of a new network that classifies images, "
+                f"{one_of(known)}, and this run trains another one. Leave it out."
+            )
+
     def _check_machine(self) -> None:
         if self.volumes and self.backend == "fourier":
             raise ValueError(
@@ -433,6 +464,11 @@ class RunConfig:
             taken |= {"parameters": None, "model": {**sized, **self.model}}
         if self.start is not None:
             taken["model"] = settled.model
+        if self.orientation == "auto" and settled.orientation != "auto":
+            head = {"head": settled.model["head"]} if "head" in settled.model else {}
+            recipe = dataclasses.replace(taken.get("recipe", self.recipe), mirror=settled.recipe.mirror)
+            model = {**taken.get("model", self.model), **head}
+            taken |= {"orientation": settled.orientation, "model": model, "recipe": recipe}
         return dataclasses.replace(self, **taken)
 
     def differences(self, other: RunConfig) -> list[str]:

@@ -16,6 +16,7 @@ from steerable.models.registry import MODELS, models_for
 from steerable.training.config import (
     KNOWN_DATA_RECIPE,
     OWN_IMAGES,
+    PLAIN_RATES,
     RATE_OF_VOLUMES,
     RECIPES_OF_OWN_IMAGES,
     SIZES,
@@ -23,6 +24,7 @@ from steerable.training.config import (
     WIDTHS,
     RunConfig,
 )
+from steerable.training.orientation import OPEN, POSES, with_orientation
 from steerable.training.plan import Plan
 from steerable.training.recipes import load_recipe
 from steerable.training.sizing import count_parameters, with_depth
@@ -56,6 +58,11 @@ def configured(
     """
     dataset = _located(dataset)
     settings = {name: value for name, value in settings.items() if value is not None}
+    if settings.get("orientation", "model") != "model" and "head" in model:
+        raise ValueError(
+            f"orientation={settings['orientation']} chooses the network's head, and head={model['head']} gives it "
+            "already. Give one of the two."
+        )
     task = settings.setdefault("task", _task(dataset))
     _check_task(task, dataset)
     if "start" in settings:  # the model is that network
@@ -74,9 +81,15 @@ def configured(
     else:
         if recipe is None and settings["volumes"] and "group" in _options(model):
             changes = {"learning_rate": RATE_OF_VOLUMES, **changes}
+        if recipe is None and task == "classify" and not {"group", "groups"} & _options(model).keys():
+            changes = {**PLAIN_RATES, **changes}
+        if _says_nothing_of_poses(model, settings, changes):
+            settings.setdefault("orientation", OPEN)
         recipe = recipe or RECIPES_OF_OWN_IMAGES[task]
         model, settings = _for_own_images(model, settings, "epochs" in changes)
     config = RunConfig(dataset=dataset, model=dict(model), recipe=load_recipe(recipe, **changes), **settings)
+    if config.orientation in POSES:
+        config = with_orientation(config, config.orientation)
     if config.start is None:  # else the network is there, and is looked at when the run begins
         _check_network(config)
     return config
@@ -127,6 +140,13 @@ def _options(model: Mapping[str, Any]) -> Mapping[str, Any]:
     """Those of the named model; of a network that a run starts from, and of an unknown one, those of the default."""
     entry = MODELS.get(model.get("name", "resnet"))
     return {} if entry is None else entry.options
+
+
+def _says_nothing_of_poses(model: Mapping[str, Any], settings: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
+    """Whether a run of images is to find out what their pose means; one with a number of epochs has no time for it."""
+    is_of_images = settings["task"] == "classify" and not settings["volumes"] and "start" not in settings
+    said = {"group", "head", "stream", "restricted_to"} & model.keys() or {"turn", "mirror", "epochs"} & changes.keys()
+    return is_of_images and not said and "head" in _options(model)
 
 
 def _check_volumes(volumes: bool, dataset: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -13,23 +14,26 @@ from steerable.training.recipes import Recipe
 
 __all__ = ["make_optimiser", "set_learning_rate"]
 
+SQUARES = 0.999
+"""The share that Adam's mean squared gradient keeps."""
 _NORMS = (
     *(nn.BatchNorm2d, nn.BatchNorm3d, snn.BatchNorm2d, snn.BatchNorm3d),
     *(snn.InstanceNorm2d, snn.InstanceNorm3d, snn.GroupNorm, snn.LayerNorm),
 )
 
 
-def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:
-    """SGD for all parameters of the model that are not frozen; those of norms and biases do not decay.
+def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """SGD or AdamW for all parameters of the model that are not frozen; those of norms and biases do not decay.
 
     With ``recipe.rates_by_sharing`` the coefficients c of a filter bank with μ = (weights of the bank) / (coefficients)
-    get the rate μ · learning_rate and the decay weight_decay / μ. As √μ · ∂L/∂c is the gradient by u = c / √μ, that is
-    SGD on u with the recipe's own rate and decay:
+    are trained as u = c / √μ would be with the recipe's own rate η and decay λ. As √μ · ∂L/∂c is the gradient by u,
+    that is with SGD
 
-        u ← u - η (√μ ∂L/∂c + λ u)   ⟺   c ← c - μη (∂L/∂c + (λ/μ) c),   with and without momentum.
+        u ← u - η (√μ ∂L/∂c + λ u)   ⟺   c ← c - μη (∂L/∂c + (λ/μ) c),   with and without momentum,
 
-    The bank of a network on regular fields has the weights u themselves, each μ = |G| times: u is what group
-    convolutions store. Where nothing is shared, μ = 1.
+    the rate μη and the decay λ/μ. Adam divides by the size of gradients, so that there it is √μ in place of μ. The bank
+    of a network on regular fields has the weights u themselves, each μ = |G| times: u is what group convolutions store.
+    Where nothing is shared, μ = 1.
     """
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for module in model.modules():
@@ -37,22 +41,22 @@ def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:
             if not parameter.requires_grad:  # frozen
                 continue
             fixed = isinstance(module, _NORMS) or name == "bias"  # without decay
-            factor = _sharing(module) if recipe.rates_by_sharing and name == "weight" else 1.0
+            sharing = _sharing(module) if recipe.rates_by_sharing and name == "weight" else 1.0
+            factor = sharing if recipe.optimiser == "sgd" else math.sqrt(sharing)
             groups.setdefault((fixed, factor), []).append(parameter)
     # In a fixed order, because a checkpoint knows its groups by number: those that decay first.
-    return torch.optim.SGD(
-        [
-            {
-                "params": parameters,
-                "lr": factor * recipe.learning_rate,
-                "weight_decay": 0.0 if fixed else recipe.weight_decay / factor,
-                "rate_factor": factor,
-            }
-            for (fixed, factor), parameters in sorted(groups.items(), key=lambda item: item[0])
-        ],
-        momentum=recipe.momentum,
-        nesterov=recipe.nesterov,
-    )
+    settings = [
+        {
+            "params": parameters,
+            "lr": factor * recipe.learning_rate,
+            "weight_decay": 0.0 if fixed else recipe.weight_decay / factor,
+            "rate_factor": factor,
+        }
+        for (fixed, factor), parameters in sorted(groups.items(), key=lambda item: item[0])
+    ]
+    if recipe.optimiser == "adamw":
+        return torch.optim.AdamW(settings, betas=(recipe.momentum, SQUARES))
+    return torch.optim.SGD(settings, momentum=recipe.momentum, nesterov=recipe.nesterov)
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from steerable.atomic import write_json
 from steerable.models.registry import MODELS
 from steerable.training.comparison import compare
-from steerable.training.config import OWN_IMAGES, RATE_OF_VOLUMES, RunConfig
+from steerable.training.config import OWN_IMAGES, PLAIN_RATES, RATE_OF_VOLUMES, RunConfig
 from steerable.training.moves_to_show import invariance
 from steerable.training.phases import Phase, unseen
 from steerable.training.recipes import Recipe, load_recipe
@@ -22,11 +22,8 @@ from steerable.training.run import train
 from steerable.training.run_files import COMPARISON, COMPARISON_NEEDED, SUB_RUN, read_fields
 from steerable.training.trained_segmenter import load_trained
 
-__all__ = ["PLAIN_RATES", "check_comparable", "compare_with_plain", "plain_recipe", "plain_request", "read_comparison"]
+__all__ = ["check_comparable", "compare_with_plain", "plain_recipe", "plain_request", "read_comparison"]
 
-PLAIN_RATES = {"learning_rate": 0.1, "weight_decay": 0.002}
-"""What suits a plain network in place of the rates of the recipe ``images``, which are for networks that share weights.
-"""
 TO_READ = 0.1  # minutes in which a plain run that has no minutes of its own reads images and writes results
 SHARED = ("depth", "stem", "dropout", "axes")
 """The options that a plain network takes over from the steerable one."""
@@ -66,12 +63,14 @@ def plain_request(request: RunConfig, results: Mapping[str, Any]) -> RunConfig:
     shared = {key: model[key] for key in SHARED if key in model and key in MODELS[name].options}
     recipe = plain_recipe(request.recipe)
     if request.task == "classify" and invariance(model) is None:
-        recipe = replace(recipe, turn=False)  # images that stand upright are not turned for the one, nor for the other
+        # Images that stand upright are not turned for the one, nor for the other, and so for mirror images.
+        recipe = replace(recipe, turn=False, mirror=recipe.mirror and model.get("head") != "linear")
     minutes = request.minutes or round(1.1 * float(results["training_minutes"]) + TO_READ, 3)
     return replace(
         request,
         model={"name": name, **shared},
         recipe=recipe,
+        orientation="model",
         parameters=int(results["parameters"]),
         minutes=minutes,
         fit="stretch",
@@ -79,11 +78,11 @@ def plain_request(request: RunConfig, results: Mapping[str, Any]) -> RunConfig:
 
 
 def plain_recipe(recipe: Recipe) -> Recipe:
-    """A recipe with rates for a plain network, where its own are those of the recipe for people's own images."""
+    """A recipe for a plain network: AdamW, where its own rates are those of the recipe for people's own images."""
     usual = load_recipe(OWN_IMAGES["recipe"])
     rates = usual.learning_rate, RATE_OF_VOLUMES
     is_usual = recipe.learning_rate in rates and recipe.weight_decay == usual.weight_decay
-    return replace(recipe, rates_by_sharing=False, **(PLAIN_RATES if is_usual else {}))  # type: ignore[arg-type]
+    return replace(recipe, **(PLAIN_RATES if is_usual else {"rates_by_sharing": False}))
 
 
 def compare_with_plain(

@@ -27,6 +27,7 @@ class Plan:
         rescheduled: when and to how many epochs the end of the run was moved, so that it ends on time; None where it is
             not timed.
         start: the SHA-256 of the weights that the run starts from; None where they are drawn.
+        looked: what was found about the orientation of the images, in a line; "" where nobody has looked.
     """
 
     settings: RunConfig
@@ -36,6 +37,7 @@ class Plan:
     threads: int
     rescheduled: Rescheduled | None = None
     start: str | None = None
+    looked: str = ""
 
     @property
     def epochs(self) -> int:
@@ -85,6 +87,7 @@ class Plan:
             values["threads"],
             None if rescheduled is None else tuple((done, epochs) for done, epochs in rescheduled),
             values.get("start"),
+            values.get("looked") or "",
         )
 
     def differences(self, request: RunConfig) -> list[str]:

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-POSE_SAMPLE = 2000
+POSE_SAMPLE = 1000
 """Of larger test sets so many images are tried in all poses, chosen at random; upright ones are all tested."""
 VOLUME_POSE_SAMPLE = 200
 """The same for volumes, which have 24 poses."""
@@ -100,7 +100,7 @@ def pose_report(
     progress: Progress | None = None,
     upright: Tensor | None = None,
 ) -> PoseReport:
-    """Run a classifier on every image, and on every pose of at most 2,000 of them, the same ones each time.
+    """Run a classifier on every image, and on every pose of at most 1,000 of them, the same ones each time.
 
     Of volumes at most 200 are tried in all poses.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from steerable.data.batches import Batches
 from steerable.data.images import Progress
+from steerable.models.registry import MODELS
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.intervals import Difference, Estimate, difference, estimate
@@ -59,35 +61,42 @@ def try_both(
     model: Mapping[str, Any],
     changes: Mapping[str, Any],
     *,
-    seconds: float,
+    seconds: float = math.inf,
+    steps: int | None = None,
     progress: Progress | None = None,
 ) -> Trial:
-    """Train the network of a config and another one for some seconds each, and compare them on the validation images.
+    """Train the network of a config and another one for as long each, and compare them on the validation images.
 
     Args:
         config: the request with the usual network.
         data: its images, of which some are for validation; the test images are not looked at.
         model: options in which the other network differs, with its name where that is another one.
         changes: settings of the recipe in which it differs.
-        seconds: for each network.
-        progress: called with (hundredths of the time, 200).
+        seconds: for each network, where it has no number of steps.
+        steps: of each network, with which the outcome does not depend on the machine's speed.
+        progress: called with (hundredths of the training, 200).
     """
     validation = data.validation
     if validation is None:
         raise ValueError("two settings are compared on validation images, and none are held out.")
     other = replace(config, model=changed_model(config.model, model), recipe=replace(config.recipe, **changes))
-    values, steps = [], []
+    values, counts = [], []
     for number, settings in enumerate((config, other)):
-        module, taken = _trained(_small(settings, data), data, seconds, progress, 100 * number)
+
+        def tell(share: float, before: int = 100 * number) -> None:
+            if progress is not None:
+                progress(before + int(100 * share), 200)
+
+        module, taken = _trained(_small(settings, data), data, (seconds, steps), tell)
         if isinstance(module, PixelClassifier):
             values.append(upright_values(module.whole, validation, answer=module.answer))
         else:
             values.append(upright_values(module, validation, device=module.device))
-        steps.append(taken)
+        counts.append(taken)
     specimens = getattr(validation, "specimens", ())
     usual, tried = values
     figures = estimate(usual, specimens), estimate(tried, specimens), difference(tried, usual, specimens)
-    return Trial(len(validation), seconds, (steps[0], steps[1]), *figures)
+    return Trial(len(validation), seconds, (counts[0], counts[1]), *figures)
 
 
 def changed_model(model: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,10 +105,13 @@ def changed_model(model: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
 
 
 def _small(settings: RunConfig, data: TrainingData) -> RunConfig:
+    """The settings with a small network, unless they say how wide it is, run in the simplest way."""
     model = with_stem(with_depth(settings.model, shallow=True), data.side)
+    if MODELS[model["name"]].width not in model:
+        model = sized_model(model, PARAMETERS, **from_data(model, data))
     return replace(
         settings,
-        model=sized_model(model, PARAMETERS, **from_data(model, data)),
+        model=model,
         recipe=replace(settings.recipe, ema_decay=0.0),
         parameters=None,
         backend="dense",
@@ -111,9 +123,10 @@ def _small(settings: RunConfig, data: TrainingData) -> RunConfig:
 
 
 def _trained(
-    settings: RunConfig, data: TrainingData, seconds: float, progress: Progress | None, before: int
+    settings: RunConfig, data: TrainingData, length: tuple[float, int | None], tell: Callable[[float], None]
 ) -> tuple[Classifier, int]:
-    """(the network after some seconds, its steps); the learning rate follows the clock."""
+    """(the network after some seconds or steps, its steps); the learning rate follows the one or the other."""
+    seconds, count = length
     device = torch.device(this_machine(settings).device)
     module = make_classifier(settings, data).to(device).train()
     optimiser, recipe = module.configure_optimizers(), settings.recipe
@@ -121,12 +134,11 @@ def _trained(
     endless = itertools.chain.from_iterable(_epoch(batches, epoch) for epoch in itertools.count())
     take_step(module, optimiser, *next(endless))  # which computes filter bases
     begun, steps = time.monotonic(), 1
-    while (share := (time.monotonic() - begun) / seconds) < 1:
+    while (share := (time.monotonic() - begun) / seconds if count is None else steps / count) < 1:
         set_learning_rate(optimiser, recipe.learning_rate_at(share * recipe.epochs))
         take_step(module, optimiser, *next(endless))
         steps += 1
-        if progress is not None:
-            progress(before + int(100 * share), 200)
+        tell(share)
     return module.eval(), steps
 
 

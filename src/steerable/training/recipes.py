@@ -43,7 +43,12 @@ class Recipe:
     learning_rate: float = setting(
         0.05, Range(0, 10**6, above=True), "The learning rate, in place of the recipe's.", **OPTION
     )
-    momentum: float = setting(0.9, Range(0, 1, below=True), "The momentum of SGD.")
+    optimiser: str = setting(
+        "sgd", OneOf(("sgd", "adamw")), "SGD with momentum, or Adam with a weight decay of its own (adamw)."
+    )
+    momentum: float = setting(
+        0.9, Range(0, 1, below=True), "The momentum of SGD, or the share that Adam's mean gradient keeps."
+    )
     nesterov: bool = setting(False, Flag(), "Whether it is Nesterov's momentum.")
     weight_decay: float = setting(0.0, Range(0, 10**6), "The weight decay, in place of the recipe's.", **OPTION)
     batch_size: int = setting(128, Range(1, 10**6, whole=True), "Images per step, over all devices.", **OPTION)
@@ -128,8 +133,11 @@ class Recipe:
             )
         if self.shift >= 1 and self.shift != int(self.shift):
             raise ValueError(f"a recipe's shift is a whole number of pixels or a share below 1; got {self.shift}.")
-        if self.nesterov and not self.momentum:
-            raise ValueError("a recipe's nesterov needs a momentum above 0; got a momentum of 0.")
+        if self.nesterov and (not self.momentum or self.optimiser != "sgd"):
+            raise ValueError(
+                "a recipe's nesterov needs SGD with a momentum above 0; got a momentum of "
+                f"{self.momentum:g} and the optimiser {self.optimiser}."
+            )
 
     def learning_rate_at(self, epoch: float, rescheduled: Rescheduled = ()) -> float:
         """The learning rate after ``epoch`` epochs, which may be a fraction.

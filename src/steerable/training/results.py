@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from steerable.atomic import write_json
@@ -29,7 +30,7 @@ from steerable.training.segmentation_pictures import example_pictures
 from steerable.training.segmentation_poses import segmentation_poses
 from steerable.training.turns import group_of
 
-__all__ = ["Measured", "save_model", "write_outcome"]
+__all__ = ["Measured", "figures_of", "save_model", "write_outcome"]
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,14 @@ class Measured:
         epochs: how many were trained.
         minutes: how long that took.
         stopped: whether somebody ended the training before its last epoch.
+        upright: the scores of the test images as they are, (n, classes), where they are known already.
     """
 
     figures: Mapping[str, float]
     epochs: int
     minutes: float
     stopped: bool = False
+    upright: Tensor | None = None
 
 
 def write_outcome(
@@ -70,7 +73,7 @@ def write_outcome(
     poses, upright = None, None
     if settings.evaluate == "test" and folder is not None:
         with phase("testing all poses") as progress:
-            upright = _upright(module.eval(), data)
+            upright = _upright(module.eval(), data) if measured.upright is None else measured.upright
             poses = _poses(module, data, upright, progress)
     results = _results(settings, module, data, measured, poses)
     if folder is not None:
@@ -84,6 +87,13 @@ def write_outcome(
         write_json(folder / "environment.json", environment())
         write_json(folder / "results.json", results)
     return results
+
+
+def figures_of(scores: Tensor, labels: Tensor) -> dict[str, float]:
+    """The loss and the accuracy of these scores (n, classes) of the test images."""
+    labels = labels.to(scores.device)
+    right = (scores.argmax(1) == labels).double().mean()
+    return {"test_accuracy": float(right), "test_loss": float(F.cross_entropy(scores, labels))}
 
 
 def save_model(

@@ -39,6 +39,7 @@ from steerable.training.deadline import Deadline
 from steerable.training.environment import environment
 from steerable.training.fitting import fitted_to_minutes, most_epochs, with_sized_model
 from steerable.training.interruption import reporting_interruptions
+from steerable.training.orientation import OPEN, look_for_an_up
 from steerable.training.phases import Phase, unseen
 from steerable.training.plan import Plan
 from steerable.training.plan_in_words import announce_speed
@@ -63,6 +64,7 @@ __all__ = [
     "check_run_folder",
     "environment",
     "fitted_to_minutes",
+    "is_first_process",
     "make_classifier",
     "prepare_data",
     "save_model",
@@ -111,10 +113,8 @@ def train(
     if (results := _results_already(folder, tell)) is not None:
         return results
     is_new = earlier is None or not is_of_last_revision(earlier, folder)
-    with phase("measuring this machine's speed"):
-        planned = (given, request, folder, data, recorded, started)
-        followed = _followed(*planned) if is_new else make_plan(request, data, fit=False)
-    followed = with_start(followed, start)
+    planned = (given, request, folder, data, recorded, started, phase)
+    followed = with_start(_followed(*planned) if is_new else make_plan(request, data, fit=False), start)
     data = data.at_size(followed.settings.image_size)
     timed = followed.rescheduled is not None and given is None  # a run that repeats a plan takes the time that it takes
     most = most_epochs(request, data)
@@ -145,6 +145,8 @@ def _results_already(folder: Path, tell: Callable[[str], None] | None) -> dict[s
 def _carried_out(run: PreparedRun, tell: Callable[[str], None] | None, phase: Phase) -> dict[str, Any]:
     plan = run.plan
     if run.trainer.is_global_zero and tell is not None:
+        if plan.looked:
+            tell(plan.looked)
         tell(announcement(run))
         if run.origin:
             tell(run.origin)
@@ -154,7 +156,13 @@ def _carried_out(run: PreparedRun, tell: Callable[[str], None] | None, phase: Ph
 
 
 def _followed(
-    plan: Plan | None, request: RunConfig, folder: Path, data: TrainingData, recorded: Plan | None, started: float
+    plan: Plan | None,
+    request: RunConfig,
+    folder: Path,
+    data: TrainingData,
+    recorded: Plan | None,
+    started: float,
+    phase: Phase,
 ) -> Plan:
     """The plan that the run follows: its own, else the given one, else the one that is made here."""
     if recorded is not None:
@@ -167,9 +175,19 @@ def _followed(
             raise ValueError(f"the plan was made for other images than those of `{data.name}`. Leave the plan out.")
         _check_size(plan, request, data)
         return plan_here(plan, request, data)
-    if getattr(rank_zero_only, "rank", 0) != 0:
+    if not is_first_process():
         return plan_of_first_process(folder).elsewhere(request)
-    return make_plan(request, data, started=started)
+    looked = ""
+    if request.orientation == OPEN:
+        with phase("looking for an up in the images") as looking:
+            request, looked = look_for_an_up(request, data, looking)
+    with phase("measuring this machine's speed"):
+        return replace(make_plan(request, data, started=started), looked=looked)
+
+
+def is_first_process() -> bool:
+    """Whether this is the process that plans and writes, as Lightning numbers them."""
+    return getattr(rank_zero_only, "rank", 0) == 0
 
 
 def _write_plan(plan: Plan, folder: Path, request: RunConfig | None, start: Start | None) -> None:

@@ -306,11 +306,12 @@ PLAN: Fields = {
     "threads": (lambda value: _whole(value) and 1 <= value <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}"),
     "rescheduled": _RESCHEDULED,
     "start": _TEXT,
+    "looked": _TEXT,
     "shortened": _RESCHEDULED,
 }
 """``plan.json``; :class:`~steerable.training.plan.Plan` checks all of it."""
 
-PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened", "start"))
+PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened", "start", "looked"))
 """What every ``plan.json`` has: the end of a run without a time to keep, or of an earlier revision, is not moved."""
 
 MISTAKES: Fields = {

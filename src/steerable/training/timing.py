@@ -25,7 +25,6 @@ __all__ = ["EVALUATION", "epochs_within", "images_to_test", "settle_backends", "
 
 TIMED_STEPS = 25
 LONGEST_TRIAL = 0.6  # seconds that the steps of one size are timed
-TEST_LOOKS = 2  # how often each test image is looked at: for the loss, and for the answers
 OTHER_POSES = {2: 7, 3: 23}  # in which some of them are looked at as well, by the number of axes
 EVALUATION = 1 / 3  # the cost of an image in an evaluation, relative to one in a step
 BETWEEN_EPOCHS = 0.05  # seconds that validation and bookkeeping take at least
@@ -68,7 +67,8 @@ def images_to_test(settings: RunConfig, data: TrainingData) -> float:
         tried = POSED if isinstance(data.test, MaskedImages) else POSE_SAMPLE if axes == 2 else VOLUME_POSE_SAMPLE
         group = settings.model.get("group")
         turned = len(TURNS) * TURNED if isinstance(group, str) and turns_off_the_grid(group_on(group, axes)) else 0
-        looks = (TEST_LOOKS + OTHER_POSES[axes] * min(1.0, tried / len(data.test))) * data.test.samples
+        again = 1 if isinstance(data.test, MaskedImages) else 0  # for the loss, and for the answers
+        looks = (1 + again + OTHER_POSES[axes] * min(1.0, tried / len(data.test))) * data.test.samples
         return looks + min(turned, len(TURNS) * data.test.samples)
     return 0 if data.validation is None else data.validation.samples
 
