@@ -2,10 +2,10 @@
 
 The look is counted in steps and seeded, so that the same images and minutes give the same answer on every machine. It
 takes a few hundredths of a run's time. A small probe learns to tell training images from their turned selves (see
-:mod:`~steerable.training.pose_probe`). Where it cannot, the network is the same in every pose. Where it can, two small
-networks are tried on training images that are held out for it, one that is the same in every pose and one that may use
-the orientation. The second one is taken if it was better, and if the up is a slight one, beyond chance. What was found
-goes into the plan.
+:mod:`~steerable.training.pose_probe`). Where it cannot do so clearly, the network is the same in every pose: a slight up
+is often an accident of how images were taken, and plankton has one. Where it can, two small networks are tried on
+training images that are held out for it, one that is the same in every pose and one that may use the orientation. The
+second one is taken if it was better beyond chance. What was found goes into the plan.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def look_for_an_up(config: RunConfig, data: TrainingData, progress: Progress | N
         return _not_looked(config, f"{len(images)} images are too few to look for an up in them")
     poses = probe_poses(images, specimens, steps=PROBE_STEPS, seed=config.seed, progress=progress)
     found = orientation(poses, None)
-    if found.kind != "upright":
+    if found.kind != "upright" or found.strength < CLEARLY:
         return with_orientation(config, "free"), _free_in_words(found)
     other = "upright" if found.mirrored else "fixed"
     trial = _tried(config, data, other)
     if trial is None:
         return _not_looked(config, f"{len(images)} images are too few to try whether their orientation helps")
-    helps = trial.difference.value > 0 and (found.strength >= CLEARLY or trial.difference.beyond_chance)
+    helps = trial.difference.value > 0 and trial.difference.beyond_chance
     return with_orientation(config, other if helps else "free"), _tried_in_words(found, trial, other, taken=helps)
 
 
@@ -94,15 +94,15 @@ def _not_looked(config: RunConfig, why: str) -> tuple[RunConfig, str]:
 
 
 def _free_in_words(found: Orientation) -> str:
+    up = "a slight up at most" if found.kind == "upright" else "no up"
     return (
-        f"Orientation: the images have no up (turns are told in {found.strength:.0%} of cases, half by chance), and "
+        f"Orientation: the images have {up} (turns are told in {found.strength:.0%} of cases, half by chance), and "
         "scores are the same in every pose. --orientation upright overrules it."
     )
 
 
 def _tried_in_words(found: Orientation, trial: Trial, other: str, *, taken: bool) -> str:
-    clear = "an" if found.strength >= CLEARLY else "a slight"
-    seen = f"the images have {clear} up (turns are told in {found.strength:.0%} of cases, half by chance)"
+    seen = f"the images have an up (turns are told in {found.strength:.0%} of cases, half by chance)"
     shares = f"{trial.other.value:.1%} with it, {trial.usual.value:.1%} without, in a short trial"
     if taken:
         return f"Orientation: {seen}, and it is used ({shares}). If images may come turned, give --orientation free."
