@@ -82,7 +82,8 @@ class PlanarGroup(CompactGroup):
 
     @cached_property
     def digest(self) -> bytes:
-        return self.name.encode() + (b"" if self.line is None else repr(self.line.direction).encode())
+        own = b"O2" if self.reflections else b"SO2"
+        return own if self.line is None else own + repr((self.line.direction, self.line.flips)).encode()
 
     def __repr__(self) -> str:
         if self.line is None:
