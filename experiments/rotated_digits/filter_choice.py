@@ -87,15 +87,15 @@ def one_run(group: str, filters: str, seed: int, learning_rate: float, digits: D
 
 def table(runs: list[dict[str, Any]]) -> str:
     """A Markdown table, one row per group, filters and learning rate: means over the seeds."""
-    heads = ["group", "filters", "learning rate", "seeds", "parameters", "wrong, %", "cross-entropy"]
+    heads = ["group", "filters", "rate", "seeds", "parameters", "wrong, %", "cross-entropy"]
     heads += ["turning, untrained", "turning, trained"]
     lines = [f"| {' | '.join(heads)} |", "|---|---|" + "---:|" * (len(heads) - 2)]
     for key in dict.fromkeys((r["group"], r["filters"], r["learning_rate"]) for r in runs):
         found = [r for r in runs if (r["group"], r["filters"], r["learning_rate"]) == key]
         mean = {name: statistics.mean(r[name] for r in found) for name in found[0] if isinstance(found[0][name], float)}
-        spread = 100 * statistics.pstdev(r["error"] for r in found)
+        spread = f" ± {100 * statistics.pstdev(r['error'] for r in found):.2f}" if len(found) > 1 else ""
         cells = [*map(str, key), str(len(found)), f"{found[0]['parameters']:,}"]
-        cells += [f"{100 * mean['error']:.2f} ± {spread:.2f}", f"{mean['cross_entropy']:.3f}"]
+        cells += [f"{100 * mean['error']:.2f}{spread}", f"{mean['cross_entropy']:.3f}"]
         cells += [f"{mean['turning_untrained']:.3f}", f"{mean['turning_trained']:.3f}"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
