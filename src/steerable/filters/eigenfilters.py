@@ -25,7 +25,7 @@ from steerable.filters.spectra import TapSpectra, tap_spectra
 __all__ = ["least_leak", "most_steerable"]
 
 _NATURAL = 2.0  # the falloff of natural images
-_FAVOUR = 0.25  # the exponent of a response in the length of a filter; experiments/rotated_digits compares others
+_FAVOUR = 0.25  # the exponent of a response in the length of a filter; experiments/equivariance_error compares others
 _TOLD_APART = 1e-6  # a difference of leaks from which on rounding cannot mix two eigenvectors
 _HOPELESS = (
     3  # how many times the tolerance the least leak of two frequencies in turn is where higher ones are not tried
@@ -39,9 +39,7 @@ def most_steerable(
     """A basis of the span of all filters below the tolerance that the grid can tell apart, frequency by frequency.
 
     Within a frequency the basis is orthogonal, smoothest filters first, and filters that respond more to natural images
-    are longer. Random coefficients then give smooth filters, which turn better than rough ones. The mean square of the
-    lengths is 1 in every frequency: where low ones weigh more, features are means of their surroundings at first, and
-    networks learn more slowly.
+    are longer. Random coefficients then give smooth filters, which turn better than rough ones.
     """
     spectra, hopeless = tap_spectra(shape, spacing, band, falloff), 0
     candidates: list[HarmonicFilter] = []
@@ -58,13 +56,16 @@ def most_steerable(
 
 
 def _smooth_basis(spectra: TapSpectra, kept: list[HarmonicFilter]) -> Iterator[HarmonicFilter]:
+    found = []
     for harmonic in sorted({f.harmonic for f in kept}, key=lambda h: h.frequency):
         span = np.stack([f.taps for f in kept if f.harmonic == harmonic])
         filters, responses = _smoothest_first(span, spectra.grid, harmonic)
         leaks = spectra.leaks(harmonic, filters)  # each is a mean of those of the span's eigenvectors
-        lengths = responses**_FAVOUR / math.sqrt((responses ** (2 * _FAVOUR)).mean())
-        for f, length, leak in zip(filters, lengths, leaks.tolist(), strict=True):
-            yield HarmonicFilter(harmonic, read_only(f * length), leak)
+        longer = filters * (responses**_FAVOUR)[:, None, None]
+        found += list(zip([harmonic] * len(longer), longer, leaks.tolist(), strict=True))
+    columns = sum(f.shape[1] for _, f, _ in found)
+    length = math.sqrt(sum(float((f**2).sum()) for _, f, _ in found) / max(columns, 1))
+    return (HarmonicFilter(harmonic, read_only(f / length), leak) for harmonic, f, leak in found)
 
 
 @lru_cache(maxsize=256)
