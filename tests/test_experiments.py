@@ -30,6 +30,7 @@ import digit_networks  # noqa: E402
 import digit_plan  # noqa: E402
 import digit_runs  # noqa: E402
 import digit_table  # noqa: E402
+import filter_choice  # noqa: E402
 import model_runs  # noqa: E402
 import nuclei_runs  # noqa: E402
 import turned_models  # noqa: E402
@@ -107,6 +108,27 @@ def test_digits_are_turned_by_their_angles_and_held_out(tmp_path: Path, monkeypa
     found = digit_images.load_digits(tmp_path / "digits.npz", evaluate="validation", device=torch.device("cpu"))
     assert (len(found.images), len(found.measured_images)) == (2, 1)
     assert found.measured_labels.tolist() == arrays["train_labels"][-1:].tolist()
+
+
+@pytest.mark.parametrize("group", ["C8", "SO2"])
+def test_a_short_training_that_compares_filters(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filter_choice, "STEPS", 2)
+    monkeypatch.setattr(filter_choice, "BATCH", 4)
+    monkeypatch.setitem(filter_choice.FIELDS, group, (1, 1, 1, 1))
+    run = {"group": group, "filters": "rings", "learning_rate": 0.01}
+    found = [filter_choice.one_run(group, filters, 0, 0.01, digits()) for filters in ("rings", "rings", "default")]
+    assert found[0] == found[1] != found[2]
+    assert 0 <= found[0]["error"] <= 1
+    assert found[0]["turning_trained"] > 0
+    row = filter_choice.table([run | found[0], run | found[1]]).splitlines()[2]
+    assert row.startswith(
+        f"| {group} | rings | 0.01 | 2 | {found[0]['parameters']} | {100 * found[0]['error']:.2f} ± 0.00"
+    )
+
+
+def test_names_of_filters() -> None:
+    assert filter_choice.filters_named("leak 0.05") == digit_networks.Filters(leak=0.05)
+    assert filter_choice.filters_named("default") == digit_networks.Filters()
 
 
 def test_invariance_is_exact_at_the_turns_of_the_grid() -> None:

@@ -36,12 +36,15 @@ class Digits:
     measured_labels: Tensor
 
 
-def load_digits(path: Path, *, evaluate: str, device: torch.device, limit: int | None = None) -> Digits:
+def load_digits(
+    path: Path, *, evaluate: str, device: torch.device, limit: int | None = None, held_out: int | None = None
+) -> Digits:
     """The digits of a file; with ``evaluate="validation"`` the last 2,000 of those to learn from are measured on."""
+    held_out = HELD_OUT if held_out is None else held_out
     with np.load(path) as file:
         learn, learn_labels = file["train_images"], file["train_labels"]
         if evaluate == "validation":
-            parts = (learn[:-HELD_OUT], learn_labels[:-HELD_OUT], learn[-HELD_OUT:], learn_labels[-HELD_OUT:])
+            parts = (learn[:-held_out], learn_labels[:-held_out], learn[-held_out:], learn_labels[-held_out:])
         else:
             parts = (learn, learn_labels, file["test_images"], file["test_labels"])
     images, labels, measured, measured_labels = (torch.from_numpy(part[:limit]).to(device) for part in parts)

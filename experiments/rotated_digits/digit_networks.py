@@ -59,22 +59,30 @@ class DigitNetwork(nn.Module):
         fields: the number of regular fields behind each convolution.
         filters: of the convolutions.
         frequency: of the regular fields of SO(2) and O(2), which other groups do not need.
+        kernels, pooled: the size of each convolution, and behind which of them images are halved.
     """
 
     def __init__(
-        self, group: str, fields: Sequence[int], filters: Filters | None = None, *, frequency: int = 3
+        self,
+        group: str,
+        fields: Sequence[int],
+        filters: Filters | None = None,
+        *,
+        frequency: int = 3,
+        kernels: Sequence[int] = KERNELS,
+        pooled: Sequence[int] = POOLED,
     ) -> None:
         super().__init__()
         filters = Filters() if filters is None else filters
         found = group_named(group)
         layers: list[snn.EquivariantModule] = []
         source = st.FieldType(found, [(1, found.trivial)])
-        for k, (size, count) in enumerate(zip(KERNELS, fields, strict=True)):
+        for k, (size, count) in enumerate(zip(kernels, fields, strict=True)):
             target = field_type(found, count, frequency)
             space = filters.space(found, size)
             layers.append(snn.Conv2d(source, target, size, padding=size // 2, bias=False, filters=space))
             layers += [snn.BatchNorm2d(target), activation(target)]
-            layers += [snn.BlurPool2d(target)] if k in POOLED else []
+            layers += [snn.BlurPool2d(target)] if k in pooled else []
             source = target
         pool = snn.GroupPool(source, mode="max" if isinstance(found, FiniteGroup) else "norm")
         self.features = snn.Sequential(*layers)

@@ -105,8 +105,18 @@ def test_redundant_generators_do_no_harm() -> None:
         (lambda: st.group_from_matrices({"a": np.eye(2), "b": np.eye(3)}), "square matrices of one size"),
         (lambda: st.group_from_matrices({"a": np.zeros((2, 2))}), "generator `a` is not an invertible matrix"),
         (lambda: st.group_from_matrices({"a": [[np.nan]]}), "generator `a` is not an invertible matrix"),
+        (lambda: st.group_from_permutations([[1.0, 0.0]]), r"generator `a` is not a permutation.*got \[1.0, 0.0\]"),
+        (lambda: st.group_from_permutations([[None, 0]]), r"generator `a` is not a permutation.*got \[None, 0\]"),
+        (lambda: st.group_from_permutations([5]), "generator `a` is not a permutation.*got 5"),
+        (lambda: st.group_from_permutations([[[0, 1], [1, 0]]]), "generator `a` is not a permutation"),
     ],
 )
 def test_bad_generators_are_refused(build, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build()
+
+
+@pytest.mark.parametrize("given", ["x", [[1, "a"], [0, 1]], [[1, 2], [3]]])
+def test_generators_that_are_no_arrays_of_numbers(given: object) -> None:
+    with pytest.raises(TypeError, match="generator `a` is a square matrix of numbers; got "):
+        st.group_from_matrices([given])

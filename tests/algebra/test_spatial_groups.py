@@ -269,6 +269,32 @@ def test_representations_of_space_seen_by_groups_about_one_axis(name: str) -> No
             assert error(seen(element), rho(larger.element(g.motion(element)))) < 1e-12
 
 
+@pytest.mark.parametrize("axis", ["x", "z", (1, 1, 1), (0, 0, -1), (0.3, -0.2, 1), (1 / 3, 1e-7, -1e5)])
+@pytest.mark.parametrize("flips", [False, True])
+def test_groups_about_any_axis_are_found_by_name(axis: object, flips: bool) -> None:
+    for planar in (st.cyclic(3), st.dihedral(4), st.so2(), st.o2()):
+        g = st.about_axis(planar, axis, flips=flips)
+        assert st.group_named(g.name) == g
+        assert st.FieldType(g.name, "2*A") == st.FieldType(g, "2*A")
+
+
+def test_axes_of_one_direction_are_one_axis() -> None:
+    assert st.about_axis(st.so2(), (0, 0, 2)) == st.about_axis(st.so2(), "z")
+    assert st.about_axis(st.so2(), (0, 0, 2)).name == "SO2 about z"
+    assert st.about_axis(st.o2(), (2, 2, 2)) == st.about_axis(st.o2(), (1, 1, 1)) != st.about_axis(st.o2(), (1, 1, -1))
+    assert st.about_axis(st.o2(), "z") != st.about_axis(st.o2(), "z", flips=True)
+    rho = st.about_axis(st.o2(), (0, 0, 1)).irrep("E2")
+    assert rho.restrict(st.about_axis(st.so2(), "z")).type == (0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["SO2 about (1, 2)", "C4 about (a, b, c)", "C4 about w", "C4 about (1, 1, 1", "C4 about"]
+)
+def test_axes_that_cannot_be_read(name: str) -> None:
+    with pytest.raises(ValueError, match="no group is called '"):
+        st.group_named(name)
+
+
 def test_groups_about_one_axis_in_words() -> None:
     g = st.about_axis(st.o2(), "x", flips=True)
     assert repr(g) == "<O2 about x with flips, all rotations and reflections of space about x>"

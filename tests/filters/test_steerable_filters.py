@@ -314,6 +314,17 @@ def test_empty_spaces() -> None:
         )
 
 
+@pytest.mark.parametrize("size", [2, 4, 5, 6, 8, 11])
+@pytest.mark.parametrize("leak", [1e-9, 1e-12])
+def test_the_leak_that_an_empty_space_asks_for_is_enough(size: int, leak: float) -> None:
+    found = re.search(
+        r"The best one has a leak of (\S+); allow at least that", refusal(st.filter_space, C8, size, leak)
+    )
+    assert found is not None
+    assert leak < float(found[1]) < 0.01
+    assert st.filter_space(C8, size, float(found[1])).dim >= 1
+
+
 def test_numbers_of_numpy_are_numbers() -> None:
     space = st.filter_space(C8, 5, leak=np.float32(0.02), band=np.float64(1), falloff=np.int64(0))
     assert space == st.filter_space(C8, 5, leak=0.02)

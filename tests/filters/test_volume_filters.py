@@ -428,7 +428,7 @@ def test_degrees_that_a_kernel_cannot_carry() -> None:
 def test_empty_spaces_and_sizes() -> None:
     assert refusal(st.filter_space, O3, 2, leak=0.001) == (
         "no 2×2×2 filter has a leak of at most 0.001: the filter space would be empty. The best one has a leak of "
-        "0.0052; allow at least that, or use another kernel size."
+        "0.0053; allow at least that, or use another kernel size."
     )
     assert refusal(st.filter_space, group("I"), (3, 5, 5)) == (
         "`t` of I exchanges depth and height, so that filters have one extent for both; got 3×5×5. Use a cubic kernel, "

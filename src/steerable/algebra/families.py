@@ -21,6 +21,7 @@ from steerable.errors import check_choice
 
 __all__ = ["cyclic", "dihedral", "group_named", "group_on", "o2", "planar_matrix", "so2", "trivial"]
 
+_LARGEST = 1000  # a table of products has n² entries, 4n² with reflections
 DEFAULT_GROUPS = {2: "D4", 3: "O"}  # of a network where none is named, by the number of axes
 
 
@@ -86,7 +87,7 @@ def o2() -> PlanarGroup:
 def group_named(name: str) -> Group:
     """The group of that name: C1, C2, … D1, D2, … T, T_d, O, O_h, I, I_h, SO2, O2, SO3, O3. ``Oh`` is O_h, too.
 
-    ``"C4 about z"`` moves volumes, see :func:`~steerable.algebra.space_families.about_axis`.
+    ``"C4 about z"`` and ``"C3 about (1, 1, 1)"`` move volumes, see :func:`~steerable.about_axis`.
 
     >>> group_named("D4") == dihedral(4)
     True
@@ -96,8 +97,9 @@ def group_named(name: str) -> Group:
     named = _NAMED.get(name) if isinstance(name, str) else None
     if named is not None:
         return named()
-    if isinstance(name, str) and (about := re.fullmatch(r"(.+) about ([xyz])( with flips)?", name)):
-        return about_axis(group_named(about[1]), about[2], flips=about[3] is not None)  # type: ignore[call-overload,no-any-return]
+    if isinstance(name, str) and (about := re.fullmatch(rf"(.+) about ([xyz]|{_VECTOR})( with flips)?", name)):
+        axis = about[2] if about[2] in "xyz" else [float(c) for c in about[2].strip("()").split(",")]
+        return about_axis(group_named(about[1]), axis, flips=about[3] is not None)  # type: ignore[call-overload,no-any-return]
     match = re.fullmatch(r"([CD])([1-9]\d{0,3})", name) if isinstance(name, str) else None
     if match is None:
         raise ValueError(
@@ -126,6 +128,8 @@ def group_on(name: str | None, axes: int) -> Group:
     return group_named(f"{group.name} about z")
 
 
+_NUMBER = r"\s*-?\d+(?:\.\d+)?(?:e-?\d+)?\s*"
+_VECTOR = rf"\({_NUMBER},{_NUMBER},{_NUMBER}\)"
 _NAMED: dict[str, Callable[[], Group]] = {
     "SO2": so2,
     "O2": o2,
@@ -149,3 +153,10 @@ def _check_n(family: str, n: int) -> None:
         raise TypeError(f"{family}(n) takes a whole number n ≥ 1, got {n!r}.")
     if n < 1:
         raise ValueError(f"{family}(n) takes a whole number n ≥ 1, got {n}.")
+    if n > _LARGEST:
+        every = (
+            "so2(), which has every angle" if family == "cyclic" else "o2(), which has every rotation and reflection"
+        )
+        raise ValueError(
+            f"{family}(n) lists all products of its elements, so that n is at most {_LARGEST}; got {n}. Use {every}."
+        )

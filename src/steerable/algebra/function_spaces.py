@@ -15,16 +15,14 @@ from typing import final
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.compact_groups import AnyWave
-from steerable.algebra.compact_representations import CompactRepresentation
-from steerable.algebra.group_functions import GroupFunctions, functions_on_orientations
+from steerable.algebra.compact_groups import AnyWave, CompactGroup
+from steerable.algebra.group_functions import GroupFunctions
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.recognition import rotation_structure
 from steerable.algebra.waves import Wave, checked_frequency
 
-__all__ = ["FunctionSpace", "functions_named"]
+__all__ = ["FunctionSpace"]
 
 
 @final
@@ -41,7 +39,7 @@ class FunctionSpace(GroupFunctions):
     ('qm(3)', (1, 0, 1, 1, 1), 7)
     """
 
-    group: PlanarGroup
+    group: CompactGroup
     frequency: int
     n: int = 1
     mirrors: bool = False
@@ -55,7 +53,7 @@ class FunctionSpace(GroupFunctions):
             )
 
     @staticmethod
-    def on_cosets(group: PlanarGroup, subgroup: Group, frequency: int) -> FunctionSpace:
+    def on_cosets(group: CompactGroup, subgroup: Group, frequency: int) -> FunctionSpace:
         """The functions on the cosets of a finite subgroup that is C_n, or D_n with m in it."""
         structure = rotation_structure(subgroup) if isinstance(subgroup, FiniteGroup) and subgroup.axes == 2 else None
         if structure is None or not isinstance(subgroup, FiniteGroup) or not subgroup.acts_faithfully:
@@ -68,8 +66,7 @@ class FunctionSpace(GroupFunctions):
         return FunctionSpace(group, frequency, structure.n, structure.has_mirrors)
 
     @staticmethod
-    def named(group: PlanarGroup, name: str) -> FunctionSpace | None:
-        """The space that a capsule's name such as ``regular(3)`` stands for; None where it is not such a name."""
+    def named(group: CompactGroup, name: str) -> FunctionSpace | None:
         match = re.fullmatch(r"(regular|qm|q([CD])([1-9]\d*))\((\d+)\)", name)
         if match is None:
             return None
@@ -91,11 +88,3 @@ class FunctionSpace(GroupFunctions):
         for k in range(self.n, self.frequency + 1, self.n):
             parts += [(Wave(k), math.sqrt(2) * np.eye(2)[j]) for j in ((0, 1) if both else (1,))]
         return parts
-
-
-def functions_named(group: PlanarGroup, name: str) -> CompactRepresentation | None:
-    """The representation by functions that a capsule's name stands for, or None where it is not such a name."""
-    if name == "r" and group.reflections:
-        return functions_on_orientations(group)
-    space = FunctionSpace.named(group, name)
-    return None if space is None else space.representation

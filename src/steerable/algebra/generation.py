@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.metrics import generator_scales, in_own_units, is_orthogonal
+from steerable.errors import shown
 
 __all__ = ["group_from_matrices", "group_from_permutations"]
 
@@ -37,13 +38,14 @@ def group_from_permutations(
     ('e', 'a', 'b', 'a2', 'ab', 'ba')
     """
     named = _named(generators)
-    permutations = {key: np.array(images) for key, images in named.items()}
-    for key, images in permutations.items():
-        if images.ndim != 1 or not np.array_equal(np.sort(images), np.arange(images.size)):
+    permutations = {}
+    for key, images in named.items():
+        listed = list(images) if isinstance(images, Sequence | np.ndarray) else [None]
+        if not all(isinstance(i, int | np.integer) for i in listed) or sorted(listed) != list(range(len(listed))):
             raise ValueError(
-                f"generator `{key}` is not a permutation: expected the images of 0 … n-1, each once, got "
-                f"{named[key]!r}."
+                f"generator `{key}` is not a permutation: expected the images of 0 … n-1, each once, got {images!r}."
             )
+        permutations[key] = np.array(images, dtype=np.intp)
     sizes = {key: len(images) for key, images in permutations.items()}
     if len(set(sizes.values())) != 1:
         raise ValueError(f"all generators permute the same number of points; got {sizes}.")
@@ -63,7 +65,7 @@ def group_from_matrices(
     >>> group_from_matrices({"r": [[0, -1], [1, 0]]}, name="C4").elements
     ('e', 'r', 'r2', 'r3')
     """
-    matrices = {key: np.array(m, dtype=np.float64) for key, m in _named(generators).items()}
+    matrices = {key: _matrix(key, m) for key, m in _named(generators).items()}
     shapes = {key: m.shape for key, m in matrices.items()}
     first = next(iter(shapes.values()))
     if len(set(shapes.values())) != 1 or len(first) != 2 or first[0] != first[1]:
@@ -86,6 +88,13 @@ def group_from_matrices(
     stacked = np.stack(elements)
     moves = first[0] in (2, 3) and is_orthogonal(stacked)
     return FiniteGroup(names, table, action=stacked if moves else None, name=name)
+
+
+def _matrix(key: str, given: ArrayLike) -> FloatArray:
+    try:
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"generator `{key}` is a square matrix of numbers; got {shown(given)}.") from None
 
 
 def _named(generators: Mapping[str, T] | Sequence[T]) -> dict[str, T]:

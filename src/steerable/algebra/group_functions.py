@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +19,26 @@ from steerable.algebra.compact_representations import CompactRepresentation
 from steerable.algebra.group_interface import Element
 from steerable.algebra.monomials import Monomial
 
-__all__ = ["GroupFunctions", "functions_on_orientations"]
+__all__ = ["GroupFunctions"]
 
 
 class GroupFunctions(ABC):
     """Functions on the left cosets gK up to a frequency or degree; [ρ(a)f](gK) = f(a⁻¹gK), in an orthonormal basis."""
 
     group: CompactGroup
+
+    @staticmethod
+    @abstractmethod
+    def named(group: Any, name: str) -> GroupFunctions | None:
+        """The space that a capsule's name such as ``regular(3)`` stands for; None where it is not such a name."""
+
+    @classmethod
+    def representation_named(cls, group: CompactGroup, name: str) -> CompactRepresentation | None:
+        """The representation by functions that a capsule's name stands for, or None where it is not such a name."""
+        if name == "r" and group.reflections:
+            return _functions_on_orientations(group)
+        space = cls.named(group, name)
+        return None if space is None else space.representation
 
     @property
     @abstractmethod
@@ -59,7 +73,7 @@ class GroupFunctions(ABC):
         return np.array([self.at_base_point @ rho(self.group.inverse(g)) for g in elements]).reshape(-1, rho.dim)
 
 
-def functions_on_orientations(group: CompactGroup) -> CompactRepresentation:
+def _functions_on_orientations(group: CompactGroup) -> CompactRepresentation:
     """The functions on the two cosets of the rotations, which reflections exchange: the capsule ``r``."""
     turns = len(group.generators) - 1
     swap = Monomial(np.array([*[[0, 1]] * turns, [1, 0]], dtype=np.intp), np.ones((turns + 1, 2)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import final
 
@@ -16,6 +16,8 @@ from steerable.algebra.motions_in_space import about_z, checked_direction, rotat
 
 __all__ = ["Line", "line_along"]
 
+_NAMED = {(1.0, 0.0, 0.0): "x", (0.0, 1.0, 0.0): "y", (0.0, 0.0, 1.0): "z"}
+
 
 @final
 @dataclass(frozen=True)
@@ -24,13 +26,13 @@ class Line:
 
     Attributes:
         direction: its unit vector.
-        label: how it is called in text.
+        label: how it is called in text, from which it can be read again; it does not count where lines are compared.
         flips: what reflections of the plane become: mirrors of space whose planes contain the line, or with
             ``flips=True`` turns by 180° about lines across it.
     """
 
     direction: tuple[float, float, float]
-    label: str
+    label: str = field(compare=False)
     flips: bool = False
 
     @cached_property
@@ -70,5 +72,7 @@ def line_along(axis: ArrayLike, *, flips: bool = False) -> Line:
     [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
     """
     x, y, z = checked_direction(axis).tolist()
-    label = axis if isinstance(axis, str) else f"({', '.join(f'{c:g}' for c in np.asarray(axis, dtype=np.float64))})"
-    return Line((x, y, z), label, flips)
+    if (x, y, z) in _NAMED:
+        return Line((x, y, z), _NAMED[x, y, z], bool(flips))
+    given = (repr(c).removesuffix(".0") for c in np.asarray(axis, dtype=np.float64).tolist())
+    return Line((x, y, z), f"({', '.join(given)})", bool(flips))

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 
 from steerable.algebra.actions import motion_text, turn
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.compact_groups import AnyWave, CompactGroup
+from steerable.algebra.compact_representations import CompactRepresentation
+from steerable.algebra.function_spaces import FunctionSpace
 from steerable.algebra.group_interface import Group
 from steerable.algebra.lines_in_space import Line
 from steerable.algebra.metrics import TOLERANCE
 from steerable.algebra.motions_in_space import signed_permutations
-
-if TYPE_CHECKING:
-    from steerable.algebra.compact_representations import CompactRepresentation
-    from steerable.algebra.representations import Representation
-    from steerable.algebra.waves import Wave
+from steerable.algebra.representations import Representation
+from steerable.algebra.waves import Wave, checked_frequency, clebsch_gordan
 
 __all__ = ["PlanarElement", "PlanarGroup"]
 
@@ -82,7 +82,8 @@ class PlanarGroup(CompactGroup):
 
     @cached_property
     def digest(self) -> bytes:
-        return self.name.encode() + (b"" if self.line is None else repr(self.line.direction).encode())
+        own = b"O2" if self.reflections else b"SO2"
+        return own if self.line is None else own + repr((self.line.direction, self.line.flips)).encode()
 
     def __repr__(self) -> str:
         if self.line is None:
@@ -173,17 +174,19 @@ class PlanarGroup(CompactGroup):
             return None
         return motions if self.reflections or (np.linalg.det(seen[0]) > 0).all() else None
 
-    # ---------------------------------------------------------------- what later modules compute for this group
+    # ---------------------------------------------------------------- irreps, and functions on the group
 
     def wave_named(self, name: str) -> Wave | None:
-        from steerable.algebra.waves import wave_named
-
-        return wave_named(self, name)
+        """The irrep of that name; ``trivial``, ``A`` and ``A1`` name the trivial one, as in every group."""
+        if name in ("trivial", "A", "A1"):
+            return Wave(0)
+        if name == "A2" and self.reflections:
+            return Wave(0, odd=True)
+        match = re.fullmatch(r"E([1-9]\d*)", name)
+        return Wave(checked_frequency(int(match[1]))) if match else None
 
     def wave_numbered(self, number: int) -> Wave:
-        from steerable.algebra.waves import wave_numbered
-
-        return wave_numbered(self, number)
+        return Wave(max(0, number - 1), number == 1) if self.reflections else Wave(number)
 
     def has_subgroup(self, other: CompactGroup) -> bool:
         if not isinstance(other, PlanarGroup) or (other.reflections and not self.reflections):
@@ -197,14 +200,10 @@ class PlanarGroup(CompactGroup):
         return self.clebsch_gordan(a, b)[0]
 
     def clebsch_gordan(self, a: Wave, b: Wave) -> tuple[tuple[AnyWave, ...], FloatArray]:
-        from steerable.algebra.waves import clebsch_gordan
-
         return clebsch_gordan(self, a, b)
 
     def functions_named(self, name: str) -> CompactRepresentation | None:
-        from steerable.algebra.function_spaces import functions_named
-
-        return functions_named(self, name)
+        return FunctionSpace.representation_named(self, name)
 
     @property
     def capsules_in_words(self) -> str:
@@ -219,8 +218,6 @@ class PlanarGroup(CompactGroup):
 
     def regular(self, frequency: int) -> Representation:
         """The action on functions on the group up to a frequency; as a capsule it is written ``regular(3)``."""
-        from steerable.algebra.function_spaces import FunctionSpace
-
         return FunctionSpace(self, frequency).representation
 
     def quotient(self, subgroup: Group, frequency: int) -> Representation:
@@ -229,8 +226,6 @@ class PlanarGroup(CompactGroup):
         Functions on the circle up to frequency 3, on which O(2) acts, are ``o2().quotient(dihedral(1), 3)``; as a
         capsule they are written ``qm(3)``.
         """
-        from steerable.algebra.function_spaces import FunctionSpace
-
         return FunctionSpace.on_cosets(self, subgroup, frequency).representation
 
 

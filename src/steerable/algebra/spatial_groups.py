@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn, final
+from typing import NoReturn, final
 
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray, read_only
 from steerable.algebra.compact_groups import AnyWave, CompactGroup
+from steerable.algebra.compact_representations import CompactRepresentation
 from steerable.algebra.metrics import TOLERANCE
 from steerable.algebra.motions_in_space import (
     about_z,
@@ -21,11 +23,15 @@ from steerable.algebra.motions_in_space import (
     straightened,
 )
 from steerable.algebra.planar_groups import PlanarGroup
-
-if TYPE_CHECKING:
-    from steerable.algebra.compact_representations import CompactRepresentation
-    from steerable.algebra.representations import Representation
-    from steerable.algebra.spherical_waves import SphericalWave
+from steerable.algebra.representations import Representation
+from steerable.algebra.spherical_functions import SphericalFunctions
+from steerable.algebra.spherical_harmonics import checked_degree
+from steerable.algebra.spherical_waves import (
+    SphericalWave,
+    parts_about_z,
+    product_parts,
+    spherical_clebsch_gordan,
+)
 
 __all__ = ["SpatialElement", "SpatialGroup"]
 
@@ -168,16 +174,16 @@ class SpatialGroup(CompactGroup):
         """As they are, or those of the plane about z; without reflections, mirrors of the plane turn z over."""
         return motions if motions.shape[-1] == 3 else about_z(motions, proper=not self.reflections)
 
-    # ---------------------------------------------------------------- what later modules compute for this group
+    # ---------------------------------------------------------------- irreps, and functions on the group
 
     def wave_named(self, name: str) -> SphericalWave | None:
-        from steerable.algebra.spherical_waves import spherical_wave_named
-
-        return spherical_wave_named(self, name)
+        """The irrep of that name; ``trivial``, ``A`` and ``A1`` name the trivial one, and e3nn's ``1o`` is L1o."""
+        if name in ("trivial", "A", "A1"):
+            return SphericalWave(0)
+        match = re.fullmatch(r"L?(\d{1,9})([eo])" if self.reflections else r"L(\d{1,9})", name)
+        return SphericalWave(checked_degree(int(match[1])), odd=name.endswith("o")) if match else None
 
     def wave_numbered(self, number: int) -> SphericalWave:
-        from steerable.algebra.spherical_waves import SphericalWave
-
         return SphericalWave(number // 2, bool(number % 2)) if self.reflections else SphericalWave(number)
 
     def has_subgroup(self, other: CompactGroup) -> bool:
@@ -187,8 +193,6 @@ class SpatialGroup(CompactGroup):
 
     def seen_by(self, subgroup: CompactGroup, wave: SphericalWave) -> tuple[tuple[AnyWave, ...], FloatArray | None]:
         """The rotations alone have the same irreps; about an axis, orders m and -m are the wave of frequency m."""
-        from steerable.algebra.spherical_waves import parts_about_z
-
         if not isinstance(subgroup, PlanarGroup):
             return (type(wave)(wave.degree),), None
         line = subgroup.line
@@ -199,19 +203,13 @@ class SpatialGroup(CompactGroup):
         return parts, basis if line is None else wave.at(self._moving_by(line.frame)) @ basis
 
     def product_parts(self, a: SphericalWave, b: SphericalWave) -> tuple[AnyWave, ...]:
-        from steerable.algebra.spherical_waves import product_parts
-
         return product_parts(a, b)
 
     def clebsch_gordan(self, a: SphericalWave, b: SphericalWave) -> tuple[tuple[AnyWave, ...], FloatArray]:
-        from steerable.algebra.spherical_waves import spherical_clebsch_gordan
-
         return spherical_clebsch_gordan(a, b)
 
     def functions_named(self, name: str) -> CompactRepresentation | None:
-        from steerable.algebra.spherical_functions import spherical_functions_named
-
-        return spherical_functions_named(self, name)
+        return SphericalFunctions.representation_named(self, name)
 
     @property
     def capsules_in_words(self) -> str:
@@ -222,12 +220,8 @@ class SpatialGroup(CompactGroup):
 
     def regular(self, degree: int) -> Representation:
         """The action on functions on the group up to a degree, in which L_l occurs 2l + 1 times: ``regular(3)``."""
-        from steerable.algebra.spherical_functions import SphericalFunctions
-
         return SphericalFunctions(self, degree).representation
 
     def sphere(self, degree: int) -> Representation:
         """The action on functions on the sphere up to a degree, L0 + L1 + …; as a capsule it is ``sphere(3)``."""
-        from steerable.algebra.spherical_functions import SphericalFunctions
-
         return SphericalFunctions(self, degree, on_sphere=True).representation

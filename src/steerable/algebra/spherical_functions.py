@@ -14,14 +14,12 @@ from typing import final
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.compact_groups import AnyWave
-from steerable.algebra.compact_representations import CompactRepresentation
-from steerable.algebra.group_functions import GroupFunctions, functions_on_orientations
-from steerable.algebra.spatial_groups import SpatialGroup
+from steerable.algebra.compact_groups import AnyWave, CompactGroup
+from steerable.algebra.group_functions import GroupFunctions
 from steerable.algebra.spherical_harmonics import HIGHEST_DEGREE, checked_degree, spherical_harmonics
 from steerable.algebra.spherical_waves import SphericalWave
 
-__all__ = ["SphericalFunctions", "spherical_functions_named"]
+__all__ = ["SphericalFunctions"]
 
 _HIGHEST_ON_GROUP = 12  # functions on SO(3) up to this degree have 2,925 channels
 
@@ -41,12 +39,17 @@ class SphericalFunctions(GroupFunctions):
     ('sphere(2)', (1, 0, 0, 1, 1))
     """
 
-    group: SpatialGroup
+    group: CompactGroup
     degree: int
     on_sphere: bool = False
 
     def __post_init__(self) -> None:
         checked_degree(self.degree, HIGHEST_DEGREE if self.on_sphere else _HIGHEST_ON_GROUP)
+
+    @staticmethod
+    def named(group: CompactGroup, name: str) -> SphericalFunctions | None:
+        match = re.fullmatch(r"(regular|sphere)\((\d+)\)", name)
+        return SphericalFunctions(group, int(match[2]), match[1] == "sphere") if match else None
 
     @property
     def name(self) -> str:
@@ -70,11 +73,3 @@ class SphericalFunctions(GroupFunctions):
                 wave = SphericalWave(degree, odd)
                 parts += [(wave, math.sqrt(wave.dim) * row) for row in np.eye(wave.dim)]
         return parts
-
-
-def spherical_functions_named(group: SpatialGroup, name: str) -> CompactRepresentation | None:
-    """The representation by functions that a capsule's name stands for, or None where it is not such a name."""
-    if name == "r" and group.reflections:
-        return functions_on_orientations(group)
-    match = re.fullmatch(r"(regular|sphere)\((\d+)\)", name)
-    return SphericalFunctions(group, int(match[2]), match[1] == "sphere").representation if match else None

@@ -8,7 +8,6 @@ the even one (``L1e``) and -1 for the odd one (``L1o``). The harmonics of degree
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import final
 
@@ -17,12 +16,13 @@ import numpy as np
 from steerable.algebra.actions import turn
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.clebsch_gordan import real_clebsch_gordan
-from steerable.algebra.spatial_groups import SpatialElement, SpatialGroup
-from steerable.algebra.spherical_harmonics import checked_degree, orders
+from steerable.algebra.compact_groups import CompactGroup
+from steerable.algebra.group_interface import Element
+from steerable.algebra.spherical_harmonics import orders
 from steerable.algebra.waves import Wave
 from steerable.algebra.wigner_matrices import wigner_matrix
 
-__all__ = ["SphericalWave", "parts_about_z", "product_parts", "spherical_clebsch_gordan", "spherical_wave_named"]
+__all__ = ["SphericalWave", "parts_about_z", "product_parts", "spherical_clebsch_gordan"]
 
 
 @final
@@ -37,37 +37,26 @@ class SphericalWave:
     def dim(self) -> int:
         return 2 * self.degree + 1
 
-    def at(self, element: SpatialElement) -> FloatArray:
+    def at(self, element: Element) -> FloatArray:
         """(dim, dim): the matrix of an element."""
         return wigner_matrix(self.degree, element.rotation) * (-1.0 if self.odd and element.mirrored else 1.0)
 
-    def character(self, element: SpatialElement) -> float:
+    def character(self, element: Element) -> float:
         """sin((2ℓ+1)θ/2) / sin(θ/2) = 1 + 2 Σ cos kθ at a rotation by θ."""
         angle = math.radians(element.angle)
         trace = 1 + 2 * sum(math.cos(k * angle) for k in range(1, self.degree + 1))
         return -trace if self.odd and element.mirrored else trace
 
-    def number(self, group: SpatialGroup) -> int:
+    def number(self, group: CompactGroup) -> int:
         """Its place among the irreps of the group: L0, L1 … of SO(3), and L0e, L0o, L1e, L1o … of O(3)."""
         return 2 * self.degree + self.odd if group.reflections else self.degree
 
-    def name(self, group: SpatialGroup) -> str:
+    def name(self, group: CompactGroup) -> str:
         return f"L{self.degree}{('o' if self.odd else 'e') if group.reflections else ''}"
 
-    def commutant(self, group: SpatialGroup) -> FloatArray:
+    def commutant(self, group: CompactGroup) -> FloatArray:
         """(1, dim, dim): only multiples of the identity commute with the irrep."""
         return np.eye(self.dim)[None] / math.sqrt(self.dim)
-
-
-def spherical_wave_named(group: SpatialGroup, name: str) -> SphericalWave | None:
-    """The irrep of that name, or None; ``trivial``, ``A`` and ``A1`` name the trivial one, and e3nn's ``1o`` is L1o."""
-    if name in ("trivial", "A", "A1"):
-        return SphericalWave(0)
-    match = re.fullmatch(r"L(\d{1,9})([eo])|(\d{1,9})([eo])" if group.reflections else r"L(\d{1,9})", name)
-    if match is None:
-        return None
-    degree, parity = [*(text for text in match.groups() if text), ""][:2]
-    return SphericalWave(checked_degree(int(degree)), odd=parity == "o")
 
 
 def product_parts(a: SphericalWave, b: SphericalWave) -> tuple[SphericalWave, ...]:
@@ -85,7 +74,7 @@ def spherical_clebsch_gordan(a: SphericalWave, b: SphericalWave) -> tuple[tuple[
     return product_parts(a, b), real_clebsch_gordan(a.degree, b.degree)
 
 
-def parts_about_z(wave: SphericalWave, mirror: SpatialElement | None) -> tuple[tuple[Wave, ...], FloatArray]:
+def parts_about_z(wave: SphericalWave, mirror: Element | None) -> tuple[tuple[Wave, ...], FloatArray]:
     """(parts, B): the irreps of SO(2), or with a mirror of O(2), in a spherical wave, and the basis that shows them.
 
     Under a rotation about z by θ the harmonics with cos mφ and sin mφ turn by mθ. The mirror, x ↦ -x, is ±1 on each of

@@ -7,7 +7,6 @@ vectors transform as -sin kψ and cos kψ do, where ψ is the angle from the upw
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import final
 
@@ -15,9 +14,10 @@ import numpy as np
 
 from steerable.algebra.actions import turn
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.planar_groups import PlanarElement, PlanarGroup
+from steerable.algebra.compact_groups import CompactGroup
+from steerable.algebra.group_interface import Element
 
-__all__ = ["Wave", "checked_frequency", "clebsch_gordan", "wave_named", "wave_numbered"]
+__all__ = ["Wave", "checked_frequency", "clebsch_gordan"]
 
 _HIGHEST = 1000  # at higher frequencies, angles in degrees no longer determine a matrix to rounding error
 
@@ -34,48 +34,33 @@ class Wave:
     def dim(self) -> int:
         return 2 if self.frequency else 1
 
-    def at(self, element: PlanarElement) -> FloatArray:
+    def at(self, element: Element) -> FloatArray:
         """(dim, dim): the matrix of an element."""
         if self.frequency:
             return turn(self.frequency * element.angle, mirrored=element.mirrored)
         return np.array([[-1.0 if self.odd and element.mirrored else 1.0]])
 
-    def character(self, element: PlanarElement) -> float:
+    def character(self, element: Element) -> float:
         """The trace of that matrix: 2 cos kθ at a rotation by θ, and 0 at a reflection."""
         if not self.frequency:
             return -1.0 if self.odd and element.mirrored else 1.0
         return 0.0 if element.mirrored else 2 * math.cos(math.radians(self.frequency * element.angle))
 
-    def number(self, group: PlanarGroup) -> int:
+    def number(self, group: CompactGroup) -> int:
         """Its place among the irreps of the group: A, E1, E2 … of SO(2), and A1, A2, E1, E2 … of O(2)."""
         return self.frequency + (1 if group.reflections and (self.odd or self.frequency) else 0)
 
-    def name(self, group: PlanarGroup) -> str:
+    def name(self, group: CompactGroup) -> str:
         if self.frequency:
             return f"E{self.frequency}"
         return ("A2" if self.odd else "A1") if group.reflections else "A"
 
-    def commutant(self, group: PlanarGroup) -> FloatArray:
+    def commutant(self, group: CompactGroup) -> FloatArray:
         """(s, dim, dim): an orthonormal basis of the matrices that commute with the irrep; s is 2 for E_k of SO(2)."""
         if not self.frequency:
             return np.ones((1, 1, 1))
         quarter = [] if group.reflections else [turn(90)]
         return np.stack([np.eye(2), *quarter]) / math.sqrt(2)
-
-
-def wave_numbered(group: PlanarGroup, number: int) -> Wave:
-    """The irrep at that place among the irreps of a group."""
-    return Wave(max(0, number - 1), number == 1) if group.reflections else Wave(number)
-
-
-def wave_named(group: PlanarGroup, name: str) -> Wave | None:
-    """The irrep of that name, or None; ``trivial``, ``A`` and ``A1`` name the trivial one, as in every group."""
-    if name in ("trivial", "A", "A1"):
-        return Wave(0)
-    if name == "A2" and group.reflections:
-        return Wave(0, odd=True)
-    match = re.fullmatch(r"E([1-9]\d*)", name)
-    return Wave(checked_frequency(int(match[1]))) if match else None
 
 
 def checked_frequency(value: int) -> int:
@@ -87,7 +72,7 @@ def checked_frequency(value: int) -> int:
     return int(value)
 
 
-def clebsch_gordan(group: PlanarGroup, a: Wave, b: Wave) -> tuple[tuple[Wave, ...], FloatArray]:
+def clebsch_gordan(group: CompactGroup, a: Wave, b: Wave) -> tuple[tuple[Wave, ...], FloatArray]:
     """(parts, C) with C orthogonal and C⁻¹ (a ⊗ b) C the direct sum of the parts.
 
     With c = cos and s = sin, cc ± ss and sc ∓ cs are the waves of the difference and the sum of two frequencies; c is

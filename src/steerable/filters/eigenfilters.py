@@ -70,10 +70,11 @@ def _smooth_basis(spectra: TapSpectra, kept: list[HarmonicFilter]) -> Iterator[H
 
 @lru_cache(maxsize=256)
 def least_leak(shape: tuple[int, ...], spacing: Spacing, band: float, falloff: float) -> float:
-    """The smallest leak of all filters."""
+    """The smallest tolerance at which there is a filter."""
     spectra = tap_spectra(shape, spacing, band, falloff)
-    found = (_eigenvectors(spectra, h, turning_taps(spectra.grid, h))[0] for h in _harmonics(spectra))
-    return min(float(1 - shares.max(initial=0)) for shares in found)
+    found = ((h, turning_taps(spectra.grid, h)) for h in _harmonics(spectra))
+    candidates = (_eigenfilters(spectra, h, taps, _eigenvectors(spectra, h, taps), 1.0) for h, taps in found)
+    return min(f.leak for filters in candidates for f in filters)
 
 
 def _harmonics(spectra: TapSpectra) -> Iterator[Harmonic]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -71,7 +72,7 @@ def filter_space(
         least = least_leak(*plane, float(band), float(falloff))
         what = f"no {size_text(shape)} filter has a leak of at most {leak:g}: the filter space would be empty"
         raise ValueError(
-            f"{what}. The best one has a leak of {least:.2g}; allow at least that, or use another kernel size."
+            f"{what}. The best one has a leak of {_rounded_up(least)}; allow at least that, or use another kernel size."
         )
     limits = f"leak {leak:g}"
     if highest is not None:
@@ -80,6 +81,12 @@ def filter_space(
     name = f"most steerable filters ({limits}{spacing_text(apart)})"
     filters = found if line is None else in_layers(found, shape, line)
     return FilterSpace.of_harmonics(group, shape, filters, spacing=apart, name=name)
+
+
+def _rounded_up(leak: float) -> str:
+    """Two digits of the leak, which may be given as the tolerance."""
+    unit = 10.0 ** (math.floor(math.log10(leak)) - 1)
+    return f"{math.ceil(leak / unit) * unit:.2g}"
 
 
 def _check_tolerances(leak: object, band: object, falloff: object) -> None:
