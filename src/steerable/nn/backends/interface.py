@@ -33,7 +33,6 @@ class Backend(ABC):
         weight_gradient: whether its gradient of the filters is that of the expanded bank or of the parameters.
         changes_operands: whether gradients need the operands as its forward pass changes them.
         gradients_share_work: whether both gradients together take less time than one after the other.
-        grids: the numbers of axes, 2 for images and 3 for volumes, that it is written for.
         started_by_python: whether it consists of many kernels that Python starts one by one, compiled or not.
     """
 
@@ -44,7 +43,6 @@ class Backend(ABC):
     remark: ClassVar[str] = ""
     weight_gradient: ClassVar[Literal["bank", "parameters"]] = "bank"
     changes_operands: ClassVar[bool] = False
-    grids: ClassVar[tuple[int, ...]] = (2, 3)
     gradients_share_work: ClassVar[bool] = False
     started_by_python: ClassVar[bool] = False
 
@@ -80,8 +78,8 @@ class Backend(ABC):
         """Whether to take it where ``may_gain`` says yes but nothing may be measured."""
         return False
 
-    def library(self, device: str) -> str:
-        """What it runs on there, where that makes a difference to the rounding: ``"numba"``, for instance."""
+    def library(self, problem: ConvolutionProblem, device: str) -> str:
+        """What a problem runs on there, where that makes a difference to the rounding: ``"numba"``, for instance."""
         return ""
 
     # ---------------------------------------------------------------- carrying it out

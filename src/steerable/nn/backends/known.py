@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steerable.errors import did_you_mean, listing, one_of, shown
+from steerable.errors import did_you_mean, listing, shown
 from steerable.nn.backends.dense import Dense, PaddedChannels, Turned
 from steerable.nn.backends.fourier.backend import FourierBackend
 from steerable.nn.backends.interface import Backend
@@ -16,16 +16,11 @@ AUTO = "auto"
 BACKENDS: dict[str, Backend] = {b.name: b for b in (Dense(), PaddedChannels(), Turned(), FourierBackend())}
 
 
-def checked_name(name: str, axes: int) -> str:
-    """The name, where a layer on a grid of so many axes can be told to use the backend of that name."""
+def checked_name(name: str) -> str:
+    """The name, where a layer can be told to use the backend of that name."""
     known = [AUTO, *(b.name for b in BACKENDS.values() if b.is_whole)]
     if name not in known:
         raise ValueError(f"unknown backend {shown(name)}. {did_you_mean(str(name), known)}")
-    if name != AUTO and axes not in BACKENDS[name].grids:
-        raise ValueError(
-            f"the backend {shown(name)} does not support this convolution: its grid has {axes} axes, and kernels are "
-            f"written for {one_of(map(str, BACKENDS[name].grids))}. Leave backend out, or use 'dense'."
-        )
     return name
 
 
@@ -60,9 +55,11 @@ def in_words(choice: Choice) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def record(choice: Choice | None, device: str) -> str:
+def record(choice: Choice | None, problem: ConvolutionProblem, device: str) -> str:
     """A choice as ``read`` reads it: all backends, with the library that each runs on."""
-    return AUTO if choice is None else "/".join(_with_library(name, device) for name in (*choice.passes, choice.alone))
+    if choice is None:
+        return AUTO
+    return "/".join(_with_library(name, problem, device) for name in (*choice.passes, choice.alone))
 
 
 def read(text: str, problem: ConvolutionProblem, device: str) -> Choice | None:
@@ -82,7 +79,7 @@ def read(text: str, problem: ConvolutionProblem, device: str) -> Choice | None:
         reason = BACKENDS[name].why_not(problem)
         if reason is not None:
             raise ValueError(f"the recorded backend {shown(text)} does not support this convolution: {reason}.")
-        here = _with_library(name, device)
+        here = _with_library(name, problem, device)
         if part != here:
             raise ValueError(
                 f"the recorded backend {shown(text)} names `{part}`, but here, on {device}, it would be `{here}`, "
@@ -92,6 +89,6 @@ def read(text: str, problem: ConvolutionProblem, device: str) -> Choice | None:
     return Choice(passes, names[3])
 
 
-def _with_library(name: str, device: str) -> str:
-    library = BACKENDS[name].library(device)
+def _with_library(name: str, problem: ConvolutionProblem, device: str) -> str:
+    library = BACKENDS[name].library(problem, device)
     return f"{name}[{library}]" if library else name

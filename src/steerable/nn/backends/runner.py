@@ -37,7 +37,7 @@ class ConvolutionRunner:
     and takes the fastest. Where nothing can or may be measured it takes the dense one: under torch.compile and
     torch.func, in exported graphs, and wherever a backend says that it gains nothing. Under
     ``torch.use_deterministic_algorithms`` it goes by fixed rules. A backend that is named is for good; where it does
-    not support the problem, the dense one is taken. One that is not written for so many axes is refused.
+    not support the problem, the dense one is taken.
 
     Args:
         problem: what is to be computed.
@@ -48,7 +48,7 @@ class ConvolutionRunner:
     """
 
     def __init__(self, problem: ConvolutionProblem, backend: str) -> None:
-        self.problem, self.backend = problem, checked_name(backend, len(problem.kernel_size))
+        self.problem, self.backend = problem, checked_name(backend)
         self.choice: Choice | None = None
         self._supporting = tuple(n for n, b in BACKENDS.items() if b.why_not(problem) is None)
         others = {name: BACKENDS[name] for name in self._supporting if name != DENSE.forward}
@@ -79,7 +79,7 @@ class ConvolutionRunner:
 
     def record(self, device: str) -> str:
         """The choice as text that ``read`` reads."""
-        return record(self.choice, device)
+        return record(self.choice, self.problem, device)
 
     def read(self, text: str, device: str) -> Choice | None:
         """A recorded choice, or None for ``"auto"``; ValueError where it cannot be carried out here exactly so."""

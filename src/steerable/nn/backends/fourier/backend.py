@@ -32,7 +32,6 @@ class FourierBackend(Backend):
 
     name = "fourier"
     weight_gradient = "parameters"
-    grids = (2,)
     gradients_share_work = started_by_python = True
 
     def why_not(self, problem: ConvolutionProblem) -> str | None:
@@ -40,8 +39,6 @@ class FourierBackend(Backend):
             return f"it has stride {problem.window.stride}, and a spectrum is computed at every pixel"
         if problem.window.groups > 1:
             return f"it has {problem.window.groups} groups, and irreps are coupled over all channels"
-        if len(problem.kernel_size) not in self.grids:
-            return f"its grid has {len(problem.kernel_size)} axes, and kernels are written for two"
         if not isinstance(group := problem.plan.space.group, FiniteGroup):
             return f"its group is {group.name}, whose capsules are in the basis of irreps already"
         if not problem.plan.space.is_pixel_patch:
@@ -55,7 +52,7 @@ class FourierBackend(Backend):
         device = x.device.type
         if problem.regular_copies < FEWEST_COPIES.get(device, math.inf):
             return False
-        if problem.multiplications(x) < MEASURED_FROM[device] or library(device) == "torch":
+        if problem.multiplications(x) < MEASURED_FROM[device] or self.library(problem, device) == "torch":
             return False
         if device == "cuda" and dtype_in_use(x) in HALF_PRECISION:
             # In eager code it takes longer to start its kernels one by one than they gain.
@@ -67,8 +64,8 @@ class FourierBackend(Backend):
         fewest = FEWEST_COPIES_BY_RULE["several taps" if problem.plan.taps > 1 else "one tap"]
         return x.device.type == "cpu" and problem.regular_copies >= fewest
 
-    def library(self, device: str) -> str:
-        return library(device)
+    def library(self, problem: ConvolutionProblem, device: str) -> str:
+        return library(device, len(problem.kernel_size))
 
     def prepare(self, problem: ConvolutionProblem) -> FourierPlan:
         return fourier_plan(problem.plan, problem.key)
@@ -107,5 +104,4 @@ class FourierBackend(Backend):
 
     def differentiable_gradients(self, gradient: Tensor, operands: Operands, wanted: Wanted) -> Gradients:
         x, weight, _, key, window = operands
-        (top, left), (down, across) = window.padding, window.dilation
-        return reference_gradients(plan_by_key(key), gradient, x, weight, (top, left), (down, across), wanted)
+        return reference_gradients(plan_by_key(key), gradient, x, weight, window.padding, window.dilation, wanted)

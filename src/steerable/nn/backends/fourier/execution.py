@@ -13,7 +13,7 @@ from steerable.nn.triton import HAS_TRITON
 
 __all__ = ["convolve", "gradients", "library", "reference_gradients"]
 
-Pair = tuple[int, int]
+Size = tuple[int, ...]
 
 
 def convolve(
@@ -21,18 +21,18 @@ def convolve(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    padding: Pair,
-    dilation: Pair,
+    padding: Size,
+    dilation: Size,
     blocks: Tensor | None = None,
 ) -> Tensor:
-    """(batch, in, h, w) → (batch, out, h', w'); ``blocks`` where they are known already."""
+    """(batch, in, *grid) → (batch, out, *grid'); ``blocks`` where they are known already."""
     if _on_gpu(x):
         return plan.on_gpu.forward(x, weight, bias, padding, dilation)
     blocks = (plan.forward.expand(weight) if blocks is None else blocks).to(x.dtype).contiguous()
     if _in_tiles(x):
         return plan.on_cpu.forward(x, blocks, bias, padding, dilation)
     y = fourier_conv_reference(x, blocks, plan.forward, padding, dilation)
-    return y if bias is None else y + bias[:, None, None]
+    return y if bias is None else y + bias.view(-1, *[1] * (x.ndim - 2))
 
 
 def gradients(
@@ -40,8 +40,8 @@ def gradients(
     gradient: Tensor,
     x: Tensor,
     weight: Tensor,
-    padding: Pair,
-    dilation: Pair,
+    padding: Size,
+    dilation: Size,
     wanted: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
     """The gradients of the input and of the parameters, from that of the output, where they are wanted."""
@@ -65,8 +65,8 @@ def reference_gradients(
     gradient: Tensor,
     x: Tensor,
     weight: Tensor,
-    padding: Pair,
-    dilation: Pair,
+    padding: Size,
+    dilation: Size,
     wanted: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
     """The same in plain torch, differentiable any number of times."""
@@ -81,21 +81,20 @@ def reference_gradients(
     return for_x, for_weight
 
 
-def library(device: str) -> str:
-    """What runs the Fourier form there: ``"numba"``, ``"triton"`` or plain ``"torch"``."""
+def library(device: str, axes: int) -> str:
+    """What runs the Fourier form of so many axes there: ``"numba"``, ``"triton"`` or plain ``"torch"``."""
     if device == "cpu":
         return "numba" if numba_available() else "torch"
-    return "triton" if device == "cuda" and HAS_TRITON else "torch"
+    return "triton" if device == "cuda" and axes == 2 and HAS_TRITON else "torch"
 
 
-def _adjoint(plan: FourierPlan, gradient: Tensor, padding: Pair, dilation: Pair) -> tuple[Tensor, Pair]:
-    gradient, (top, left) = adjoint_padding(gradient, plan.forward.direction.kernel_size, padding, dilation)
-    return gradient, (top, left)
+def _adjoint(plan: FourierPlan, gradient: Tensor, padding: Size, dilation: Size) -> tuple[Tensor, Size]:
+    return adjoint_padding(gradient, plan.forward.direction.kernel_size, padding, dilation)
 
 
 def _on_gpu(x: Tensor) -> bool:
-    return library(x.device.type) == "triton"
+    return library(x.device.type, x.ndim - 2) == "triton"
 
 
 def _in_tiles(x: Tensor) -> bool:
-    return x.dtype in (torch.float32, torch.float64) and library(x.device.type) == "numba"
+    return x.dtype in (torch.float32, torch.float64) and library(x.device.type, x.ndim - 2) == "numba"

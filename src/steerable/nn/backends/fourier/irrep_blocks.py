@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from steerable.algebra.intertwiners import SparseBasis
 from steerable.algebra.representations import Representation
+from steerable.filters.kernel_bases import sparse_kernel_basis
 from steerable.filters.pixel_patches import pixel_space
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.backends.fourier.spectrum import IsotypicBasis, commutant, isotypic_basis
@@ -25,6 +27,7 @@ from steerable.nn.expansion import BankPlan
 __all__ = ["Direction", "IrrepBlock", "IrrepBlockPlan", "PairMap"]
 
 FloatArray = NDArray[np.float64]
+Size = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,7 @@ class Direction:
         out_kinds: Sequence[tuple[Representation, int]],
         space: FilterSpace,
     ) -> None:
-        height, width = space.size
-        self.kernel_size, self.taps = (height, width), space.taps
+        self.kernel_size, self.taps = space.size, space.taps
         self.in_copies, self.out_copies = [n for _, n in in_kinds], [n for _, n in out_kinds]
         self.in_bases = [isotypic_basis(rho, space) for rho, _ in in_kinds]
         self.out_bases = [isotypic_basis(rho, pixel_space(rho.group, ())) for rho, _ in out_kinds]
@@ -100,12 +102,10 @@ class Direction:
                 self.blocks.append(IrrepBlock(k, irrep.dim, commutant(irrep), n, m, start))
                 start += self.blocks[-1].size
 
-    def output_size(self, shape: Sequence[int], padding: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int]:
-        """(height, width) of the output for an input of shape (batch, channels, height, width), stride 1."""
-        height, width = (
-            n + 2 * p - d * (k - 1) for n, p, d, k in zip(shape[2:], padding, dilation, self.kernel_size, strict=True)
-        )
-        return height, width
+    def output_size(self, shape: Sequence[int], padding: Size, dilation: Size) -> Size:
+        """The size of the output's grid for an input of shape (batch, channels, *grid), stride 1."""
+        axes = zip(shape[2:], padding, dilation, self.kernel_size, strict=True)
+        return tuple([n + 2 * p - d * (k - 1) for n, p, d, k in axes])
 
     def used_columns(self, out_kind: int) -> FloatArray:
         """The columns of A that belong to blocks: an irrep of the output that no patch contains stays zero."""
@@ -121,23 +121,27 @@ class Direction:
         """How often an irrep occurs in all copies of all kinds."""
         return sum(basis.multiplicity[irrep] * n for basis, n in zip(bases, copies, strict=True))
 
-    def coefficients(self, psi: FloatArray, out_kind: int, in_kind: int) -> FloatArray:
-        """(coefficients, count): each filter of one pair of kinds, psi (count, D_out, D_in, taps), in blocks.
+    def coefficients(self, psi: SparseBasis, out_kind: int, in_kind: int) -> FloatArray:
+        """(coefficients, count): each filter of one pair of kinds, of shape (D_out, D_in, *size), in blocks.
 
-        Rows are (k, b, j, μ): block, matrix of its algebra, occurrence in the output and in the patch.
+        Rows are (k, b, j, μ): block, matrix of its algebra, occurrence in the output and in the patch. A filter takes
+        occurrence μ of irrep k to occurrence j by Σ_b W_b B_b, of which one row says all, because the rows of one
+        number in the B_b are orthonormal.
         """
         into, out = self.in_bases[in_kind], self.out_bases[out_kind]
-        count, out_dim = psi.shape[:2]
-        bank = (psi.reshape(count * out_dim, -1) @ into.back).reshape(count, out_dim, -1)
-        bank = np.moveaxis(out.fibre @ bank, 0, -1)  # (rows of V⁻¹, rows of U, count)
-        parts = [np.zeros((0, count))]
+        patch = len(into.coupling)  # D_in · taps
+        row, column = np.divmod(psi.position, patch)
+        place = psi.number * patch + column
+        parts = [np.zeros((0, psi.count))]
         for block in self.blocks:
-            j, mu = out.multiplicity[block.irrep], into.multiplicity[block.irrep]
-            row, column = out.first_row(block.irrep), into.first_row(block.irrep)
-            piece = bank[row : row + j * block.dim, column : column + mu * block.dim]
-            piece = piece.reshape(j, block.dim, mu, block.dim, count)
-            part = np.einsum("bxy,jxmyh->bjmh", block.algebra, piece) / block.dim
-            parts.append(part.reshape(-1, count))
+            start, mu = into.first_row(block.irrep), into.multiplicity[block.irrep]
+            back = into.back[:, start : start + mu * block.dim].reshape(patch, mu, block.dim) @ block.algebra[:, 0].T
+            part = np.empty((len(block.algebra), out.multiplicity[block.irrep], mu, psi.count))
+            for j in range(part.shape[1]):
+                factors = out.fibre[out.first_row(block.irrep) + j * block.dim, row] * psi.value
+                filters = np.bincount(place, factors, psi.count * patch).reshape(psi.count, patch)
+                part[:, j] = (filters @ back.reshape(patch, mu * len(part))).reshape(psi.count, mu, len(part)).T
+            parts.append(part.reshape(-1, psi.count))
         return np.concatenate(parts)
 
     def placements(self, out_kind: int, in_kind: int) -> tuple[Placement, ...]:
@@ -175,10 +179,9 @@ class IrrepBlockPlan:
             if pair.count == 0:  # the two kinds share no irrep
                 continue
             b, a = divmod(number, bank.in_kinds)
-            shape = (pair.count, pair.out_capsule.dim, pair.in_capsule.dim, bank.taps)
-            psi = bank.basis[pair.basis_start : pair.basis_start + math.prod(shape)].reshape(shape)
+            psi = sparse_kernel_basis(pair.in_capsule.representation, pair.out_capsule.representation, bank.space)
             if adjoint:
-                psi, b, a = psi.transpose(0, 2, 1, 3)[..., ::-1], a, b
+                psi, b, a = _turned(psi, bank.taps), a, b
             matrix = self.direction.coefficients(psi, b, a)
             self.pairs.append(
                 PairMap(
@@ -276,3 +279,11 @@ class IrrepBlockPlan:
         algebra = algebra.transpose(1, 2) if self.adjoint else algebra
         wide = gradient.view(block.dim, rows, block.dim, columns)
         return torch.einsum("bxy,xnym->bnm", algebra, wide).reshape(-1)
+
+
+def _turned(psi: SparseBasis, taps: int) -> SparseBasis:
+    """The filters Ψ(-y)ᵀ: (D_out, D_in, *size) → (D_in, D_out, *size)."""
+    out_dim, in_dim, *size = psi.shape
+    row, column, tap = np.unravel_index(psi.position, (out_dim, in_dim, taps))
+    position = np.ravel_multi_index((column, row, taps - 1 - tap), (in_dim, out_dim, taps))
+    return replace(psi, shape=(in_dim, out_dim, *size), position=position)

@@ -18,8 +18,6 @@ from steerable.nn.channels import memory_format
 
 __all__ = ["fourier_conv", "fourier_gradients"]
 
-Pair = tuple[int, int]
-
 
 def fourier_conv(
     x: Tensor,
@@ -30,7 +28,7 @@ def fourier_conv(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Tensor:
-    """The convolution with stride 1 and zeros around: (batch, in, h, w) → (batch, out, h', w').
+    """The convolution with stride 1 and zeros around: (batch, in, *grid) → (batch, out, *grid').
 
     Args:
         x: the input; in half precision on a GPU only.
@@ -38,7 +36,7 @@ def fourier_conv(
         bias: (out,) or None.
         blocks: ``plan.forward.expand(weight)`` where it is known already; no gradient goes through it.
         key: that of a plan, of which a compiler sees nothing.
-        padding, dilation: (height, width).
+        padding, dilation: one number per axis of the grid.
     """
     y: Tensor = _conv(x, weight, bias, blocks, key, padding, dilation)
     return y
@@ -75,7 +73,7 @@ def _conv(
             "the layer's backend to 'dense'."
         )
     with _without_autocast(x):
-        y = convolve(plan, x.detach(), weight.detach(), bias, _pair(padding), _pair(dilation), blocks)
+        y = convolve(plan, x.detach(), weight.detach(), bias, tuple(padding), tuple(dilation), blocks)
         return y.contiguous(memory_format=memory_format(x))
 
 
@@ -93,7 +91,7 @@ def _gradients(
     plan, (for_x, for_weight) = plan_by_key(key), wanted
     with _without_autocast(x):
         found = gradients(
-            plan, gradient.detach(), x.detach(), weight.detach(), _pair(padding), _pair(dilation), (for_x, for_weight)
+            plan, gradient.detach(), x.detach(), weight.detach(), tuple(padding), tuple(dilation), (for_x, for_weight)
         )
         empty = x.new_empty(0)
         of_x = empty if found[0] is None else found[0].contiguous(memory_format=memory_format(x))
@@ -111,7 +109,7 @@ def _conv_shape(
     dilation: Sequence[int],
 ) -> Tensor:
     direction = plan_by_key(key).forward.direction
-    shape = (len(x), direction.out_channels, *direction.output_size(x.shape, _pair(padding), _pair(dilation)))
+    shape = (len(x), direction.out_channels, *direction.output_size(x.shape, tuple(padding), tuple(dilation)))
     return torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=memory_format(x))
 
 
@@ -141,21 +139,16 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     wanted = (ctx.needs_input_grad[0], ctx.needs_input_grad[1])
     for_x = for_weight = for_bias = None
     if torch.is_grad_enabled():  # this pass will be differentiated itself
-        padding, dilation = _pair(ctx.padding), _pair(ctx.dilation)
+        padding, dilation = tuple(ctx.padding), tuple(ctx.dilation)
         for_x, for_weight = reference_gradients(ctx.plan, gradient, x, weight, padding, dilation, wanted)
     elif any(wanted):
         for_x, for_weight = fourier_gradients(gradient, x, weight, ctx.key, ctx.padding, ctx.dilation, wanted)
     if ctx.has_bias and ctx.needs_input_grad[2]:
-        for_bias = gradient.sum((0, 2, 3))
+        for_bias = gradient.sum([axis for axis in range(gradient.ndim) if axis != 1])
     return for_x, for_weight, for_bias, None, None, None, None
 
 
 _conv.register_autograd(_backward, setup_context=_remember)
-
-
-def _pair(values: Sequence[int]) -> Pair:
-    first, second = values
-    return first, second
 
 
 def _without_autocast(x: Tensor) -> torch.autocast:

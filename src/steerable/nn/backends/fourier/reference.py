@@ -5,6 +5,7 @@ It is what the faster implementations are tested against, and what they fall bac
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,11 +14,13 @@ from steerable.nn.backends.fourier.irrep_blocks import Direction, IrrepBlockPlan
 
 __all__ = ["block_gradient_reference", "fourier_conv_reference"]
 
+Size = tuple[int, ...]
+
 
 def fourier_conv_reference(
-    x: Tensor, blocks: Tensor, plan: IrrepBlockPlan, padding: tuple[int, int], dilation: tuple[int, int]
+    x: Tensor, blocks: Tensor, plan: IrrepBlockPlan, padding: Size, dilation: Size
 ) -> Tensor:
-    """(batch, in, h, w) and the blocks of a plan → (batch, out, h', w'): transform, one product per irrep, back."""
+    """(batch, in, *grid) and the blocks of a plan → (batch, out, *grid'): transform, one product per irrep, back."""
     direction = plan.direction
     products = []
     for block, spectrum in zip(direction.blocks, _spectra(x, direction, padding, dilation), strict=True):
@@ -32,7 +35,7 @@ def fourier_conv_reference(
 
 
 def block_gradient_reference(
-    x: Tensor, gradient: Tensor, plan: IrrepBlockPlan, padding: tuple[int, int], dilation: tuple[int, int]
+    x: Tensor, gradient: Tensor, plan: IrrepBlockPlan, padding: Size, dilation: Size
 ) -> Tensor:
     """(parameters,): the gradient of all blocks from the input and the gradient of the output, ĝ_k ŝ_kᵀ per irrep."""
     direction = plan.direction
@@ -47,10 +50,9 @@ def block_gradient_reference(
     return torch.cat(parts) if parts else x.new_zeros(0)
 
 
-def _spectra(x: Tensor, direction: Direction, padding: tuple[int, int], dilation: tuple[int, int]) -> list[Tensor]:
+def _spectra(x: Tensor, direction: Direction, padding: Size, dilation: Size) -> list[Tensor]:
     """ŝ_k of shape (batch, d, m, pixels) for each block."""
-    patches = F.unfold(x, direction.kernel_size, dilation, padding)
-    patches = patches.unflatten(1, (direction.in_channels, direction.taps))
+    patches = _patches(x, direction, padding, dilation)
     kinds, start = [], 0
     for basis, copies in zip(direction.in_bases, direction.in_copies, strict=True):
         channels = len(basis.fibre) * copies
@@ -67,6 +69,19 @@ def _spectra(x: Tensor, direction: Direction, padding: tuple[int, int], dilation
             parts.append(rows.unflatten(1, (occurrences, block.dim)).transpose(1, 2).flatten(2, 3))
         spectra.append(torch.cat(parts, 2))
     return spectra
+
+
+def _patches(x: Tensor, direction: Direction, padding: Size, dilation: Size) -> Tensor:
+    """(batch, in, taps, pixels): what each tap sees."""
+    padded = F.pad(x, [side for p in reversed(padding) for side in (p, p)])
+    size = direction.output_size(x.shape, padding, dilation)
+    seen = []
+    for tap in np.ndindex(*direction.kernel_size):
+        part = padded
+        for axis, (n, t, d) in enumerate(zip(size, tap, dilation, strict=True), start=2):
+            part = part.narrow(axis, t * d, n)
+        seen.append(part.flatten(2))
+    return torch.stack(seen, 2)
 
 
 def _channels(products: list[Tensor], like: Tensor, direction: Direction) -> Tensor:

@@ -54,8 +54,8 @@ class IsotypicBasis:
 
     @cached_property
     def back(self) -> FloatArray:
-        """(D · taps, taps · D): the inverse of ``transform``."""
-        return np.asarray(np.linalg.inv(self.transform.reshape(len(self.coupling), -1)))
+        """(D · taps, taps · D): the inverse of ``transform``. Stencils and coefficients are orthogonal matrices."""
+        return np.einsum("di,rti->dtr", self.fibre_back, self.coupling).reshape(-1, len(self.coupling))
 
     def first_row(self, irrep: int) -> int:
         """Where the rows (μ, c) of an irrep begin."""

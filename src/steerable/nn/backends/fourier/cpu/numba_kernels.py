@@ -3,8 +3,9 @@
 Three kernels, all driven by small tables: from channels to irreps, from irreps to the spectrum of a tile of pixels, and
 from the product's irreps back to channels. Their inner loops run over the copies of a capsule kind, which are adjacent
 in memory, and add a few such runs; that is what a compiler vectorises well. Arrays are flat, with strides in elements,
-so that one compiled version serves every layout. All indices are unsigned: a signed one might be negative, numba would
-wrap it around, and the loop would not be vectorised.
+and a grid is a list of lines, the pixels along its last axis, so that one compiled version serves every layout and any
+number of axes. All indices are unsigned: a signed one might be negative, numba would wrap it around, and the loop would
+not be vectorised.
 
 A table of runs has one row per run: where it begins in the output, how far it moves from pixel to pixel, its length,
 and its first and last term. A term is an offset into the input, a step from pixel to pixel, and a factor.
@@ -92,26 +93,25 @@ add_runs = _compiled(_add_runs)
 
 
 def _channels_to_irreps(
-    x: Floats, strides: Indices, out: Floats, frame: Indices, kinds: Indices, runs: Indices, terms: Indices,
+    x: Floats, lines: Indices, out: Floats, frame: Indices, kinds: Indices, runs: Indices, terms: Indices,
     factors: Floats,
 ) -> None:  # fmt: skip
     """x̂[pixel, run] = Σ_e A⁻¹[run, e] x[pixel, e] for the pixels that ``frame`` names.
 
-    strides: of x over batch, channel, row, column. frame: height, width, output's height, width, top, left, first
-    pixel, last pixel, what to subtract from output pixels, scratch per pixel. kinds: rows (first channel, copies, dim,
-    first run, last run). Terms point into the scratch, where a pixel's channels of a kind lie in the order (e, copy).
+    lines: where each line begins in x, and the number of its first pixel in the output. frame: pixels in a line, first
+    and last pixel, what to subtract from output pixels, steps in x from channel to channel and from pixel to pixel,
+    scratch per pixel. kinds: rows (first channel, copies, dim, first run, last run). Terms point into the scratch, where
+    a pixel's channels of a kind lie in the order (e, copy).
     """
     zero = np.uint64(0)
-    height, width, size = frame[0], frame[1], frame[9]
-    step, next_pixel = strides[1], strides[3]
-    scratch = np.empty(width * size, dtype=x.dtype)
-    p = frame[6]
-    while p < frame[7]:  # a part of one row of pixels
-        b, rest = p // (height * width), p % (height * width)
-        row, column = rest // width, rest % width
-        pixels = min(width - column, frame[7] - p)
-        x_at = b * strides[0] + row * strides[2] + column * next_pixel
-        pixel = (b * frame[2] + row + frame[4]) * frame[3] + column + frame[5] - frame[8]
+    width, step, next_pixel, size = frame[0], frame[4], frame[5], frame[6]
+    scratch = np.empty(min(width, frame[2] - frame[1]) * size, dtype=x.dtype)
+    p = frame[1]
+    while p < frame[2]:  # a part of one line
+        line, column = p // width, p % width
+        pixels = min(width - column, frame[2] - p)
+        x_at = lines[line, 0] + column * next_pixel
+        pixel = lines[line, 1] + column - frame[3]
         for kind in range(np.uint64(len(kinds))):
             n, dim = kinds[kind, 1], kinds[kind, 2]
             start = x_at + kinds[kind, 0] * step
@@ -134,19 +134,18 @@ def _channels_to_irreps(
 
 
 def _spectrum_of_tile(
-    irreps: Floats, out: Floats, frame: Indices, runs: Indices, terms: Indices, factors: Floats
+    irreps: Floats, lines: Indices, out: Floats, frame: Indices, runs: Indices, terms: Indices, factors: Floats
 ) -> None:
     """out[run, pixel] = Σ_t factor_t · irreps[pixel + offset_t].
 
-    frame: height and width of the output, height and width of the padded input, its channels, first and last pixel.
+    lines: where the first patch of each line begins. frame: pixels in a line, first and last pixel, channels.
     """
-    height, width, channels = frame[0], frame[1], frame[4]
-    q, end = np.uint64(0), frame[6] - frame[5]
+    width, channels = frame[0], frame[3]
+    q, end = np.uint64(0), frame[2] - frame[1]
     while q < end:
-        b, rest = (frame[5] + q) // (height * width), (frame[5] + q) % (height * width)
-        row, column = rest // width, rest % width
+        line, column = (frame[1] + q) // width, (frame[1] + q) % width
         pixels = min(width - column, end - q)
-        base = ((b * frame[2] + row) * frame[3] + column) * channels
+        base = lines[line] + column * channels
         for r in range(np.uint64(len(runs))):
             at, n, last = runs[r, 0] + q * runs[r, 1], runs[r, 2], runs[r, 4]
             add_runs(out, at, runs[r, 1], n, pixels, irreps, base, terms, factors, runs[r, 3], last)
@@ -154,27 +153,27 @@ def _spectrum_of_tile(
 
 
 def _irreps_to_channels(
-    irreps: Floats, y: Floats, strides: Indices, bias: Floats, frame: Indices, kinds: Indices, runs: Indices,
+    irreps: Floats, y: Floats, lines: Indices, bias: Floats, frame: Indices, kinds: Indices, runs: Indices,
     terms: Indices, factors: Floats,
 ) -> None:  # fmt: skip
     """y[pixel, e] = Σ_r A[e, r] ŷ[r, pixel] + bias[e]: the inverse of the first kernel, from a tile.
 
-    frame: height, width, first and last pixel, scratch per pixel. runs: one per component e of each kind, (0, 0, n,
-    first term, last term).
+    lines: where each line begins in y. frame: pixels in a line, first and last pixel, steps in y from channel to
+    channel and from pixel to pixel, scratch per pixel. runs: one per component e of each kind, (0, 0, n, first term,
+    last term).
     """
-    height, width, size = frame[0], frame[1], frame[4]
-    scratch = np.empty(width * size, dtype=y.dtype)
+    width, step, next_pixel, size = frame[0], frame[3], frame[4], frame[5]
+    scratch = np.empty(min(width, frame[2] - frame[1]) * size, dtype=y.dtype)
     moved = np.empty_like(terms)
-    q, end = np.uint64(0), frame[3] - frame[2]
+    q, end = np.uint64(0), frame[2] - frame[1]
     while q < end:
-        b, rest = (frame[2] + q) // (height * width), (frame[2] + q) % (height * width)
-        row, column = rest // width, rest % width
+        line, column = (frame[1] + q) // width, (frame[1] + q) % width
         pixels = min(width - column, end - q)
-        y_at = b * strides[0] + row * strides[2] + column * strides[3]
+        y_at = lines[line] + column * next_pixel
         for t in range(np.uint64(len(terms))):
             moved[t, 0], moved[t, 1] = terms[t, 0] + q * terms[t, 1], terms[t, 1]
         for kind in range(np.uint64(len(kinds))):
-            n, dim, step, next_pixel = kinds[kind, 1], kinds[kind, 2], strides[1], strides[3]
+            n, dim = kinds[kind, 1], kinds[kind, 2]
             for e in range(dim):
                 r = kinds[kind, 3] + e
                 first, last = runs[r, 3], runs[r, 4]

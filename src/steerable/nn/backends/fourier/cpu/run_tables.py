@@ -86,12 +86,12 @@ class FibreTable:
 
 
 class SpectrumTable:
-    """From irreps at each pixel to the spectrum of its patch; terms are (row of taps, column of taps, channel)."""
+    """From irreps at each pixel to the spectrum of its patch; terms are (place of a tap on each axis, channel)."""
 
     def __init__(self, direction: Direction, starts: Sequence[Sequence[int]]) -> None:
         self.layout = BlockLayout(direction.blocks, [block.m for block in direction.blocks])
         self.runs = _Runs()
-        width = direction.kernel_size[1]
+        places = list(np.ndindex(*direction.kernel_size))
         for number, block in enumerate(direction.blocks):
             position = 0
             for basis, n, start in zip(direction.in_bases, direction.in_copies, starts, strict=True):
@@ -100,7 +100,7 @@ class SpectrumTable:
                     for c in range(block.dim):
                         coupling = basis.coupling[first + mu * block.dim + c]
                         terms = [
-                            ((int(t) // width, int(t) % width, start[i]), float(coupling[t, i]))
+                            ((*places[t], start[i]), float(coupling[t, i]))
                             for t, i in np.argwhere(np.abs(coupling) > NEGLIGIBLE)
                         ]
                         self.runs.add((number, c, position), n, terms)

@@ -7,7 +7,8 @@ The spectrum is taps times as large as x and is never written out as a whole; gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from types import ModuleType
@@ -28,10 +29,12 @@ from steerable.nn.backends.fourier.cpu.run_tables import (
 from steerable.nn.backends.fourier.cpu.threads import on_all_threads
 from steerable.nn.backends.fourier.irrep_blocks import IrrepBlockPlan
 from steerable.nn.backends.fourier.products import block_pairs, equal_blocks, matrix_shape, stacked_matrices
+from steerable.nn.channels import memory_format
 
 __all__ = ["TiledConvolution", "numba_available"]
 
-Pair = tuple[int, int]
+Size = tuple[int, ...]
+Indices = NDArray[np.uint64]
 Floats = NDArray[np.floating]
 
 # Measured: products of fewer rows are slower, larger tiles leave the cache of a core; see benchmarks/NOTES.md.
@@ -70,17 +73,16 @@ class TiledConvolution:
 
         return numba_kernels
 
-    def forward(self, x: Tensor, blocks: Tensor, bias: Tensor | None, padding: Pair, dilation: Pair) -> Tensor:
-        """(batch, in, h, w) → (batch, out, h', w'), in the memory format of x."""
+    def forward(self, x: Tensor, blocks: Tensor, bias: Tensor | None, padding: Size, dilation: Size) -> Tensor:
+        """(batch, in, *grid) → (batch, out, *grid'), in the memory format of x."""
         size = self.direction.output_size(x.shape, padding, dilation)
-        last = x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
         shape = (len(x), self.direction.out_channels, *size)
-        y = torch.empty(shape, dtype=x.dtype, memory_format=torch.channels_last if last else torch.contiguous_format)
+        y = torch.empty(shape, dtype=x.dtype, memory_format=memory_format(x))
         if y.numel() == 0:
             return y
         spectra = self._spectra(x, padding, dilation)
         matrices = stacked_matrices(self.plan, self.groups, blocks)
-        output, strides = _flat(y), indices(y.stride())
+        output, lines = _flat(y), _lines((len(x), *size), (y.stride(0), *y.stride()[2:]))
         terms = (bias.detach() if bias is not None else x.new_zeros(shape[1])).numpy()
         table = self.inverse
         factors = table.factors.astype(output.dtype)
@@ -90,25 +92,22 @@ class TiledConvolution:
                 product = torch.empty((stop - start) * table.layout.width, dtype=x.dtype)
                 for (at, to), matrix in zip(self._pairs(spectrum, product, stop - start), matrices, strict=True):
                     torch.bmm(at, matrix, out=to)
-                frame = indices([*size, start, stop, table.scratch])
+                frame = indices([size[-1], start, stop, y.stride(1), y.stride(-1), table.scratch])
                 sources = self._sources(stop - start)
                 self.kernels.irreps_to_channels(
-                    product.numpy(), output, strides, terms, frame, table.kinds, table.runs, sources, factors
+                    product.numpy(), output, lines, terms, frame, table.kinds, table.runs, sources, factors
                 )
 
         on_all_threads(tiles)
         return y
 
-    def block_gradient(self, x: Tensor, gradient: Tensor, padding: Pair, dilation: Pair) -> Tensor:
+    def block_gradient(self, x: Tensor, gradient: Tensor, padding: Size, dilation: Size) -> Tensor:
         """(parameters,): the gradient of all blocks, from the input and the gradient of the output."""
         total = x.new_zeros(self.plan.parameters)
         if gradient.numel() == 0:
             return total
-        size = self.direction.output_size(x.shape, padding, dilation)
-        spectra = self._spectra(x, padding, dilation)
-        outer, strides = _flat(gradient), indices(gradient.stride())
-        table = self.gradient
-        factors = table.factors.astype(outer.dtype)
+        spectra, width = self._spectra(x, padding, dilation), self.gradient.layout.width
+        read = self._reader(gradient, self.gradient, _pixel_steps(gradient.shape[2:]))
         parts: dict[int, list[Tensor]] = {}  # of each worker, added up in a fixed order
 
         def tiles(worker: int, workers: int) -> None:
@@ -117,12 +116,8 @@ class TiledConvolution:
                 for start, stop in self.groups
             ]
             for start, stop, spectrum in spectra(worker, workers):
-                product = torch.empty((stop - start) * table.layout.width, dtype=x.dtype)
-                frame = indices([*size, *size, 0, 0, start, stop, start, table.scratch])
-                runs = self._gradient_runs(stop - start)
-                self.kernels.channels_to_irreps(
-                    outer, strides, product.numpy(), frame, table.kinds, runs, table.terms, factors
-                )
+                product = torch.empty((stop - start) * width, dtype=x.dtype)
+                read(start, stop, start, product.numpy(), self._gradient_runs(stop - start))
                 for (at, by), sum_ in zip(self._pairs(spectrum, product, stop - start), sums, strict=True):
                     sum_.baddbmm_(by.transpose(1, 2), at)
 
@@ -140,14 +135,14 @@ class TiledConvolution:
     # ---------------------------------------------------------------- spectra
 
     def _spectra(
-        self, x: Tensor, padding: Pair, dilation: Pair
+        self, x: Tensor, padding: Size, dilation: Size
     ) -> Callable[[int, int], Iterator[tuple[int, int, Tensor]]]:
         """The tiles of one worker: first and last pixel, and the spectrum, in a buffer that serves all of them."""
         size = self.direction.output_size(x.shape, padding, dilation)
-        pixels, layout = len(x) * size[0] * size[1], self.spectrum.layout
+        pixels, layout = len(x) * math.prod(size), self.spectrum.layout
         if self.single_tap is not None:
-            top, left = padding
-            fill = self._single_taps(F.pad(x, (left, left, top, top)) if any(padding) else x, self.single_tap)
+            sides = [side for p in reversed(padding) for side in (p, p)]
+            fill = self._single_taps(F.pad(x, sides) if any(padding) else x, self.single_tap)
         else:
             fill = self._stencils(x, padding, dilation)
 
@@ -165,52 +160,75 @@ class TiledConvolution:
 
     def _single_taps(self, x: Tensor, table: IntoBlocksTable) -> Callable[[int, int, Floats], None]:
         """Fills a tile with the spectrum of single pixels, straight from the channels."""
-        values, strides, size = _flat(x), indices(x.stride()), x.shape[2:]
-        factors = table.factors.astype(values.dtype)
+        read = self._reader(x, table, _pixel_steps(x.shape[2:]))
 
         def fill(start: int, stop: int, buffer: Floats) -> None:
-            place = indices([*size, *size, 0, 0, start, stop, start, table.scratch])
-            runs = self._spectrum_runs(stop - start)
-            self.kernels.channels_to_irreps(values, strides, buffer, place, table.kinds, runs, table.terms, factors)
+            read(start, stop, start, buffer, self._spectrum_runs(stop - start))
 
         return fill
 
-    def _stencils(self, x: Tensor, padding: Pair, dilation: Pair) -> Callable[[int, int, Floats], None]:
+    def _stencils(self, x: Tensor, padding: Size, dilation: Size) -> Callable[[int, int, Floats], None]:
         """Fills a tile with the spectrum of its patches, from the irreps of the whole input."""
         size = self.direction.output_size(x.shape, padding, dilation)
-        irreps, frame = self._irreps(x, padding)
-        channels = self.fibre.channels
-        offsets = self.spectrum.terms @ np.array([dilation[0] * frame[1] * channels, dilation[1] * channels, 1])
+        irreps, channels = self._irreps(x, padding), self.fibre.channels
+        steps = [channels * n for n in _pixel_steps([n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)])]
+        lines = _lines((len(x), *size), steps)
+        offsets = self.spectrum.terms @ np.array([*(d * n for d, n in zip(dilation, steps[1:], strict=True)), 1])
         terms = indices(np.stack([offsets, np.full_like(offsets, channels)], axis=1))
         factors = self.spectrum.factors.astype(irreps.dtype)
 
         def fill(start: int, stop: int, buffer: Floats) -> None:
-            place = indices([*size, *frame, channels, start, stop])
+            frame = indices([size[-1], start, stop, channels])
             runs = self._spectrum_runs(stop - start)
-            self.kernels.spectrum_of_tile(irreps, buffer, place, runs, terms, factors)
+            self.kernels.spectrum_of_tile(irreps, lines, buffer, frame, runs, terms, factors)
 
         return fill
 
-    def _irreps(self, x: Tensor, padding: Pair) -> tuple[Floats, Pair]:
-        """x̂ with its border of zeros, flat in the order (batch, row, column, kind, component, copy)."""
-        batch, _, height, width = x.shape
-        top, left = padding
-        frame = (height + 2 * top, width + 2 * left)
-        count = batch * frame[0] * frame[1] * self.fibre.channels
-        irreps: Floats = (torch.zeros if top or left else torch.empty)(count, dtype=x.dtype).numpy()
-        values, strides, table = _flat(x), indices(x.stride()), self.fibre
-        factors = table.factors.astype(irreps.dtype)
-        pixels = batch * height * width
+    def _irreps(self, x: Tensor, padding: Size) -> Floats:
+        """x̂ with its border of zeros, flat in the order (batch, *grid, kind, component, copy)."""
+        frame = [n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)]
+        steps = _pixel_steps(frame)
+        corner = sum(p * n for p, n in zip(padding, steps[1:], strict=True))
+        count = len(x) * steps[0] * self.fibre.channels
+        irreps: Floats = (torch.zeros if corner else torch.empty)(count, dtype=x.dtype).numpy()
+        read, pixels = self._reader(x, self.fibre, steps, corner), len(x) * math.prod(x.shape[2:])
 
         def part(worker: int, workers: int) -> None:
             first, last = pixels * worker // workers, pixels * (worker + 1) // workers
-            place = indices([height, width, *frame, top, left, first, last, 0, table.scratch])
-            self.kernels.channels_to_irreps(
-                values, strides, irreps, place, table.kinds, table.runs, table.terms, factors
-            )
+            read(first, last, 0, irreps, self.fibre.runs)
 
         on_all_threads(part)
-        return irreps, frame
+        return irreps
+
+    def _reader(
+        self, x: Tensor, table: FibreTable | IntoBlocksTable, steps: Sequence[int], corner: int = 0
+    ) -> Callable[[int, int, int, Floats, Indices], None]:
+        """Writes the irreps of a field's pixels (first, last, what to subtract from their numbers) into an array.
+
+        ``steps`` and ``corner`` number the pixels of the output: from image to image and along each axis, and the first.
+        """
+        values, shape, strides = _flat(x), (len(x), *x.shape[2:]), (x.stride(0), *x.stride()[2:])
+        lines = np.stack([_lines(shape, strides), _lines(shape, steps, corner)], axis=1)
+        factors = table.factors.astype(values.dtype)
+
+        def read(first: int, last: int, before: int, out: Floats, runs: Indices) -> None:
+            frame = indices([shape[-1], first, last, before, x.stride(1), strides[-1], table.scratch])
+            self.kernels.channels_to_irreps(values, lines, out, frame, table.kinds, runs, table.terms, factors)
+
+        return read
+
+
+def _pixel_steps(grid: Sequence[int]) -> list[int]:
+    """How many pixels it is from image to image and along each axis."""
+    return [math.prod(grid[axis:]) for axis in range(len(grid) + 1)]
+
+
+def _lines(shape: Sequence[int], steps: Sequence[int], first: int = 0) -> Indices:
+    """Where each line of (batch, *grid) begins, the last axis being that of the lines."""
+    places = np.array(first)
+    for n, step in zip(shape[:-1], steps[:-1], strict=True):
+        places = np.add.outer(places, step * np.arange(n))
+    return indices(places.ravel())
 
 
 def _flat(x: Tensor) -> Floats:
