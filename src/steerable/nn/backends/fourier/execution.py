@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -30,7 +32,8 @@ def convolve(
         return plan.on_gpu.forward(x, weight, bias, padding, dilation)
     blocks = (plan.forward.expand(weight) if blocks is None else blocks).to(x.dtype).contiguous()
     if _in_tiles(x):
-        return plan.on_cpu.forward(x, blocks, bias, padding, dilation)
+        y = plan.on_cpu.run(x, padding, dilation, blocks=blocks, bias=bias)[0]
+        return cast(Tensor, y)
     y = fourier_conv_reference(x, blocks, plan.forward, padding, dilation)
     return y if bias is None else y + bias.view(-1, *[1] * (x.ndim - 2))
 
@@ -50,14 +53,13 @@ def gradients(
         return plan.adjoint_on_gpu.gradients(inner, x, weight, outer, dilation, wanted)
     if not _in_tiles(x):
         return reference_gradients(plan, gradient, x, weight, padding, dilation, wanted)
-    for_x = for_weight = None
     if wanted[0]:
+        # The spectrum of g serves both: the weight gradient is that of ⟨x, Ψᵀ(Θ)g⟩ too.
         blocks = plan.adjoint.expand(weight).to(x.dtype)
-        for_x = plan.adjoint_on_cpu.forward(inner, blocks, None, outer, dilation)
-    if wanted[1]:
-        of_blocks = plan.on_cpu.block_gradient(x, gradient, padding, dilation)
-        for_weight = plan.forward.collect(of_blocks.to(weight.dtype))
-    return for_x, for_weight
+        for_x, of_blocks = plan.adjoint_on_cpu.run(inner, outer, dilation, blocks=blocks, outer=x if wanted[1] else None)
+        return for_x, None if of_blocks is None else plan.adjoint.collect(of_blocks.to(weight.dtype))
+    of_blocks = plan.on_cpu.run(x, padding, dilation, outer=gradient)[1] if wanted[1] else None
+    return None, None if of_blocks is None else plan.forward.collect(of_blocks.to(weight.dtype))
 
 
 def reference_gradients(
