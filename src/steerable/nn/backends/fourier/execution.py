@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from importlib.util import find_spec
 from typing import cast
 
 import torch
 from torch import Tensor
 
-from steerable.nn.backends.fourier.cpu.tiled_convolution import numba_available
 from steerable.nn.backends.fourier.plan import FourierPlan
 from steerable.nn.backends.fourier.reference import block_gradient_reference, fourier_conv_reference
 from steerable.nn.backends.problem import adjoint_padding
@@ -56,7 +57,9 @@ def gradients(
     if wanted[0]:
         # The spectrum of g serves both: the weight gradient is that of ⟨x, Ψᵀ(Θ)g⟩ too.
         blocks = plan.adjoint.expand(weight).to(x.dtype)
-        for_x, of_blocks = plan.adjoint_on_cpu.run(inner, outer, dilation, blocks=blocks, outer=x if wanted[1] else None)
+        for_x, of_blocks = plan.adjoint_on_cpu.run(
+            inner, outer, dilation, blocks=blocks, outer=x if wanted[1] else None
+        )
         return for_x, None if of_blocks is None else plan.adjoint.collect(of_blocks.to(weight.dtype))
     of_blocks = plan.on_cpu.run(x, padding, dilation, outer=gradient)[1] if wanted[1] else None
     return None, None if of_blocks is None else plan.forward.collect(of_blocks.to(weight.dtype))
@@ -88,6 +91,12 @@ def library(device: str, axes: int) -> str:
     if device == "cpu":
         return "numba" if numba_available() else "torch"
     return "triton" if device == "cuda" and axes == 2 and HAS_TRITON else "torch"
+
+
+@lru_cache(maxsize=1)
+def numba_available() -> bool:
+    """Whether numba, which compiles the kernels, is installed (``pip install 'steerable[fast]'``)."""
+    return find_spec("numba") is not None
 
 
 def _adjoint(plan: FourierPlan, gradient: Tensor, padding: Size, dilation: Size) -> tuple[Tensor, Size]:

@@ -6,12 +6,16 @@ from collections.abc import Callable
 from functools import cached_property
 from weakref import WeakValueDictionary
 
+from steerable.nn.backends.fourier.cpu.line_convolution import LineConvolution
 from steerable.nn.backends.fourier.cpu.tiled_convolution import TiledConvolution
 from steerable.nn.backends.fourier.gpu.batch_convolution import BatchConvolution
 from steerable.nn.backends.fourier.irrep_blocks import IrrepBlockPlan
 from steerable.nn.expansion import BankPlan
 
 __all__ = ["FourierPlan", "fourier_plan", "plan_by_key"]
+
+# Measured, see benchmarks/NOTES.md: kernels that run along the copies of a capsule are faster from so many on.
+MANY_COPIES = 24
 
 
 class FourierPlan:
@@ -30,12 +34,12 @@ class FourierPlan:
         return IrrepBlockPlan(self.bank, adjoint=True)
 
     @cached_property
-    def on_cpu(self) -> TiledConvolution:
-        return TiledConvolution(self.forward)
+    def on_cpu(self) -> TiledConvolution | LineConvolution:
+        return _on_cpu(self.forward)
 
     @cached_property
-    def adjoint_on_cpu(self) -> TiledConvolution:
-        return TiledConvolution(self.adjoint)
+    def adjoint_on_cpu(self) -> TiledConvolution | LineConvolution:
+        return _on_cpu(self.adjoint)
 
     @cached_property
     def on_gpu(self) -> BatchConvolution:
@@ -50,6 +54,12 @@ class FourierPlan:
 
     def __reduce__(self) -> tuple[Callable[..., FourierPlan], tuple[BankPlan, str]]:
         return fourier_plan, (self.bank, self.key)
+
+
+def _on_cpu(plan: IrrepBlockPlan) -> TiledConvolution | LineConvolution:
+    """Along the copies of a capsule where there are many, along lines of pixels elsewhere."""
+    copies = [*plan.direction.in_copies, *plan.direction.out_copies]
+    return TiledConvolution(plan) if sum(copies) >= MANY_COPIES * len(copies) else LineConvolution(plan)
 
 
 _ALIVE: WeakValueDictionary[str, FourierPlan] = WeakValueDictionary()  # a plan lives as long as a layer that uses it

@@ -17,9 +17,7 @@ __all__ = ["block_gradient_reference", "fourier_conv_reference"]
 Size = tuple[int, ...]
 
 
-def fourier_conv_reference(
-    x: Tensor, blocks: Tensor, plan: IrrepBlockPlan, padding: Size, dilation: Size
-) -> Tensor:
+def fourier_conv_reference(x: Tensor, blocks: Tensor, plan: IrrepBlockPlan, padding: Size, dilation: Size) -> Tensor:
     """(batch, in, *grid) and the blocks of a plan → (batch, out, *grid'): transform, one product per irrep, back."""
     direction = plan.direction
     products = []

@@ -55,7 +55,8 @@ class IsotypicBasis:
     @cached_property
     def back(self) -> FloatArray:
         """(D · taps, taps · D): the inverse of ``transform``. Stencils and coefficients are orthogonal matrices."""
-        return np.einsum("di,rti->dtr", self.fibre_back, self.coupling).reshape(-1, len(self.coupling))
+        back = np.einsum("di,rti->dtr", self.fibre_back, self.coupling)
+        return np.asarray(back.reshape(-1, len(self.coupling)))
 
     def first_row(self, irrep: int) -> int:
         """Where the rows (μ, c) of an irrep begin."""

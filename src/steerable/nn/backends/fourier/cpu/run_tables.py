@@ -1,177 +1,211 @@
-"""What the compiled kernels need to know of a direction: rows of numbers, and the terms that they are added up from.
-
-A *row* holds one component of one irrep in one copy of a capsule: a plane of x̂, or the pixels of a tile in a spectrum
-or a product. A table names the row of a kind's first copy, and how many rows further the next copy is.
-"""
+"""What the compiled kernels need to know of a direction: runs of copies, and the terms that they are added up from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steerable.nn.backends.fourier.cpu.slabs import indices
+from steerable.nn.backends.fourier.block_layout import NEGLIGIBLE, BlockLayout
+from steerable.nn.backends.fourier.cpu.memory import Indices, indices
 from steerable.nn.backends.fourier.irrep_blocks import Direction, IrrepBlock
 from steerable.nn.backends.fourier.spectrum import IsotypicBasis
 
-__all__ = ["ProductTable", "RowTable", "SpectrumTable", "first_rows", "irrep_table"]
+__all__ = ["FibreTable", "IntoBlocksTable", "InverseTable", "SpectrumTable"]
 
 FloatArray = NDArray[np.float64]
-Place = tuple[int, int]
-NEGLIGIBLE = 1e-14  # factors up to this one are left out
 
 
-class RowTable:
-    """From channels to rows, row = matrix · capsule for each copy of each kind.
-
-    Args:
-        matrices: per kind (rows, D).
-        copies: per kind.
-        places: per kind and row, (row of the first copy, step to the next).
+@dataclass
+class _Runs:
+    """Runs of copies in a block layout, whose places are known once the size of a tile is.
 
     Attributes:
-        kinds: rows (first channel, copies, dim, first row, last row).
-        rows: rows (place, step, first term, last term); a term is a channel of the capsule.
-        widest: the largest D.
+        places: (block, component, position in a row of the block) of each run.
+        sizes: (length, first term, last term) of each run.
+        terms: where each term reads, as its table wants it.
+        factors: of each term.
     """
 
-    def __init__(
-        self, matrices: Sequence[FloatArray], copies: Sequence[int], places: Sequence[Sequence[Place]]
-    ) -> None:
-        kinds: list[tuple[int, ...]] = []
-        rows: list[tuple[int, ...]] = []
-        terms: list[int] = []
-        factors: list[float] = []
-        channel = 0
-        for matrix, n, of_kind in zip(matrices, copies, places, strict=True):
-            kinds.append((channel, n, matrix.shape[1], len(rows), len(rows) + len(matrix)))
-            for row, place in zip(matrix, of_kind, strict=True):
-                used = np.flatnonzero(np.abs(row) > NEGLIGIBLE)
-                rows.append((*place, len(terms), len(terms) + len(used)))
-                terms += used.tolist()
-                factors += row[used].tolist()
-            channel += n * matrix.shape[1]
-        self.kinds, self.rows = indices(kinds), indices(np.array(rows, dtype=np.int64).reshape(-1, 4))
-        self.terms, self.factors = indices(terms), np.array(factors)
-        self.widest = max(matrix.shape[1] for matrix in matrices)
+    places: list[tuple[int, int, int]] = field(default_factory=list)
+    sizes: list[tuple[int, int, int]] = field(default_factory=list)
+    terms: list[tuple[int, ...]] = field(default_factory=list)
+    factors: list[float] = field(default_factory=list)
+
+    def add(self, place: tuple[int, int, int], length: int, terms: Sequence[tuple[tuple[int, ...], float]]) -> None:
+        first = len(self.terms)
+        self.terms += [where for where, _ in terms]
+        self.factors += [factor for _, factor in terms]
+        self.places.append(place)
+        self.sizes.append((length, first, len(self.terms)))
+
+    def in_tile(self, layout: BlockLayout, pixels: int) -> Indices:
+        """(runs, 5): begin, step from pixel to pixel, length, first and last term."""
+        rows = []
+        for (block, component, position), size in zip(self.places, self.sizes, strict=True):
+            begin, step = layout.place(block, component, pixels)
+            rows.append((begin + position, step, *size))
+        return indices(np.array(rows, dtype=np.int64).reshape(-1, 5))
 
 
-def irrep_table(direction: Direction) -> RowTable:
-    """x̂ = A⁻¹x for each capsule, in the order (kind, component, copy)."""
-    places, start = [], 0
-    for basis, n in zip(direction.in_bases, direction.in_copies, strict=True):
-        places.append([(start + r * n, 1) for r in range(len(basis.fibre))])
-        start += n * len(basis.fibre)
-    return RowTable([basis.fibre for basis in direction.in_bases], direction.in_copies, places)
-
-
-class ProductTable:
-    """Between the products of all blocks and channels: y = Aŷ for each capsule, and Aᵀ for gradients.
+class FibreTable:
+    """From channels to irreps: x̂ = A⁻¹x for each capsule, in the order (kind, component, copy).
 
     Attributes:
-        gradient: from the gradient of the output's channels to that of the products.
-        starts: where each block begins among the rows, and their number.
-        channels: rows (first term, last term), one for each component of each kind.
-        terms: rows (place, step).
+        kinds: rows (first channel, copies, dim, first run, last run).
+        starts: where the copies of each component of each kind begin.
+        scratch: how many numbers the largest kind has at one pixel.
     """
 
     def __init__(self, direction: Direction) -> None:
-        counts = [block.n for block in direction.blocks]
-        self.starts = first_rows(direction.blocks, counts)
-        matrices, places, before = [], [], [0] * len(direction.blocks)
-        for kind, (basis, n) in enumerate(zip(direction.out_bases, direction.out_copies, strict=True)):
-            matrices.append(direction.used_columns(kind).T)
-            places.append(list(_places(direction.blocks, counts, self.starts, basis, n, before)))
-        self.gradient = RowTable(matrices, direction.out_copies, places)
-        self.kinds = self.gradient.kinds
-        channels: list[Place] = []
-        terms: list[Place] = []
+        runs: list[tuple[int, ...]] = []
+        kinds, channel = [], 0
+        offsets: list[int] = []
         factors: list[float] = []
-        for matrix, of_kind in zip(matrices, places, strict=True):
-            for column in matrix.T:
-                used = np.flatnonzero(np.abs(column) > NEGLIGIBLE)
-                channels.append((len(terms), len(terms) + len(used)))
-                terms += [of_kind[row] for row in used]
-                factors += column[used].tolist()
-        self.channels, self.terms = indices(channels), indices(np.array(terms, dtype=np.int64).reshape(-1, 2))
-        self.factors = np.array(factors)
+        self.starts: list[list[int]] = []
+        self.channels, self.scratch = direction.in_channels, _widest(direction.in_bases, direction.in_copies)
+        for basis, n in zip(direction.in_bases, direction.in_copies, strict=True):
+            dim = len(basis.fibre)
+            kinds.append((channel, n, dim, len(runs), len(runs) + dim))
+            self.starts.append([channel + r * n for r in range(dim)])
+            for row, start in zip(basis.fibre, self.starts[-1], strict=True):
+                used = np.flatnonzero(np.abs(row) > NEGLIGIBLE)
+                runs.append((start, self.channels, n, len(factors), len(factors) + len(used)))
+                offsets += [int(e) * n for e in used]
+                factors += row[used].tolist()
+            channel += dim * n
+        self.kinds, self.runs, self.factors = indices(kinds), indices(runs), np.array(factors)
+        self.terms = indices([(offset, self.scratch) for offset in offsets])
 
 
 class SpectrumTable:
-    """From the irreps of a slab to the spectrum of one block.
+    """From irreps at each pixel to the spectrum of its patch; terms are (place of a tap on each axis, channel)."""
 
-    Taps along the last axis are taken in pairs, as sum and difference, which most stencils are made of; see
-    :func:`pairs_of_taps`. A term is (plane of the first copy, number of the pair, place of the tap on each axis).
+    def __init__(self, direction: Direction, starts: Sequence[Sequence[int]]) -> None:
+        self.layout = BlockLayout(direction.blocks, [block.m for block in direction.blocks])
+        self.runs = _Runs()
+        places = list(np.ndindex(*direction.kernel_size))
+        for number, block in enumerate(direction.blocks):
+            position = 0
+            for basis, n, start in zip(direction.in_bases, direction.in_copies, starts, strict=True):
+                first = basis.first_row(block.irrep)
+                for mu in range(basis.multiplicity[block.irrep]):
+                    for c in range(block.dim):
+                        coupling = basis.coupling[first + mu * block.dim + c]
+                        terms = [
+                            ((*places[t], start[i]), float(coupling[t, i]))
+                            for t, i in np.argwhere(np.abs(coupling) > NEGLIGIBLE)
+                        ]
+                        self.runs.add((number, c, position), n, terms)
+                    position += n
+        self.terms, self.factors = np.array(self.runs.terms, dtype=np.int64), np.array(self.runs.factors)
 
-    Attributes:
-        kinds: rows (copies, first row, last row).
-        rows: rows (place, step, first term, last term).
-    """
 
-    def __init__(self, direction: Direction, block: IrrepBlock) -> None:
-        kinds: list[tuple[int, ...]] = []
-        rows: list[tuple[int, ...]] = []
-        terms: list[tuple[int, ...]] = []
+class InverseTable:
+    """From the products back to channels: y = Aŷ for each capsule. Each term is a run of its own in the tile."""
+
+    def __init__(self, direction: Direction) -> None:
+        self.layout = BlockLayout(direction.blocks, [block.n for block in direction.blocks])
+        self.sources = _Runs()
+        runs: list[tuple[int, ...]] = []
+        kinds, channel = [], 0
         factors: list[float] = []
-        before, plane = [0], 0
-        for basis, n in zip(direction.in_bases, direction.in_copies, strict=True):
-            places = list(_places([block], [block.m], [0], basis, n, before))
-            first = basis.first_row(block.irrep)
-            coupling = _in_pairs(basis.coupling[first : first + len(places)], direction.kernel_size)
-            kinds.append((n, len(rows), len(rows) + len(places)))
-            for place, row in zip(places, coupling, strict=True):
-                used = np.argwhere(np.abs(row) > NEGLIGIBLE)
-                rows.append((*place, len(terms), len(terms) + len(used)))
-                terms += [(plane + int(i) * n, *map(int, tap)) for *tap, i in used]
-                factors += [float(row[tuple(at)]) for at in used]
-            plane += n * len(basis.fibre)
-        self.kinds, self.rows = indices(kinds), indices(np.array(rows, dtype=np.int64).reshape(-1, 4))
-        self.terms = np.array(terms, dtype=np.int64).reshape(-1, 1 + len(direction.kernel_size))
-        self.factors = np.array(factors)
+        self.scratch = _widest(direction.out_bases, direction.out_copies)
+        for kind, (basis, n) in enumerate(zip(direction.out_bases, direction.out_copies, strict=True)):
+            dim = len(basis.fibre_back)
+            kinds.append((channel, n, dim, len(runs), len(runs) + dim))
+            columns = list(_output_columns(direction, kind))
+            for e in range(dim):
+                used = [(place, basis.fibre_back[e, row]) for place, row in columns]
+                used = [(place, float(factor)) for place, factor in used if abs(factor) > NEGLIGIBLE]
+                runs.append((0, 0, n, len(factors), len(factors) + len(used)))
+                for place, factor in used:
+                    self.sources.add(place, n, ())
+                    factors.append(factor)
+            channel += dim * n
+        self.kinds, self.runs, self.factors = indices(kinds), indices(runs), np.array(factors)
 
 
-def pairs_of_taps(length: int) -> list[tuple[int, int]]:
-    """The pairs of taps of one line that mirror each other; a tap in the middle is not among them."""
-    return [(tap, length - 1 - tap) for tap in range(length // 2)]
+class IntoBlocksTable:
+    """From channels straight to a block layout, each capsule by itself: its rows (k, μ, c) = matrix · channels.
 
-
-def _in_pairs(coupling: FloatArray, kernel: tuple[int, ...]) -> FloatArray:
-    """(rows, taps, D) → (rows, *taps, D), where the last axis of taps counts the middle, sums and differences."""
-    whole = coupling.reshape(len(coupling), *kernel, coupling.shape[-1])
-    pairs, length = pairs_of_taps(kernel[-1]), kernel[-1]
-    found = np.zeros((*whole.shape[:-2], 1 + 2 * len(pairs), whole.shape[-1]))
-    if length % 2:
-        found[..., 0, :] = whole[..., length // 2, :]
-    for number, (a, b) in enumerate(pairs):
-        found[..., 1 + 2 * number, :] = (whole[..., a, :] + whole[..., b, :]) / 2
-        found[..., 2 + 2 * number, :] = (whole[..., a, :] - whole[..., b, :]) / 2
-    return found
-
-
-def first_rows(blocks: Sequence[IrrepBlock], counts: Sequence[int]) -> list[int]:
-    """Where each block begins among the rows of all, and their number."""
-    return np.cumsum([0, *(block.dim * n for block, n in zip(blocks, counts, strict=True))]).tolist()
-
-
-def _places(
-    blocks: Sequence[IrrepBlock],
-    counts: Sequence[int],
-    starts: Sequence[int],
-    basis: IsotypicBasis,
-    copies: int,
-    before: list[int],
-) -> Iterator[Place]:
-    """The place of each row (k, μ, c) of one kind; ``before`` counts the occurrences of kinds that came earlier.
-
-    The rows of a block are (occurrence, component), or (component, occurrence) where the irrep is not of real type:
-    as its matrix takes them.
+    Args:
+        blocks: of a direction.
+        columns: the length of each block's rows.
+        matrices: per kind (rows, D), the rows in the order of the blocks.
+        multiplicities: per kind and block, how many rows (μ, ·) there are.
+        copies: per kind.
     """
-    for number, (block, count) in enumerate(zip(blocks, counts, strict=True)):
-        for _ in range(basis.multiplicity[block.irrep]):
+
+    def __init__(
+        self,
+        blocks: Sequence[IrrepBlock],
+        columns: Sequence[int],
+        matrices: Sequence[FloatArray],
+        multiplicities: Sequence[Sequence[int]],
+        copies: Sequence[int],
+    ) -> None:
+        self.layout = BlockLayout(blocks, columns)
+        self.runs = _Runs()
+        self.scratch = max(n * matrix.shape[1] for matrix, n in zip(matrices, copies, strict=True))
+        kinds, channel, positions = [], 0, [0] * len(blocks)
+        for matrix, multiplicity, n in zip(matrices, multiplicities, copies, strict=True):
+            first, row = len(self.runs.places), 0
+            for number, block in enumerate(blocks):
+                for _ in range(multiplicity[number]):
+                    for c in range(block.dim):
+                        used = np.flatnonzero(np.abs(matrix[row]) > NEGLIGIBLE)
+                        terms = [((int(e) * n, self.scratch), float(matrix[row, e])) for e in used]
+                        self.runs.add((number, c, positions[number]), n, terms)
+                        row += 1
+                    positions[number] += n
+            kinds.append((channel, n, matrix.shape[1], first, len(self.runs.places)))
+            channel += matrix.shape[1] * n
+        self.kinds, self.terms = indices(kinds), indices(self.runs.terms)
+        self.factors = np.array(self.runs.factors)
+
+    @staticmethod
+    def of_gradient(direction: Direction) -> IntoBlocksTable:
+        """From the gradient of output channels to that of the products: Aᵀ."""
+        return IntoBlocksTable(
+            direction.blocks,
+            [block.n for block in direction.blocks],
+            [direction.used_columns(kind).T for kind in range(len(direction.out_copies))],
+            [[basis.multiplicity[block.irrep] for block in direction.blocks] for basis in direction.out_bases],
+            direction.out_copies,
+        )
+
+    @staticmethod
+    def of_single_tap(direction: Direction) -> IntoBlocksTable:
+        """From input channels to the spectrum of a patch of one tap: A⁻¹."""
+        matrices = []
+        for basis in direction.in_bases:
+            rows = [
+                np.arange(basis.multiplicity[block.irrep] * block.dim) + basis.first_row(block.irrep)
+                for block in direction.blocks
+            ]
+            matrices.append(basis.transform[np.concatenate(rows), :, 0])
+        return IntoBlocksTable(
+            direction.blocks,
+            [block.m for block in direction.blocks],
+            matrices,
+            [[basis.multiplicity[block.irrep] for block in direction.blocks] for basis in direction.in_bases],
+            direction.in_copies,
+        )
+
+
+def _output_columns(direction: Direction, kind: int) -> Iterator[tuple[tuple[int, int, int], int]]:
+    """For each component of an output capsule's irreps its (block, component, position), and its column of A."""
+    basis = direction.out_bases[kind]
+    for number, block in enumerate(direction.blocks):
+        before = direction.occurrences(direction.out_bases[:kind], direction.out_copies[:kind], block.irrep)
+        for j in range(basis.multiplicity[block.irrep]):
             for c in range(block.dim):
-                if len(block.algebra) == 1:
-                    yield starts[number] + before[number] * block.dim + c, block.dim
-                else:
-                    yield starts[number] + c * count + before[number], 1
-            before[number] += copies
+                place = (number, c, before + j * direction.out_copies[kind])
+                yield place, basis.first_row(block.irrep) + j * block.dim + c
+
+
+def _widest(bases: Sequence[IsotypicBasis], copies: Sequence[int]) -> int:
+    return max(n * len(basis.fibre) for basis, n in zip(bases, copies, strict=True))

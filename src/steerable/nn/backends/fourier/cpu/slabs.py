@@ -10,24 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Grid", "Slab", "indices"]
+from steerable.nn.backends.fourier.cpu.memory import Indices, Size, indices
 
-Indices = NDArray[np.uint64]
-Size = tuple[int, ...]
+__all__ = ["Grid", "Slab"]
 
 # Measured: see benchmarks/NOTES.md.
-SLAB_BYTES = 8 << 20
+SLAB_BYTES = 32 << 20
 LINE = 64
-
-
-def indices(values: object) -> Indices:
-    """Whole numbers as the kernels take them."""
-    return np.ascontiguousarray(np.asarray(values, dtype=np.int64)).astype(np.uint64)
 
 
 @dataclass(frozen=True)

@@ -1,49 +1,39 @@
-"""The group Fourier convolution on the CPU: tiles of pixels whose spectrum stays in cache, one product per irrep.
+"""The group Fourier convolution of wide layers on the CPU: tiles of pixels whose spectrum stays in cache.
 
     x ──A⁻¹──▶ x̂ ──stencils, Clebsch–Gordan──▶ spectrum of a tile ──W_k──▶ ŷ of the tile ──A──▶ y
 
-The spectrum is taps times as large as x. There is never more of it than one irrep's in one tile, and of x̂ never more
-than one slab for each thread; gradients compute them anew.
+The spectrum is taps times as large as x and is never written out as a whole; gradients compute it anew.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from importlib.util import find_spec
 from types import ModuleType
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+import torch.nn.functional as F
 from torch import Tensor
 
+from steerable.nn.backends.fourier.cpu.memory import Floats, Indices, Size, flat, indices, room_for_output
 from steerable.nn.backends.fourier.cpu.run_tables import (
-    ProductTable,
-    RowTable,
+    FibreTable,
+    IntoBlocksTable,
+    InverseTable,
     SpectrumTable,
-    irrep_table,
-    pairs_of_taps,
 )
-from steerable.nn.backends.fourier.cpu.slabs import Grid, Indices, Size, Slab, indices
 from steerable.nn.backends.fourier.cpu.threads import on_all_threads
-from steerable.nn.backends.fourier.irrep_blocks import IrrepBlock, IrrepBlockPlan
-from steerable.nn.channels import memory_format
+from steerable.nn.backends.fourier.irrep_blocks import IrrepBlockPlan
+from steerable.nn.backends.fourier.products import block_pairs, equal_blocks, matrix_shape, stacked_matrices
 
-__all__ = ["TiledConvolution", "numba_available"]
+__all__ = ["TiledConvolution"]
 
-Floats = NDArray[np.floating]
 
-# Measured: products of fewer pixels are slower, larger tiles leave the cache of a core; see benchmarks/NOTES.md.
-TILE_BYTES = 1 << 20
+# Measured: products of fewer rows are slower, larger tiles leave the cache of a core; see benchmarks/NOTES.md.
+TILE_BYTES = 3 << 19
 TILE_PIXELS = 96
-
-
-@lru_cache(maxsize=1)
-def numba_available() -> bool:
-    """Whether numba, which compiles the kernels, is installed (``pip install 'steerable[fast]'``)."""
-    return find_spec("numba") is not None
 
 
 class TiledConvolution:
@@ -51,10 +41,19 @@ class TiledConvolution:
 
     def __init__(self, plan: IrrepBlockPlan) -> None:
         self.plan, self.direction = plan, plan.direction
-        self.irreps, self.products = irrep_table(self.direction), ProductTable(self.direction)
-        self.spectra = [SpectrumTable(self.direction, block) for block in self.direction.blocks]
-        self.pairs = pairs_of_taps(self.direction.kernel_size[-1])
-        self.widest = max((block.dim * block.m for block in self.direction.blocks), default=0)
+        self.fibre = FibreTable(self.direction)
+        self.spectrum = SpectrumTable(self.direction, self.fibre.starts)
+        self.inverse = InverseTable(self.direction)
+        self.gradient = IntoBlocksTable.of_gradient(self.direction)
+        self.single_tap = IntoBlocksTable.of_single_tap(self.direction) if self.direction.taps == 1 else None
+        self.groups = list(equal_blocks(self.direction.blocks))
+        into = self.single_tap or self.spectrum
+        # The same few sizes of tiles come again and again.
+        self._spectrum_runs = lru_cache(maxsize=32)(lambda n: into.runs.in_tile(into.layout, n))
+        self._gradient_runs = lru_cache(maxsize=32)(lambda n: self.gradient.runs.in_tile(self.gradient.layout, n))
+        self._sources = lru_cache(maxsize=32)(
+            lambda n: self.inverse.sources.in_tile(self.inverse.layout, n)[:, :2].copy()
+        )
 
     @cached_property
     def kernels(self) -> ModuleType:
@@ -80,145 +79,156 @@ class TiledConvolution:
             blocks, bias: of the convolution; without blocks there is no output.
             outer: the output's gradient; without it there is none of the blocks.
         """
-        grid = Grid(len(x), tuple(x.shape[2:]), self.direction.kernel_size, padding, dilation)
-        y = total = None
+        size = self.direction.output_size(x.shape, padding, dilation)
+        y, matrices, total = room_for_output(x, size, blocks, self.direction), [], None
         if blocks is not None:
-            shape = (len(x), self.direction.out_channels, *grid.output)
-            y = torch.empty(shape, dtype=x.dtype, memory_format=memory_format(x))
+            matrices = stacked_matrices(self.plan, self.groups, blocks)
         if outer is not None:
             total = x.new_zeros(self.plan.parameters)
-        if not len(x) or not math.prod(grid.output):
+        if not len(x) or not math.prod(size):
             return y, total
-        matrices = [] if blocks is None else [self._matrix(blocks, block) for block in self.direction.blocks]
+        spectra = self._spectra(x, padding, dilation)
+        write = None if y is None else self._writer(y, bias)
+        read = None if outer is None else self._reader(outer, self.gradient, _pixel_steps(size))
         parts: dict[int, list[Tensor]] = {}  # of each worker, added up in a fixed order
 
-        def work(worker: int, workers: int) -> None:
+        def tiles(worker: int, workers: int) -> None:
             sums = parts[worker] = [
-                torch.zeros(_rows(block, block.n), _rows(block, block.m), dtype=x.dtype)
-                for block in (self.direction.blocks if outer is not None else [])
+                torch.zeros(stop - start, *matrix_shape(self.direction.blocks[start]), dtype=x.dtype)
+                for start, stop in (self.groups if outer is not None else [])
             ]
-            planes = x.element_size() * (1 + 2 * len(self.pairs)) * self.direction.in_channels
-            for slab in grid.slabs(workers, planes)[worker::workers]:
-                read = None if outer is None else self._reader(outer, slab)
-                write = None if y is None else self._writer(y, bias, slab)
-                for first, last, spectra in self._tiles(x, slab):
-                    product = x.new_empty(self.products.starts[-1], (last - first) * slab.line)
-                    rows = product if read is None else read(first, last)
-                    for number, spectrum in enumerate(spectra):
-                        if read is not None:
-                            sums[number].addmm_(self._block(rows, number), spectrum.T)
-                        if write is not None:
-                            torch.mm(matrices[number], spectrum, out=self._block(product, number))
-                    if write is not None:
-                        write(product, first, last)
+            for start, stop, spectrum in spectra(worker, workers):
+                product = torch.empty((stop - start) * self.inverse.layout.width, dtype=x.dtype)
+                pairs = list(block_pairs(self.direction.blocks, self.groups, spectrum, product, stop - start))
+                if read is not None:
+                    read(start, stop, start, product.numpy(), self._gradient_runs(stop - start))
+                    for (at, by), sum_ in zip(pairs, sums, strict=True):
+                        sum_.baddbmm_(by.transpose(1, 2), at)
+                if write is not None:
+                    for (at, to), matrix in zip(pairs, matrices, strict=True):
+                        torch.bmm(at, matrix, out=to)
+                    write(product, start, stop)
 
-        on_all_threads(work)
+        on_all_threads(tiles)
         if total is not None:
-            for number, block in enumerate(self.direction.blocks):
+            for number, (start, stop) in enumerate(self.groups):
                 whole = sum((parts[worker][number] for worker in sorted(parts)[1:]), start=parts[0][number])
-                whole = whole.T if self.plan.adjoint else whole
-                total[block.start : block.start + block.size] = self.plan.from_matrix(whole, block)
+                for block, one in zip(self.direction.blocks[start:stop], whole, strict=True):
+                    one = one.T if self.plan.adjoint else one
+                    total[block.start : block.start + block.size] = self.plan.from_matrix(one, block)
         return y, total
 
-    def _matrix(self, blocks: Tensor, block: IrrepBlock) -> Tensor:
-        matrix = self.plan.matrix(blocks, block)
-        return matrix.T if self.plan.adjoint else matrix
+    def _writer(self, y: Tensor, bias: Tensor | None) -> Callable[[Tensor, int, int], None]:
+        """Takes the products of a tile of pixels back to channels."""
+        output, lines = flat(y), _lines((len(y), *y.shape[2:]), (y.stride(0), *y.stride()[2:]))
+        terms, table = (y.new_zeros(y.shape[1]) if bias is None else bias).numpy(), self.inverse
+        factors = table.factors.astype(output.dtype)
 
-    def _block(self, rows: Tensor, number: int) -> Tensor:
-        """One block of a tile's rows, as its matrix takes or gives it."""
-        block = self.direction.blocks[number]
-        return rows[self.products.starts[number] : self.products.starts[number + 1]].view(_rows(block, block.n), -1)
-
-    # ---------------------------------------------------------------- a slab, tile by tile
-
-    def _tiles(self, x: Tensor, slab: Slab) -> Iterator[tuple[int, int, Iterator[Tensor]]]:
-        """First and last line of each tile, and its spectrum block by block, in one buffer that serves all of them."""
-        irreps, (plane, *steps) = self._irreps(x, slab), slab.steps
-        lines, factors = slab.patches(), [table.factors.astype(irreps.dtype) for table in self.spectra]
-        of_pair = plane * self.direction.in_channels
-        middle = self.direction.kernel_size[-1] // 2 * slab.grid.dilation[-1] * steps[-1]
-        units = [d * step for d, step in zip(slab.grid.dilation, steps, strict=True)]
-        terms = [
-            indices(t @ [plane, *units[:-1], of_pair] + np.where(t[:, -1] == 0, middle, 0))
-            for t in (table.terms for table in self.spectra)
-        ]
-        numbers = max(TILE_PIXELS, TILE_BYTES // (self.widest * x.element_size()))
-        tiles = list(slab.tiles(numbers))
-        longest = max(last - first for first, last in tiles) * slab.line
-        buffer = x.new_empty(self.widest * longest)
-
-        def spectra(first: int, last: int) -> Iterator[Tensor]:
-            frame = indices([first, last, slab.line, plane])
-            for table, block, at, by in zip(self.spectra, self.direction.blocks, terms, factors, strict=True):
-                self.kernels.spectrum_of_tile(irreps, lines, buffer.numpy(), frame, table.kinds, table.rows, at, by)
-                count = block.dim * block.m * (last - first) * slab.line
-                yield buffer[:count].view(_rows(block, block.m), -1)
-
-        for first, last in tiles:
-            yield first, last, spectra(first, last)
-
-    def _irreps(self, x: Tensor, slab: Slab) -> Floats:
-        """x̂ of a slab with zeros around it, (channels, *grid, image), and then the sums and differences of its pairs."""
-        plane, *steps = slab.steps
-        count = self.direction.in_channels * plane
-        irreps: Floats = x.new_empty((1 + 2 * len(self.pairs)) * count).numpy()
-        irreps[:count] = 0
-        lines = slab.lines_of_input(x.stride())
-        if len(lines):
-            self._read(x, slab, self.irreps)(lines, irreps, plane)
-        for number, (a, b) in enumerate(self.pairs):
-            a, b = (tap * slab.grid.dilation[-1] * steps[-1] for tap in (a, b))
-            first, second = irreps[a : count - b + a], irreps[b:count]
-            start = (1 + 2 * number) * count
-            np.add(first, second, out=irreps[start : start + len(first)])
-            np.subtract(first, second, out=irreps[start + count : start + count + len(first)])
-        return irreps
-
-    def _reader(self, outer: Tensor, slab: Slab) -> Callable[[int, int], Tensor]:
-        """Gives the output's gradient in a tile, from line to line, as that of the products."""
-        lines, read = slab.lines_of_output(outer.stride()), self._read(outer, slab, self.products.gradient)
-
-        def rows(first: int, last: int) -> Tensor:
-            found = outer.new_empty(self.products.starts[-1], (last - first) * slab.line)
-            places = indices(np.arange(last - first) * slab.line)
-            read(np.stack([lines[first:last], places], axis=1), found.view(-1).numpy(), found.shape[1])
-            return found
-
-        return rows
-
-    def _read(self, x: Tensor, slab: Slab, table: RowTable) -> Callable[[Indices, Floats, int], None]:
-        """Takes lines of channels to rows of so many numbers, by a table."""
-        width, values = x.shape[-1], _flat(x)
-        terms, factors = table.terms * np.uint64(slab.count * width), table.factors.astype(values.dtype)
-
-        def read(lines: Indices, out: Floats, length: int) -> None:
-            frame = indices([slab.count, width, x.stride(0), x.stride(1), x.stride(-1), length, table.widest])
-            self.kernels.channels_to_rows(values, lines, out, frame, table.kinds, table.rows, terms, factors)
-
-        return read
-
-    def _writer(self, y: Tensor, bias: Tensor | None, slab: Slab) -> Callable[[Tensor, int, int], None]:
-        """Takes the products of a tile, from line to line, back to channels."""
-        lines, table, output = slab.lines_of_output(y.stride()), self.products, _flat(y)
-        shift, factors = (y.new_zeros(y.shape[1]) if bias is None else bias).numpy(), table.factors.astype(output.dtype)
-        steps = [slab.count, y.shape[-1], y.stride(0), y.stride(1), y.stride(-1)]
-
-        def write(product: Tensor, first: int, last: int) -> None:
-            frame, values = indices([first, last, *steps]), product.view(-1).numpy()
-            self.kernels.rows_to_channels(
-                values, output, lines, shift, frame, table.kinds, table.channels, table.terms, factors
+        def write(product: Tensor, start: int, stop: int) -> None:
+            frame, values = (
+                indices([y.shape[-1], start, stop, y.stride(1), y.stride(-1), table.scratch]),
+                product.numpy(),
+            )
+            self.kernels.irreps_to_channels(
+                values, output, lines, terms, frame, table.kinds, table.runs, self._sources(stop - start), factors
             )
 
         return write
 
+    # ---------------------------------------------------------------- spectra
 
-def _rows(block: IrrepBlock, count: int) -> int:
-    """How many rows a matrix has for so many occurrences of a block's irrep."""
-    return count if len(block.algebra) == 1 else count * block.dim
+    def _spectra(
+        self, x: Tensor, padding: Size, dilation: Size
+    ) -> Callable[[int, int], Iterator[tuple[int, int, Tensor]]]:
+        """The tiles of one worker: first and last pixel, and the spectrum, in a buffer that serves all of them."""
+        size = self.direction.output_size(x.shape, padding, dilation)
+        pixels, layout = len(x) * math.prod(size), self.spectrum.layout
+        if self.single_tap is not None:
+            sides = [side for p in reversed(padding) for side in (p, p)]
+            fill = self._single_taps(F.pad(x, sides) if any(padding) else x, self.single_tap)
+        else:
+            fill = self._stencils(x, padding, dilation)
+
+        def tiles(worker: int, workers: int) -> Iterator[tuple[int, int, Tensor]]:
+            largest = max(TILE_PIXELS, TILE_BYTES // (layout.width * x.element_size()))
+            rounds = -(-pixels // (largest * workers))
+            step = -(-pixels // (rounds * workers))  # equal work for all
+            buffer = torch.empty(step * layout.width, dtype=x.dtype)
+            for start in range(worker * step, pixels, workers * step):
+                stop = min(start + step, pixels)
+                fill(start, stop, buffer.numpy())
+                yield start, stop, buffer
+
+        return tiles
+
+    def _single_taps(self, x: Tensor, table: IntoBlocksTable) -> Callable[[int, int, Floats], None]:
+        """Fills a tile with the spectrum of single pixels, straight from the channels."""
+        read = self._reader(x, table, _pixel_steps(x.shape[2:]))
+
+        def fill(start: int, stop: int, buffer: Floats) -> None:
+            read(start, stop, start, buffer, self._spectrum_runs(stop - start))
+
+        return fill
+
+    def _stencils(self, x: Tensor, padding: Size, dilation: Size) -> Callable[[int, int, Floats], None]:
+        """Fills a tile with the spectrum of its patches, from the irreps of the whole input."""
+        size = self.direction.output_size(x.shape, padding, dilation)
+        irreps, channels = self._irreps(x, padding), self.fibre.channels
+        steps = [channels * n for n in _pixel_steps([n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)])]
+        lines = _lines((len(x), *size), steps)
+        offsets = self.spectrum.terms @ np.array([*(d * n for d, n in zip(dilation, steps[1:], strict=True)), 1])
+        terms = indices(np.stack([offsets, np.full_like(offsets, channels)], axis=1))
+        factors = self.spectrum.factors.astype(irreps.dtype)
+
+        def fill(start: int, stop: int, buffer: Floats) -> None:
+            frame = indices([size[-1], start, stop, channels])
+            runs = self._spectrum_runs(stop - start)
+            self.kernels.spectrum_of_tile(irreps, lines, buffer, frame, runs, terms, factors)
+
+        return fill
+
+    def _irreps(self, x: Tensor, padding: Size) -> Floats:
+        """x̂ with its border of zeros, flat in the order (batch, *grid, kind, component, copy)."""
+        frame = [n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)]
+        steps = _pixel_steps(frame)
+        corner = sum(p * n for p, n in zip(padding, steps[1:], strict=True))
+        count = len(x) * steps[0] * self.fibre.channels
+        irreps: Floats = (torch.zeros if corner else torch.empty)(count, dtype=x.dtype).numpy()
+        read, pixels = self._reader(x, self.fibre, steps, corner), len(x) * math.prod(x.shape[2:])
+
+        def part(worker: int, workers: int) -> None:
+            first, last = pixels * worker // workers, pixels * (worker + 1) // workers
+            read(first, last, 0, irreps, self.fibre.runs)
+
+        on_all_threads(part)
+        return irreps
+
+    def _reader(
+        self, x: Tensor, table: FibreTable | IntoBlocksTable, steps: Sequence[int], corner: int = 0
+    ) -> Callable[[int, int, int, Floats, Indices], None]:
+        """Writes the irreps of a field's pixels (first, last, what to subtract from their numbers) into an array.
+
+        ``steps``, from image to image and along each axis, and ``corner``, the first, number the pixels of the output.
+        """
+        values, shape, strides = flat(x), (len(x), *x.shape[2:]), (x.stride(0), *x.stride()[2:])
+        lines = np.stack([_lines(shape, strides), _lines(shape, steps, corner)], axis=1)
+        factors = table.factors.astype(values.dtype)
+
+        def read(first: int, last: int, before: int, out: Floats, runs: Indices) -> None:
+            frame = indices([shape[-1], first, last, before, x.stride(1), strides[-1], table.scratch])
+            self.kernels.channels_to_irreps(values, lines, out, frame, table.kinds, runs, table.terms, factors)
+
+        return read
 
 
-def _flat(x: Tensor) -> Floats:
-    """The memory that a tensor's strides walk over, as a flat array."""
-    span = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
-    flat: Floats = x.detach().as_strided((span,), (1,)).numpy()
-    return flat
+def _pixel_steps(grid: Sequence[int]) -> list[int]:
+    """How many pixels it is from image to image and along each axis."""
+    return [math.prod(grid[axis:]) for axis in range(len(grid) + 1)]
+
+
+def _lines(shape: Sequence[int], steps: Sequence[int], first: int = 0) -> Indices:
+    """Where each line of (batch, *grid) begins, the last axis being that of the lines."""
+    places = np.array(first)
+    for n, step in zip(shape[:-1], steps[:-1], strict=True):
+        places = np.add.outer(places, step * np.arange(n))
+    return indices(places.ravel())

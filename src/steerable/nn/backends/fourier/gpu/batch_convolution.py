@@ -20,7 +20,7 @@ from steerable.nn.backends.fourier.products import block_pairs, equal_blocks, st
 
 __all__ = ["BatchConvolution"]
 
-Pair = tuple[int, int]
+Pair = tuple[int, ...]  # two numbers: kernels are written for images
 Size = tuple[int, int, int]
 
 
@@ -152,7 +152,8 @@ class BatchConvolution:
         return list(block_pairs(self.direction.blocks, self.groups, spectrum, product, pixels))
 
     def _size(self, x: Tensor, padding: Pair, dilation: Pair) -> Size:
-        return (len(x), *self.direction.output_size(x.shape, padding, dilation))
+        height, width = self.direction.output_size(x.shape, padding, dilation)
+        return len(x), height, width
 
 
 def _multiply(a: Tensor, b: Tensor, out: Tensor) -> None:
