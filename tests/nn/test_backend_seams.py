@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from steerable import FieldType, dihedral, octahedral
+from steerable import FieldType, dihedral
 from steerable import nn as snn
 from steerable.nn import backends
 from steerable.nn.backends import Choice, ConvolutionProblem, Passes, known, store
@@ -119,18 +119,6 @@ def test_where_it_does_not_support_a_problem_the_dense_one_is_taken() -> None:
     assert snn.recorded_backends(layer) == {"": "dense/dense/dense/dense"}
     with pytest.raises(ValueError, match="does not support this convolution: it has a stride"):
         snn.use_backends(layer, {"": "/".join(4 * ["shifted"])})
-
-
-def test_a_backend_that_is_not_written_for_volumes_is_refused() -> None:
-    voxels = FieldType(octahedral(), "A1")
-    why = "'fourier' does not support this convolution: its grid has 3 axes, and kernels are written for 2. Leave"
-    with pytest.raises(ValueError, match=why):
-        snn.Conv3d(voxels, voxels, 3, backend="fourier")
-    layer = snn.Conv3d(voxels, voxels, 3)
-    with pytest.raises(ValueError, match=why):
-        layer.backend = "fourier"
-    assert layer.backend == "auto"
-    assert "backend=dense" in repr(snn.Conv3d(voxels, voxels, 3, backend="dense"))
 
 
 def test_it_is_measured_chosen_recorded_and_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,9 @@ from steerable import nn as snn
 from steerable.nn.backends import DENSE, Passes
 from steerable.nn.backends.fourier import execution
 from steerable.nn.backends.fourier import operator as operations
+from steerable.nn.backends.fourier import plan as plans
 from steerable.nn.backends.fourier.cpu import threads as workers
+from steerable.nn.backends.fourier.cpu.line_convolution import LineConvolution
 from steerable.nn.backends.fourier.cpu.tiled_convolution import TiledConvolution
 from steerable.nn.backends.fourier.irrep_blocks import IrrepBlockPlan
 from steerable.nn.backends.fourier.reference import block_gradient_reference, fourier_conv_reference
@@ -34,7 +36,8 @@ FOURIER = Passes.all_by("fourier")
 D4, C4, C1 = st.dihedral(4), st.cyclic(4), st.trivial()
 GROUPS = {"C1": C1, "C2": st.cyclic(2), "C4": C4, "D1": st.dihedral(1), "D2": st.dihedral(2), "D4": D4}
 every_group = pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
-both_routes = pytest.mark.parametrize("route", ["tiles", "reference"], indirect=True)
+both_routes = pytest.mark.parametrize("route", ["lines", "copies", "reference"], indirect=True)
+both_ways = pytest.mark.parametrize("way", [TiledConvolution, LineConvolution], ids=["copies", "lines"])
 
 
 def every_capsule(group: FiniteGroup, start: int = 0) -> FieldType:
@@ -42,18 +45,19 @@ def every_capsule(group: FiniteGroup, start: int = 0) -> FieldType:
     return FieldType(group, " + ".join(f"{(k + start) % 2 + 1}*{c}" for k, c in enumerate(group.capsules)))
 
 
-def pair_of_layers(*arguments: object, **options: object) -> tuple[snn.Conv2d, snn.Conv2d]:
+def pair_of_layers(*arguments: object, axes: int = 2, **options: object) -> tuple[snn.Conv2d, snn.Conv2d]:
     """One layer with both backends, in float64, with a bias that is not zero."""
     torch.manual_seed(0)
-    fourier = snn.Conv2d(*arguments, **options, backend="fourier").double()  # type: ignore[arg-type]
-    dense = snn.Conv2d(*arguments, **options, backend="dense").double()  # type: ignore[arg-type]
+    make = snn.Conv2d if axes == 2 else snn.Conv3d
+    fourier = make(*arguments, **options, backend="fourier").double()  # type: ignore[arg-type]
+    dense = make(*arguments, **options, backend="dense").double()  # type: ignore[arg-type]
     if fourier.bias is not None:
         torch.nn.init.normal_(fourier.bias)
     dense.load_state_dict(fourier.state_dict())
     return fourier, dense
 
 
-def field(layer: snn.Conv2d, size: tuple[int, int] = (7, 6), batch: int = 2) -> Tensor:
+def field(layer: snn.Conv2d, size: tuple[int, ...] = (7, 6), batch: int = 2) -> Tensor:
     return torch.randn(batch, layer.in_type.channels, *size, dtype=layer.weight.dtype, requires_grad=True)
 
 
@@ -78,9 +82,10 @@ def assert_same(fourier: snn.Conv2d, dense: snn.Conv2d, x: Tensor, tolerance: fl
 
 @pytest.fixture
 def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Tiles, or the plain torch operations that they fall back on."""
+    """Tiles, along lines of pixels or along copies, or the plain torch operations that they fall back on."""
     if request.param == "reference":
         monkeypatch.setattr(execution, "numba_available", lambda: False)
+    monkeypatch.setattr(plans, "MANY_COPIES", dict.fromkeys((2, 3), 0 if request.param == "copies" else 1000))
     return request.param
 
 
@@ -200,6 +205,94 @@ def test_irreps_that_no_patch_contains_stay_zero() -> None:
     assert torch.equal(nothing(torch.randn(1, 1, 3, 3)), torch.zeros(1, 1, 3, 3))
 
 
+# ---------------------------------------------------------------- volumes
+
+
+CUBE, CUBE_WITH_MIRRORS = st.octahedral(), st.octahedral(reflections=True)
+SPATIAL = {
+    "O": (CUBE, "regular + A2 + E + 2*T1", "2*T2 + regular + E"),
+    "O_h": (CUBE_WITH_MIRRORS, "regular + T1u + Eg", "2*T2g + A1u + Eu"),
+    "T": (st.tetrahedral(), "2*regular + E", "T + E + regular"),
+    "T_d": (st.tetrahedral(reflections=True), "regular + T1", "2*T2 + E"),
+    "C4 about z": (st.about_axis(C4, "z"), "2*regular + E", "E + regular"),
+    "D4 about z": (st.about_axis(D4, "z"), "regular + 2*E", "qm + E + regular"),
+}
+
+
+@both_routes
+@pytest.mark.parametrize("kernel", [1, 2, 3])
+@pytest.mark.parametrize("name", SPATIAL)
+def test_it_is_the_dense_convolution_of_volumes(name: str, kernel: int, route: str) -> None:
+    group, into, out = SPATIAL[name]
+    types = FieldType(group, into), FieldType(group, out)
+    fourier, dense = pair_of_layers(*types, kernel, axes=3, padding=kernel // 2)
+    assert_same(fourier, dense, field(fourier, (4, 5, 3)))
+
+
+@both_routes
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": 3, "padding": 3},  # more than the kernel reaches: the input gradient is cut
+        {"kernel_size": 3, "dilation": 2, "padding": 1},
+        {"kernel_size": (1, 3, 3), "padding": (0, 1, 2), "dilation": (1, 2, 2)},
+        {"kernel_size": (2, 3, 1), "padding": (1, 0, 2)},
+        {"kernel_size": 3, "padding": 1, "padding_mode": "reflect"},
+        {"kernel_size": 2, "padding": 1, "padding_mode": "circular", "bias": False},
+        {"kernel_size": 3, "padding": "same", "padding_mode": "replicate"},
+    ],
+    ids=str,
+)
+def test_options_of_the_convolution_of_volumes(options: dict[str, object], route: str) -> None:
+    group = st.about_axis(st.dihedral(2), "z")
+    types = FieldType(group, "regular + 2*A1"), FieldType(group, "2*regular + B1")
+    fourier, dense = pair_of_layers(*types, axes=3, **options)
+    assert_same(fourier, dense, field(fourier, (5, 6, 7)))
+
+
+@both_routes
+def test_gradients_of_volumes_agree_with_finite_differences(route: str) -> None:
+    fourier, _ = pair_of_layers(FieldType(CUBE, "A1 + T1"), FieldType(CUBE, "E + A1"), 3, axes=3, padding=1)
+    x = field(fourier, (2, 3, 2), batch=1)
+
+    def run(x: Tensor, weight: Tensor) -> Tensor:
+        return torch.func.functional_call(fourier, {"weight": weight}, (x,))
+
+    inputs = (x, fourier.weight.detach().requires_grad_())
+    assert torch.autograd.gradcheck(run, inputs)
+    assert torch.autograd.gradgradcheck(run, inputs, fast_mode=True)
+
+
+def test_products_of_volumes_cost_what_the_theory_says() -> None:
+    """Multiplications for a tap and a pair of regular fields: Σ d³."""
+    for group, products in ((CUBE, 64), (CUBE_WITH_MIRRORS, 128)):
+        regular = FieldType(group, "regular")
+        blocks = fourier_plan(regular, regular, (3, 3, 3)).forward.direction.blocks
+        assert sum(block.dim * block.n * block.m for block in blocks) == 27 * products
+
+
+@pytest.mark.parametrize("group", [CUBE, CUBE_WITH_MIRRORS], ids=["O", "O_h"])
+def test_volumes_are_turned_exactly(group: FiniteGroup) -> None:
+    fourier, _ = pair_of_layers(FieldType(group, "regular"), FieldType(group, "regular"), 3, axes=3, padding=1)
+    assert st.testing.equivariance_error(fourier, field(fourier, (4, 4, 4)).detach()) <= 1e-12
+
+
+def test_the_spectrum_of_a_volume_is_never_written_out() -> None:
+    """Beyond input and output a convolution takes a slab and a tile; the whole spectrum would be 27 times the input."""
+    from steerable.nn.backends.fourier.cpu import line_convolution, slabs
+
+    kind = FieldType(CUBE, "8*regular")
+    plan = fourier_plan(kind, kind, (3, 3, 3)).on_cpu
+    assert isinstance(plan, LineConvolution)
+    grid = slabs.Grid(4, (32, 32, 32), (3, 3, 3), (1, 1, 1), (1, 1, 1))
+    planes = 4 * 3 * kind.channels
+    numbers = max(line_convolution.TILE_PIXELS, line_convolution.TILE_BYTES // (4 * plan.widest))
+    for slab in grid.slabs(2, planes):
+        assert planes * slab.steps[0] <= 1.2 * slabs.SLAB_BYTES
+        longest = max(last - first for first, last in slab.tiles(numbers)) * slab.line
+        assert 4 * plan.widest * longest <= 2 * line_convolution.TILE_BYTES
+
+
 @pytest.mark.parametrize("options", [{"stride": 2, "kernel_size": 3}, {"groups": 2, "kernel_size": 3}], ids=str)
 def test_strides_and_groups_are_carried_out_densely(options: dict[str, object]) -> None:
     fourier, dense = pair_of_layers(FieldType(D4, "2*regular + 2*E"), FieldType(D4, "2*qm"), **options)
@@ -210,29 +303,37 @@ def test_strides_and_groups_are_carried_out_densely(options: dict[str, object]) 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
+@pytest.mark.parametrize("axes", [2, 3])
+@both_ways
 def test_tiles_agree_with_the_reference_whatever_their_number(
-    threads: int, last: bool, monkeypatch: pytest.MonkeyPatch
+    way: type[TiledConvolution | LineConvolution], axes: int, threads: int, last: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steerable.nn.backends.fourier.cpu.tiled_convolution.TILE_PIXELS", 7)
-    monkeypatch.setattr("steerable.nn.backends.fourier.cpu.tiled_convolution.TILE_BYTES", 1)
+    for name in ("tiled", "line"):
+        monkeypatch.setattr(f"steerable.nn.backends.fourier.cpu.{name}_convolution.TILE_PIXELS", 7)
+        monkeypatch.setattr(f"steerable.nn.backends.fourier.cpu.{name}_convolution.TILE_BYTES", 1)
+    monkeypatch.setattr("steerable.nn.backends.fourier.cpu.slabs.SLAB_BYTES", 1)
     before = torch.get_num_threads()
-    plan = fourier_plan(every_capsule(C4), every_capsule(C4, 1), (3, 3))
+    if axes == 2:
+        types, last_format = (every_capsule(C4), every_capsule(C4, 1)), torch.channels_last
+    else:  # T has irreps of complex type
+        types = FieldType(st.tetrahedral(), "regular + 2*E + T"), FieldType(st.tetrahedral(), "A + E + 2*T")
+        last_format = torch.channels_last_3d
+    plan, padding, ones = fourier_plan(*types, (3,) * axes), (1,) * axes, (1,) * axes
     torch.manual_seed(0)
-    x = torch.randn(3, plan.bank.in_type.channels, 5, 6, dtype=torch.float64)
-    x = x.to(memory_format=torch.channels_last) if last else x
+    x = torch.randn(3, plan.bank.in_type.channels, *(5, 4, 6)[-axes:], dtype=torch.float64)
+    x = x.to(memory_format=last_format) if last else x
     blocks = torch.randn(plan.forward.parameters, dtype=torch.float64)
-    expected = fourier_conv_reference(x, blocks, plan.forward, (1, 1), (1, 1))
+    expected = fourier_conv_reference(x, blocks, plan.forward, padding, ones)
     outer = torch.randn_like(expected)
     try:
         torch.set_num_threads(threads)
-        y = plan.on_cpu.forward(x, blocks, None, (1, 1), (1, 1))
-        gradient = plan.on_cpu.block_gradient(x, outer, (1, 1), (1, 1))
+        y, gradient = way(plan.forward).run(x, padding, ones, blocks=blocks, outer=outer)
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
-    assert y.is_contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+    assert y.is_contiguous(memory_format=last_format if last else torch.contiguous_format)
     assert relative(y, expected) <= 1e-12
-    assert relative(gradient, block_gradient_reference(x, outer, plan.forward, (1, 1), (1, 1))) <= 1e-12
+    assert relative(gradient, block_gradient_reference(x, outer, plan.forward, padding, ones)) <= 1e-12
 
 
 @pytest.fixture(params=["openmp", "python"])
@@ -460,6 +561,6 @@ def test_kernels_compile_where_nothing_can_be_written(monkeypatch: pytest.Monkey
     monkeypatch.setattr(kernels.numba, "njit", nowhere_to_write)
     out = np.zeros(2)
     terms, index = np.array([[1, 0]], dtype=np.uint64), np.uint64
-    add = kernels._compiled(kernels._add_runs)
+    add = kernels.compiled(kernels._add_runs)
     add(out, index(0), index(2), index(2), index(1), np.arange(4.0), index(0), terms, np.ones(1), index(0), index(1))
     np.testing.assert_array_equal(out, [1.0, 2.0])

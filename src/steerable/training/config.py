@@ -389,10 +389,6 @@ class RunConfig:
             )
 
     def _check_machine(self) -> None:
-        if self.volumes and self.backend == "fourier":
-            raise ValueError(
-                "backend is `fourier`, which is written for images, and the run reads volumes. Use `auto`."
-            )
         if self.cuda_graphs and self.devices * self.nodes > 1:
             raise ValueError(f"cuda_graphs are for one device; got {self.devices} devices on {self.nodes} nodes.")
         for name in ("compile", "cuda_graphs"):

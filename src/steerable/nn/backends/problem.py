@@ -62,14 +62,18 @@ class ConvolutionProblem:
         """The extents of the filters, one per axis of the grid."""
         return self.plan.space.size
 
+    @property
+    def narrower(self) -> int:
+        """The channels of the narrower type."""
+        return min(self.plan.in_type.channels, self.plan.out_type.channels)
+
     @cached_property
     def regular_copies(self) -> float:
         """The number of regular fields that are as wide as the narrower type; 0 where there are none."""
-        channels = min(self.plan.in_type.channels, self.plan.out_type.channels)
         group = self.plan.in_type.group
         if group.is_trivial or not isinstance(group, FiniteGroup):
             return 0.0
-        return channels / group.order
+        return self.narrower / group.order
 
     def output_size(self, x: Tensor) -> Size:
         """The size of the grid that comes out for an input (batch, channels, *grid)."""

@@ -25,6 +25,8 @@ MEASURED_FROM = {"cpu": 20_000_000, "cuda": 20_000_000_000}
 FEWEST_COPIES = {"cpu": 12, "cuda": 32, "cuda half": 64}
 # The same where nothing may be measured.
 FEWEST_COPIES_BY_RULE = {"several taps": 32, "one tap": 64}
+# Channels of the narrower type in volumes, where larger groups gain from fewer fields; and by rule, with several taps.
+FEWEST_CHANNELS_OF_VOLUMES, FEWEST_CHANNELS_OF_VOLUMES_BY_RULE = 96, 192
 
 
 class FourierBackend(Backend):
@@ -46,11 +48,18 @@ class FourierBackend(Backend):
         return None if problem.plan.parameters else "it has no parameters"
 
     def can_ever_gain(self, problem: ConvolutionProblem) -> bool:
-        return problem.regular_copies >= min(FEWEST_COPIES.values())
+        return self._is_wide(problem, min(FEWEST_COPIES.values()), FEWEST_CHANNELS_OF_VOLUMES)
+
+    @staticmethod
+    def _is_wide(problem: ConvolutionProblem, copies: float, channels: float) -> bool:
+        """Whether the narrower type has so many regular fields, or in volumes so many channels."""
+        if len(problem.kernel_size) == 2:
+            return problem.regular_copies >= copies
+        return bool(problem.regular_copies) and problem.narrower >= channels
 
     def may_gain(self, problem: ConvolutionProblem, x: Tensor, *, ahead: bool) -> bool:
         device = x.device.type
-        if problem.regular_copies < FEWEST_COPIES.get(device, math.inf):
+        if not self._is_wide(problem, FEWEST_COPIES.get(device, math.inf), FEWEST_CHANNELS_OF_VOLUMES):
             return False
         if problem.multiplications(x) < MEASURED_FROM[device] or self.library(problem, device) == "torch":
             return False
@@ -61,8 +70,10 @@ class FourierBackend(Backend):
         return device != "cuda" or not products_in_tf32() or tf32_allowed(x.device)
 
     def by_rule(self, problem: ConvolutionProblem, x: Tensor) -> bool:
-        fewest = FEWEST_COPIES_BY_RULE["several taps" if problem.plan.taps > 1 else "one tap"]
-        return x.device.type == "cpu" and problem.regular_copies >= fewest
+        several = problem.plan.taps > 1
+        fewest = FEWEST_COPIES_BY_RULE["several taps" if several else "one tap"]
+        channels = FEWEST_CHANNELS_OF_VOLUMES_BY_RULE if several else math.inf
+        return x.device.type == "cpu" and self._is_wide(problem, fewest, channels)
 
     def library(self, problem: ConvolutionProblem, device: str) -> str:
         return library(device, len(problem.kernel_size))

@@ -14,8 +14,9 @@ from steerable.nn.expansion import BankPlan
 
 __all__ = ["FourierPlan", "fourier_plan", "plan_by_key"]
 
-# Measured, see benchmarks/NOTES.md: kernels that run along the copies of a capsule are faster from so many on.
-MANY_COPIES = 24
+# Measured, see benchmarks/NOTES.md: in volumes, kernels that run along the copies of a capsule are faster from so many
+# on; in images they always are, where the Fourier form is faster than the dense one.
+MANY_COPIES = {2: 0, 3: 24}
 
 
 class FourierPlan:
@@ -59,7 +60,7 @@ class FourierPlan:
 def _on_cpu(plan: IrrepBlockPlan) -> TiledConvolution | LineConvolution:
     """Along the copies of a capsule where there are many, along lines of pixels elsewhere."""
     copies = [*plan.direction.in_copies, *plan.direction.out_copies]
-    return TiledConvolution(plan) if sum(copies) >= MANY_COPIES * len(copies) else LineConvolution(plan)
+    return TiledConvolution(plan) if sum(copies) >= MANY_COPIES[len(plan.direction.kernel_size)] * len(copies) else LineConvolution(plan)
 
 
 _ALIVE: WeakValueDictionary[str, FourierPlan] = WeakValueDictionary()  # a plan lives as long as a layer that uses it

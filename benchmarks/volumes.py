@@ -1,0 +1,153 @@
+"""Volumes: steerable convolutions and a network beside plain ``Conv3d`` of the same channels, and escnn's ``R3Conv``.
+
+    python benchmarks/volumes.py [--only O_h] [--repeats 7] [--busy] [--json benchmarks/results/volumes-cpu.json]
+
+Contestants take turns in one process; figures are medians. "forward" is evaluation, "step" is forward and backward with
+all gradients. With --busy the clock is the CPU time of one thread, for machines that others use as well. escnn needs an
+environment of its own, which benchmarks/README.md describes; without it its column is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from convolution import Contestant, interleaved, processor, summary
+from torch import Tensor, nn
+
+from steerable import FieldType, __version__, models, octahedral
+from steerable import nn as snn
+
+O, O_H = octahedral(), octahedral(reflections=True)
+BUILD = """
+import time
+from steerable import FieldType, octahedral
+from steerable import nn as snn
+start = time.perf_counter()
+t = FieldType(octahedral(reflections=True), "4*regular")
+layers = [snn.Conv3d(t, t, 3, padding=1) for _ in range(10)]
+print(time.perf_counter() - start)
+"""
+
+
+def cases() -> Iterator[tuple[FieldType, int, int, int]]:
+    """Regular fields, kernel, size, batch: as many voxels in all rows of one kernel but the narrowest."""
+    for group, widths in ((O, (2, 4, 8, 16)), (O_H, (1, 2, 4, 8))):
+        for copies in widths:
+            yield FieldType(group, f"{copies}*regular"), 3, 8, 4
+    for group, copies in ((O, 4), (O, 8), (O_H, 2), (O_H, 4)):
+        yield FieldType(group, f"{copies}*regular"), 3, 16, 1
+    for group, copies in ((O, 8), (O, 16), (O_H, 8)):
+        yield FieldType(group, f"{copies}*regular"), 1, 8, 4
+
+
+class R3Conv(nn.Module):
+    """escnn's layer between regular fields of the rotations of the cube, or of these and the inversion."""
+
+    def __init__(self, kind: FieldType, kernel: int) -> None:
+        super().__init__()
+        from escnn import gspaces  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        from escnn import nn as enn
+
+        space = gspaces.octaOnR3() if kind.group == O else gspaces.fullOctaOnR3()
+        self.wrap: Callable[..., Any] = enn.GeometricTensor
+        self.fields = enn.FieldType(space, [space.regular_repr] * (kind.channels // kind.group.order))
+        self.layer = enn.R3Conv(self.fields, self.fields, kernel, padding=kernel // 2, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layer(self.wrap(x, self.fields)).tensor
+        return y
+
+
+def times(layers: dict[str, nn.Module], x: Tensor, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Milliseconds of each, forward and step."""
+    clock = time.thread_time if arguments.busy else time.perf_counter
+    found, contestants = {}, {name: Contestant(layer, x) for name, layer in layers.items()}
+    for task in ("forward", "step"):
+        for layer in layers.values():
+            layer.train(task == "step")
+        runs = {name: getattr(contestant, task) for name, contestant in contestants.items()}
+        taken = interleaved(runs, arguments.repeats, clock, 1)
+        found[task] = {name: summary(values) for name, values in taken.items()}
+    return found
+
+
+def convolution(kind: FieldType, kernel: int, size: int, batch: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    torch.manual_seed(0)
+    options: dict[str, Any] = {"padding": kernel // 2, "bias": False}
+    layers: dict[str, nn.Module] = {"plain": nn.Conv3d(kind.channels, kind.channels, kernel, **options)}
+    for backend in ("dense", "fourier", "auto"):
+        layers[backend] = snn.Conv3d(kind, kind, kernel, backend=backend, **options)  # type: ignore[arg-type]
+    if find_spec("escnn") is not None and kernel > 1:
+        layers["escnn"] = R3Conv(kind, kernel)
+    x = torch.randn(batch, kind.channels, size, size, size)
+    fields = f"{kind.channels // kind.group.order}"
+    case = {"group": kind.group.name, "fields": fields, "channels": kind.channels, "kernel": kernel}
+    return {**case, "size": size, "batch": batch, **times(layers, x, arguments)}
+
+
+def network(group: str, copies: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """A residual network of eight layers on 16³ voxels and its plain counterpart."""
+    torch.manual_seed(0)
+    options: dict[str, Any] = {"depth": 8, "num_classes": 10, "axes": 3, "in_channels": 1}
+    steerable = models.resnet(copies=copies, group=group, **options)
+    layers = {"plain": models.plain_resnet(copies=copies, group=group, **options), "steerable": steerable}
+    x = torch.randn(2, 1, 16, 16, 16)
+    return {"name": f"resnet(8, copies={copies}, group={group})", **times(layers, x, arguments)}
+
+
+def build_seconds() -> float:
+    """Of ten layers in a fresh process, after the imports."""
+    return float(subprocess.run([sys.executable, "-c", BUILD], capture_output=True, text=True, check=True).stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="the name of a group")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--busy", action="store_true", help="one thread, its own CPU time")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    if arguments.busy:
+        torch.set_num_threads(1)
+    results: dict[str, Any] = {
+        "hardware": processor(),
+        "threads": torch.get_num_threads(),
+        "clock": "CPU time of one thread" if arguments.busy else "wall",
+        "dtype": "float32",
+        "repeats": arguments.repeats,
+        "versions": {"torch": torch.__version__, "steerable": __version__, "python": platform.python_version()},
+        "build_seconds": build_seconds(),
+        "convolutions": [],
+        "networks": [],
+    }
+    if find_spec("escnn") is None:
+        print("escnn is not installed here; benchmarks/README.md says how to make an environment that has it.")
+
+    def keep(part: str, result: dict[str, Any]) -> None:
+        results[part].append(result)
+        medians = {t: {n: round(v["median_ms"], 1) for n, v in result[t].items()} for t in ("forward", "step")}
+        print({name: value for name, value in result.items() if name not in medians}, medians, flush=True)
+        if arguments.json:
+            arguments.json.parent.mkdir(parents=True, exist_ok=True)
+            arguments.json.write_text(json.dumps(results, indent=1))
+
+    for kind, kernel, size, batch in cases():
+        if arguments.only in ("", kind.group.name):
+            keep("convolutions", convolution(kind, kernel, size, batch, arguments))
+    for group, copies in (("O", 2), ("O", 4), ("O_h", 2)):
+        if arguments.only in ("", group):
+            keep("networks", network(group, copies, arguments))
+
+
+if __name__ == "__main__":
+    main()
