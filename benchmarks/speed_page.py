@@ -103,6 +103,26 @@ def convolutions_table(results: dict[str, Any]) -> list[str]:
     return [*lines, "", f"Milliseconds, batch {_batch(results)}, {results['dtype']}; {_machine(results)}."]
 
 
+def volumes_table(results: dict[str, Any]) -> list[str]:
+    """One row per convolution and network of volumes: milliseconds, and the speed of ours beside plain."""
+    known = ("plain", "dense", "fourier", "auto", "escnn")
+    names = [name for name in known if any(name in row["step"] for row in results["convolutions"])]
+    heads = ["convolution", "channels", *(f"{name}, step" for name in names), "speed, step", "speed, forward"]
+    lines = [_row(heads), "|---|" + "---:|" * (len(heads) - 1)]
+    for row in results["convolutions"]:
+        title = f"{row['fields']} fields of {row['group']}, {row['kernel']}³, {row['size']}³, batch {row['batch']}"
+        cells = [f"{row['step'][name]['median_ms']:.1f}" if name in row["step"] else "–" for name in names]
+        lines.append(_row([title, str(row["channels"]), *cells, *_ours(row, "auto")]))
+    lines += ["", _row(["network, 16³, batch 2", "speed, step", "speed, evaluation"]), "|---|---:|---:|"]
+    lines += [_row([row["name"], *_ours(row, "steerable")]) for row in results["networks"]]
+    words = f"Milliseconds; plain = 1; {results['dtype']}, {results['clock']}; {_machine(results)}."
+    return [*lines, "", words, f"Building ten layers took {results['build_seconds']:.2f} s."]
+
+
+def _ours(row: dict[str, Any], name: str) -> list[str]:
+    return [f"{row[task]['plain']['median_ms'] / row[task][name]['median_ms']:.2f}" for task in ("step", "forward")]
+
+
 def kernels_table(results: dict[str, Any]) -> list[str]:
     """One row per convolution: GPU time of both backends, forward and with gradients."""
     heads = ["dense, forward", "fourier, forward", "ratio", "dense, step", "fourier, step", "ratio"]
@@ -124,6 +144,7 @@ TABLES: dict[str, Callable[..., list[str]]] = {
     "widths": widths_table,
     "convolutions": convolutions_table,
     "kernels": kernels_table,
+    "volumes": volumes_table,
 }
 
 

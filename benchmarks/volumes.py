@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from steerable import FieldType, __version__, models, octahedral
 from steerable import nn as snn
 
-O, O_H = octahedral(), octahedral(reflections=True)
+CUBE, CUBE_WITH_MIRRORS = octahedral(), octahedral(reflections=True)
 BUILD = """
 import time
 from steerable import FieldType, octahedral
@@ -40,13 +40,13 @@ print(time.perf_counter() - start)
 
 
 def cases() -> Iterator[tuple[FieldType, int, int, int]]:
-    """Regular fields, kernel, size, batch: as many voxels in all rows of one kernel but the narrowest."""
-    for group, widths in ((O, (2, 4, 8, 16)), (O_H, (1, 2, 4, 8))):
+    """Regular fields, kernel, size and batch."""
+    for group, widths in ((CUBE, (2, 4, 8, 16)), (CUBE_WITH_MIRRORS, (1, 2, 4, 8))):
         for copies in widths:
             yield FieldType(group, f"{copies}*regular"), 3, 8, 4
-    for group, copies in ((O, 4), (O, 8), (O_H, 2), (O_H, 4)):
+    for group, copies in ((CUBE, 4), (CUBE, 8), (CUBE_WITH_MIRRORS, 2), (CUBE_WITH_MIRRORS, 4)):
         yield FieldType(group, f"{copies}*regular"), 3, 16, 1
-    for group, copies in ((O, 8), (O, 16), (O_H, 8)):
+    for group, copies in ((CUBE, 8), (CUBE, 16), (CUBE_WITH_MIRRORS, 8)):
         yield FieldType(group, f"{copies}*regular"), 1, 8, 4
 
 
@@ -58,7 +58,7 @@ class R3Conv(nn.Module):
         from escnn import gspaces  # type: ignore[import-not-found, import-untyped, unused-ignore]
         from escnn import nn as enn
 
-        space = gspaces.octaOnR3() if kind.group == O else gspaces.fullOctaOnR3()
+        space = gspaces.octaOnR3() if kind.group == CUBE else gspaces.fullOctaOnR3()
         self.wrap: Callable[..., Any] = enn.GeometricTensor
         self.fields = enn.FieldType(space, [space.regular_repr] * (kind.channels // kind.group.order))
         self.layer = enn.R3Conv(self.fields, self.fields, kernel, padding=kernel // 2, bias=False)
@@ -86,7 +86,7 @@ def convolution(kind: FieldType, kernel: int, size: int, batch: int, arguments: 
     options: dict[str, Any] = {"padding": kernel // 2, "bias": False}
     layers: dict[str, nn.Module] = {"plain": nn.Conv3d(kind.channels, kind.channels, kernel, **options)}
     for backend in ("dense", "fourier", "auto"):
-        layers[backend] = snn.Conv3d(kind, kind, kernel, backend=backend, **options)  # type: ignore[arg-type]
+        layers[backend] = snn.Conv3d(kind, kind, kernel, backend=backend, **options)
     if find_spec("escnn") is not None and kernel > 1:
         layers["escnn"] = R3Conv(kind, kernel)
     x = torch.randn(batch, kind.channels, size, size, size)
@@ -98,9 +98,9 @@ def convolution(kind: FieldType, kernel: int, size: int, batch: int, arguments: 
 def network(group: str, copies: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """A residual network of eight layers on 16³ voxels and its plain counterpart."""
     torch.manual_seed(0)
-    options: dict[str, Any] = {"depth": 8, "num_classes": 10, "axes": 3, "in_channels": 1}
-    steerable = models.resnet(copies=copies, group=group, **options)
-    layers = {"plain": models.plain_resnet(copies=copies, group=group, **options), "steerable": steerable}
+    options: dict[str, Any] = {"axes": 3, "in_channels": 1}
+    layers: dict[str, nn.Module] = {"steerable": models.resnet(8, copies, group=group, **options)}
+    layers["plain"] = models.plain_resnet(8, copies * (24 if group == "O" else 48), **options)
     x = torch.randn(2, 1, 16, 16, 16)
     return {"name": f"resnet(8, copies={copies}, group={group})", **times(layers, x, arguments)}
 

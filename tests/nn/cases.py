@@ -648,6 +648,14 @@ _VOLUME_LIST = [
         axes=3,
     ),
     Case(
+        "Conv3d-fourier",
+        lambda G: snn.Conv3d(solid(G), turned(G), 3, padding=1, padding_mode="replicate", backend="fourier"),
+        _CUBES,
+        bfloat16_in_autocast=True,
+        has_bank=True,
+        axes=3,
+    ),
+    Case(
         "Conv3d-stride-groups",
         lambda G: snn.Conv3d(2 * mixed(G), 2 * permutations(G), 3, 2, 1, groups=2, bias=False),
         _ODD_CUBES,

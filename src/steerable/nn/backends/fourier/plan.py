@@ -60,7 +60,11 @@ class FourierPlan:
 def _on_cpu(plan: IrrepBlockPlan) -> TiledConvolution | LineConvolution:
     """Along the copies of a capsule where there are many, along lines of pixels elsewhere."""
     copies = [*plan.direction.in_copies, *plan.direction.out_copies]
-    return TiledConvolution(plan) if sum(copies) >= MANY_COPIES[len(plan.direction.kernel_size)] * len(copies) else LineConvolution(plan)
+    return (
+        TiledConvolution(plan)
+        if sum(copies) >= MANY_COPIES[len(plan.direction.kernel_size)] * len(copies)
+        else LineConvolution(plan)
+    )
 
 
 _ALIVE: WeakValueDictionary[str, FourierPlan] = WeakValueDictionary()  # a plan lives as long as a layer that uses it

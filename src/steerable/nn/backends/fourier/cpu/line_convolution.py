@@ -145,7 +145,7 @@ class LineConvolution:
             yield first, last, spectra(first, last)
 
     def _irreps(self, x: Tensor, slab: Slab) -> Floats:
-        """x̂ of a slab with zeros around it, (channels, *grid, image), and then the sums and differences of its pairs."""
+        """x̂ of a slab with zeros around it, (channels, *grid, image), then sums and differences of its pairs."""
         plane, *steps = slab.steps
         count = self.direction.in_channels * plane
         irreps: Floats = x.new_empty((1 + 2 * len(self.pairs)) * count).numpy()

@@ -2,9 +2,9 @@
 
 Three kernels, all driven by small tables: from channels to irreps, from irreps to the spectrum of a tile of pixels, and
 from the product's irreps back to channels. Their inner loops run over the pixels of a line, which are adjacent in
-memory, and add a few such lines; that is what a compiler vectorises well. Arrays are flat, with strides in elements, and
-a grid is a list of lines, so that one compiled version serves every layout and any number of axes. All indices are
-unsigned: a signed one might be negative, numba would wrap it around, and the loop would not be vectorised.
+memory, and add a few such lines; that is what a compiler vectorises well. Arrays are flat, with strides in elements,
+and a grid is a list of lines, so that one compiled version serves every layout and any number of axes. All indices are
+unsigned: see :mod:`.numba_kernels`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _add_terms(
     out: Floats, at: Index, source: Floats, shift: Index, lines: Indices, span: tuple[Index, Index, Index],
     terms: Indices, factors: Floats, first: Index, last: Index,
 ) -> None:  # fmt: skip
-    """out[at + k·n + i] = Σ_t factor_t · source[shift + terms_t + lines_k + i], i < n; span: first line, last line, n."""
+    """out[at + k·n + i] = Σ_t factor_t · source[shift + terms_t + lines_k + i], i < n; span: first, last line, n."""
     n = span[2]
     if first == last:
         for i in range((span[1] - span[0]) * n):

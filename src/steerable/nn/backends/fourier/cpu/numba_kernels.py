@@ -100,8 +100,8 @@ def _channels_to_irreps(
 
     lines: where each line begins in x, and the number of its first pixel in the output. frame: pixels in a line, first
     and last pixel, what to subtract from output pixels, steps in x from channel to channel and from pixel to pixel,
-    scratch per pixel. kinds: rows (first channel, copies, dim, first run, last run). Terms point into the scratch, where
-    a pixel's channels of a kind lie in the order (e, copy).
+    scratch per pixel. kinds: rows (first channel, copies, dim, first run, last run). Terms point into the scratch,
+    where a pixel's channels of a kind lie in the order (e, copy).
     """
     zero = np.uint64(0)
     width, step, next_pixel, size = frame[0], frame[4], frame[5], frame[6]

@@ -1,8 +1,8 @@
 """Where a convolution's pixels lie while a core works on them: slabs of a few images, cut into lines.
 
-A core takes the irreps of one slab at a time: a few images side by side, and of these a range along the first axis, with
-what the filters reach beyond it. Each channel of a slab is a plane (*grid, image), images being the fastest axis. So a
-*line*, the pixels along the last axis in all images of a slab, is one run of numbers, and so is each of its shifts.
+A core takes the irreps of one slab at a time: a few images side by side, and of these a range along the first axis,
+with what the filters reach beyond it. Each channel of a slab is a plane (*grid, image), images being the fastest axis.
+So a *line*, the pixels along the last axis in all images of a slab, is one run of numbers, and so are its shifts.
 """
 
 from __future__ import annotations
