@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from steerable.nn.backends.fourier.cpu.line_tables import (
+    BlockTable,
     ProductTable,
     RowTable,
-    SpectrumTable,
     irrep_table,
     pairs_of_taps,
 )
@@ -42,7 +42,7 @@ class LineConvolution:
     def __init__(self, plan: IrrepBlockPlan) -> None:
         self.plan, self.direction = plan, plan.direction
         self.irreps, self.products = irrep_table(self.direction), ProductTable(self.direction)
-        self.spectra = [SpectrumTable(self.direction, block) for block in self.direction.blocks]
+        self.spectra = [BlockTable(self.direction, block) for block in self.direction.blocks]
         self.pairs = pairs_of_taps(self.direction.kernel_size)
         self.widest = max((block.dim * block.m for block in self.direction.blocks), default=0)
 

@@ -17,7 +17,7 @@ from steerable.nn.backends.fourier.cpu.memory import indices
 from steerable.nn.backends.fourier.irrep_blocks import Direction, IrrepBlock
 from steerable.nn.backends.fourier.spectrum import IsotypicBasis
 
-__all__ = ["ProductTable", "RowTable", "SpectrumTable", "first_rows", "irrep_table"]
+__all__ = ["BlockTable", "ProductTable", "RowTable", "first_rows", "irrep_table"]
 
 FloatArray = NDArray[np.float64]
 Place = tuple[int, int]
@@ -99,7 +99,7 @@ class ProductTable:
         self.factors = np.array(factors)
 
 
-class SpectrumTable:
+class BlockTable:
     """From the irreps of a slab to the spectrum of one block.
 
     A term is (plane of the first copy, number of a sum or difference of taps or 0, place of the tap on each axis).
