@@ -12,12 +12,12 @@ and its first and last term. A term is an offset into the input, a step from pix
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from steerable.nn.numba.compiling import compiled
 
 __all__ = ["channels_to_irreps", "irreps_to_channels", "spectrum_of_tile"]
 
@@ -77,18 +77,7 @@ def _add_runs(
                 t += ONE
 
 
-def _compiled(function: Callable[..., None]) -> Any:
-    """Compiled when first called, kept on disk where that can be written.
-
-    Without the GIL, because several threads run the kernels side by side; ``contract`` allows fused multiply-adds.
-    """
-    try:
-        return numba.njit(function, nogil=True, fastmath={"contract"}, cache=True)
-    except RuntimeError:  # neither this folder nor the user's can be written
-        return numba.njit(function, nogil=True, fastmath={"contract"})
-
-
-add_runs = _compiled(_add_runs)
+add_runs = compiled(_add_runs)
 
 
 def _channels_to_irreps(
@@ -195,6 +184,6 @@ def _irreps_to_channels(
         q += pixels
 
 
-channels_to_irreps = _compiled(_channels_to_irreps)
-spectrum_of_tile = _compiled(_spectrum_of_tile)
-irreps_to_channels = _compiled(_irreps_to_channels)
+channels_to_irreps = compiled(_channels_to_irreps)
+spectrum_of_tile = compiled(_spectrum_of_tile)
+irreps_to_channels = compiled(_irreps_to_channels)
