@@ -20,7 +20,7 @@ MEDIAN_LINES = 150
 WIDEST_LINE = 120
 
 # A kernel takes its arguments flat. Files and folders whose names end so hold kernels and what starts them.
-KERNEL_FILES = ("kernels", "triton")
+KERNEL_FILES = ("kernels", "numba", "triton")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -17,11 +17,11 @@ from torch import Tensor
 import steerable as st
 from steerable import FieldType, FiniteGroup
 from steerable import nn as snn
+from steerable.nn import threads as workers
 from steerable.nn.backends import DENSE, Passes
 from steerable.nn.backends.fourier import execution
 from steerable.nn.backends.fourier import operator as operations
 from steerable.nn.backends.fourier import plan as plans
-from steerable.nn.backends.fourier.cpu import threads as workers
 from steerable.nn.backends.fourier.cpu.line_convolution import LineConvolution
 from steerable.nn.backends.fourier.cpu.tiled_convolution import TiledConvolution
 from steerable.nn.backends.fourier.irrep_blocks import IrrepBlockPlan
@@ -550,17 +550,18 @@ def test_tiles_of_all_directions_have_the_rows_of_their_blocks() -> None:
 
 def test_kernels_compile_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     from steerable.nn.backends.fourier.cpu import numba_kernels as kernels
+    from steerable.nn.numba import compiling
 
-    whole = kernels.numba.njit
+    whole = compiling.numba.njit
 
     def nowhere_to_write(function: object, **options: object) -> object:
         if options.get("cache"):
             raise RuntimeError("cannot cache function: no locator available")
         return whole(function, **options)
 
-    monkeypatch.setattr(kernels.numba, "njit", nowhere_to_write)
+    monkeypatch.setattr(compiling.numba, "njit", nowhere_to_write)
     out = np.zeros(2)
     terms, index = np.array([[1, 0]], dtype=np.uint64), np.uint64
-    add = kernels.compiled(kernels._add_runs)
+    add = compiling.compiled(kernels._add_runs)
     add(out, index(0), index(2), index(2), index(1), np.arange(4.0), index(0), terms, np.ones(1), index(0), index(1))
     np.testing.assert_array_equal(out, [1.0, 2.0])

@@ -12,8 +12,11 @@ from torch import Tensor
 
 import steerable as st
 from steerable import nn as snn
-from steerable.nn.fused_norm import can_fuse, fused_norm, moments_norm
+from steerable.nn import batch_norm
+from steerable.nn.channels import in_channels_last
+from steerable.nn.fused_norm import NormPasses, can_fuse, fused_norm, moments_norm
 from steerable.nn.norm_on_cpu import PassesOnCpu
+from steerable.nn.numba import HAS_NUMBA
 
 D4 = st.dihedral(4)
 TYPES = ["2*(regular + qm)", "2*(A1 + A2 + 2*E)", "3*A2 + E", "4*A1"]
@@ -27,16 +30,38 @@ def layer(text: str, affine: bool = True) -> snn.BatchNorm2d:
     return norm
 
 
+@pytest.fixture(params=["kernels", "numpy"], autouse=True)
+def passes_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What carries out the fused passes: numba's kernels, or torch's with numpy between them."""
+    if request.param == "kernels" and not HAS_NUMBA:
+        pytest.skip("numba is not installed")
+    monkeypatch.setattr(batch_norm, "HAS_NUMBA", request.param == "kernels")
+
+
+def fused_passes(norm: snn.BatchNorm2d, x: Tensor) -> tuple[NormPasses, Tensor, Tensor]:
+    """The passes on a CPU, and where they leave the centre and the variance of a batch."""
+    mean, variance = torch.zeros_like(norm.reference), torch.zeros_like(norm.inverse_square)
+    if batch_norm.HAS_NUMBA and not in_channels_last(x):
+        from steerable.nn.numba.norm import CapsuleTables, KernelPasses
+
+        tables = CapsuleTables(*(norm._constants[name] for name in CapsuleTables._fields))
+        return KernelPasses(tables, norm.eps, (mean, variance), 1.0), mean, variance
+
+    def track(*moments: Any) -> None:
+        for running, new in zip((mean, variance), moments, strict=True):
+            running.copy_(torch.from_numpy(new))
+
+    return PassesOnCpu(norm._numbers, norm.eps, track), mean, variance
+
+
 def both_ways(norm: snn.BatchNorm2d, x: Tensor) -> list[tuple[Tensor, ...]]:
     """The output, the statistics that are tracked and the gradients, from the fused passes and from tensor code."""
     outputs = []
     for fused in (True, False):
         leaf = x.detach().requires_grad_()
         if fused:
-            tracked: list[tuple[Any, Any]] = []
-            passes = PassesOnCpu(norm._numbers, norm.eps, track=lambda *both, seen=tracked: seen.append(both))
+            passes, centre, variance = fused_passes(norm, x)
             y = fused_norm(leaf, norm.weight, norm.bias, passes, norm._affine)
-            centre, variance = map(torch.from_numpy, *tracked)
         else:
             y, centre, biased = moments_norm(leaf, norm.weight, norm.bias, norm._affine)
             values = norm.capsule_dims * (x.numel() // x.shape[1])
@@ -169,3 +194,43 @@ def test_forward_mode_differentiation() -> None:
     step = 1e-6
     numeric = (norm(x + step * tangent) - norm(x - step * tangent)) / (2 * step)
     assert (along - numeric).abs().max() < 1e-7
+
+
+def test_threads_share_the_capsules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A share is some of the capsules; all shares together are the whole layer, to the last bit."""
+    if not batch_norm.HAS_NUMBA:
+        pytest.skip("torch shares its own kernels among threads")
+    from steerable.nn.numba import compiling
+
+    norm = layer("2*(regular + qm) + A2 + E")
+    x = 2 + torch.randn(3, norm.in_type.channels, 4, 5, dtype=torch.float64)
+    alone = both_ways(norm, x)[0]
+    monkeypatch.setattr(compiling, "_SHARED_FROM", 1)
+    monkeypatch.setattr(compiling.torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(compiling, "on_all_threads", lambda task: [task(k, 3) for k in (2, 0, 1)])
+    for shared, whole in zip(both_ways(norm, x)[0], alone, strict=True):
+        torch.testing.assert_close(shared, whole, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("memory_format", FORMATS, ids=["contiguous", "channels_last"])
+def test_what_is_not_a_number_stays_so(memory_format: torch.memory_format) -> None:
+    norm = snn.BatchNorm2d(st.FieldType(D4, "regular + E + A1"))
+    x = torch.randn(2, 11, 4, 4).contiguous(memory_format=memory_format)
+    x[0, 0, 0, 0], x[1, 10, 2, 2] = torch.nan, torch.inf
+    y = norm(x)
+    assert y[:, :8].isnan().all()
+    assert y[:, 8:10].isfinite().all()
+    assert y[:, 10].isnan().any()
+    assert norm.running_var[0].isnan()
+    assert norm.running_var[1].isfinite()
+
+
+def test_a_copy_without_affine_part_has_no_shift() -> None:
+    norm = snn.BatchNorm2d(st.FieldType(D4, "2*regular + E"))
+    x = torch.randn(3, 18, 4, 4)
+    plain = norm(x)
+    torch.nn.init.constant_(norm.bias, 7.0)
+    norm(x)
+    torch.testing.assert_close(norm.without_affine()(x), plain)
+    norm.bias = None
+    torch.testing.assert_close(norm(x), plain)

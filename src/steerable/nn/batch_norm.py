@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from steerable.nn.capsule_numbers import CapsuleNumbers
-from steerable.nn.channels import is_exported, is_vector, widened
-from steerable.nn.fused_norm import as_images, can_fuse, dense, fused_norm, moments_norm, scaled_and_shifted
+from steerable.nn.channels import in_channels_last, is_exported, is_vector, widened
+from steerable.nn.fused_norm import NormPasses, as_images, can_fuse, dense, fused_norm, moments_norm, scaled_and_shifted
 from steerable.nn.norm_on_cpu import EvaluationOnCpu, PassesOnCpu
 from steerable.nn.norms import CapsuleNorm
+from steerable.nn.numba import HAS_NUMBA
 from steerable.nn.processes import moments_over_processes, several_processes
 from steerable.nn.statistics_norms import StatisticsNorm
 from steerable.nn.torch_tools import KnownToTorch
@@ -72,7 +73,7 @@ class BatchNorm(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scal
         mean, variance = buffers["running_mean"], buffers["running_var"]
         if self.training or mean is None or variance is None:
             self.values_per_channel(x, over_batch=True)
-            passes = self._passes_on_gpu() if x.is_cuda else self._passes_on_cpu()
+            passes = self._passes_on_gpu() if x.is_cuda else self._passes_on_cpu(x)
             return fused_norm(x, weight, bias, passes, self._affine)
         if x.is_cuda:
             return self._passes_on_gpu().by_running_statistics(dense(as_images(x)), weight, bias).view(x.shape)
@@ -90,8 +91,15 @@ class BatchNorm(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scal
         dense_in_memory = x.is_cpu or (mean.is_contiguous() and variance.is_contiguous())  # kernels go by addresses
         return dense_in_memory and x.get_device() == reference.get_device()
 
-    def _passes_on_cpu(self) -> PassesOnCpu:
-        tracks = self.training and self._buffers["running_mean"] is not None
+    def _passes_on_cpu(self, x: Tensor) -> NormPasses:
+        mean, variance = self._buffers["running_mean"], self._buffers["running_var"]
+        tracks = self.training and mean is not None
+        if HAS_NUMBA and not in_channels_last(x):  # whose runs of channels are too short for a kernel
+            from steerable.nn.numba.norm import CapsuleTables, KernelPasses
+
+            tables = CapsuleTables(*(self._constants[name] for name in CapsuleTables._fields))
+            running = (mean, variance) if mean is not None and variance is not None and tracks else None
+            return KernelPasses(tables, self.eps, running, self.pace_on_cpu() if tracks else 0.0)
         return PassesOnCpu(self._numbers, self.eps, self.track_on_cpu if tracks else None)
 
     def _passes_on_gpu(self) -> PassesOnGpu:

@@ -206,17 +206,24 @@ class StatisticsNorm(CapsuleNorm):
         running_mean.lerp_(mean.to(running_mean.dtype), weight)
         running_var.lerp_(variance.to(running_var.dtype), weight)
 
-    def track_on_cpu(self, mean: NDArray[np.floating], variance: NDArray[np.floating]) -> None:
-        """The same with the numbers of a batch in numpy, which takes a fraction of the time."""
-        running_mean, running_var, batches = self.running_mean, self.running_var, self.num_batches_tracked
-        if running_mean is None or running_var is None or batches is None:
-            return
+    def pace_on_cpu(self) -> float:
+        """How far the running statistics move by this batch, which is counted; without tensors, which takes longer."""
+        mean, variance, batches = self.running_mean, self.running_var, self.num_batches_tracked
+        if mean is None or variance is None or batches is None:
+            return 0.0
         seen = batches.numpy()
         seen += 1
-        weight = 1 / int(seen) if self.momentum is None else self.momentum
-        for running, new in ((running_mean.numpy(), mean), (running_var.numpy(), variance)):
-            running += (new - running) * weight
-        torch.autograd.graph.increment_version([running_mean, running_var, batches])  # which numpy does not do
+        # They are moved by numpy or a kernel, without autograd's knowledge.
+        torch.autograd.graph.increment_version([mean, variance, batches])
+        return 1 / int(seen) if self.momentum is None else self.momentum
+
+    def track_on_cpu(self, mean: NDArray[np.floating], variance: NDArray[np.floating]) -> None:
+        """The same with the numbers of a batch in numpy, which takes a fraction of the time."""
+        weight = self.pace_on_cpu()
+        for running, new in ((self.running_mean, mean), (self.running_var, variance)):
+            if running is not None:
+                values = running.numpy()
+                values += (new - values) * weight
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, momentum={self.momentum}, track_running_stats={self.track_running_stats}"

@@ -26,8 +26,8 @@ from steerable.nn.backends.fourier.cpu.line_tables import (
 )
 from steerable.nn.backends.fourier.cpu.memory import Floats, Indices, Size, flat, indices, room_for_output
 from steerable.nn.backends.fourier.cpu.slabs import Grid, Slab
-from steerable.nn.backends.fourier.cpu.threads import on_all_threads
 from steerable.nn.backends.fourier.irrep_blocks import IrrepBlock, IrrepBlockPlan
+from steerable.nn.threads import on_all_threads
 
 __all__ = ["LineConvolution"]
 

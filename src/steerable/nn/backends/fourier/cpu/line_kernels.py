@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steerable.nn.backends.fourier.cpu.numba_kernels import compiled
+from steerable.nn.numba.compiling import compiled
 
 __all__ = ["channels_to_rows", "rows_to_channels", "spectrum_of_tile", "sums_and_differences"]
 

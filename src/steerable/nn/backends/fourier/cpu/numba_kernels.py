@@ -13,14 +13,14 @@ and its first and last term. A term is an offset into the input, a step from pix
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["channels_to_irreps", "compiled", "irreps_to_channels", "spectrum_of_tile"]
+from steerable.nn.numba.compiling import compiled
+
+__all__ = ["channels_to_irreps", "irreps_to_channels", "spectrum_of_tile"]
 
 Floats = NDArray[Any]
 Index = np.uint64
@@ -76,17 +76,6 @@ def _add_runs(
                 for i in range(n):
                     out[o + i] += f * source[a + i]
                 t += ONE
-
-
-def compiled(function: Callable[..., None]) -> Any:
-    """Compiled when first called, kept on disk where that can be written.
-
-    Without the GIL, because several threads run the kernels side by side; ``contract`` allows fused multiply-adds.
-    """
-    try:
-        return numba.njit(function, nogil=True, fastmath={"contract"}, cache=True)
-    except RuntimeError:  # neither this folder nor the user's can be written
-        return numba.njit(function, nogil=True, fastmath={"contract"})
 
 
 add_runs = compiled(_add_runs)

@@ -24,9 +24,9 @@ from steerable.nn.backends.fourier.cpu.run_tables import (
     InverseTable,
     SpectrumTable,
 )
-from steerable.nn.backends.fourier.cpu.threads import on_all_threads
 from steerable.nn.backends.fourier.irrep_blocks import IrrepBlockPlan
 from steerable.nn.backends.fourier.products import block_pairs, equal_blocks, matrix_shape, stacked_matrices
+from steerable.nn.threads import on_all_threads
 
 __all__ = ["TiledConvolution"]
 
