@@ -105,12 +105,14 @@ bench-gpu: $(STAMP)
 	@$(BIN)/python benchmarks/network.py --compile --mode reduce-overhead --tf32 --json $(OUT)/benchmarks/network-graphs-tf32.json
 
 # Each step leaves a mark, so that a call that is cut off after some minutes goes on with the next. A failed capture of a
-# CUDA graph poisons what follows in its process, hence one for each file. FORCE=1 starts anew.
+# CUDA graph poisons what follows in its process, hence one for each file. FORCE=1 starts anew. Where nothing can be
+# installed: PYTHONPATH=src make gpu-check SETUP= BIN=/usr/bin, or wherever python and pytest are.
+SETUP ?= $(STAMP)
 GPU_TESTS := nn/test_cuda nn/test_fourier_gpu nn/test_accelerated_call nn/test_accelerate_gpu training/test_cuda_graphs
 GPU_CHECKS := $(GPU_TESTS:%=$(OUT)/gpu-check/tests/%.done) $(OUT)/gpu-check/network-graphs.done \
 	$(OUT)/gpu-check/network-graphs-tf32.done $(OUT)/gpu-check/everyday.done
 
-gpu-check: $(STAMP)
+gpu-check: $(SETUP)
 	@$(BIN)/python -c 'import sys, torch; torch.cuda.is_available() or sys.exit("gpu-check needs a GPU, and torch finds none.")'
 	@if [ -n "$(FORCE)" ]; then rm -rf $(OUT)/gpu-check; fi
 	@$(MAKE) --no-print-directory --keep-going $(GPU_CHECKS)
