@@ -65,7 +65,7 @@ def test_the_report_has_pictures(work: Path) -> None:
 
 def test_large_images_are_labelled_and_again_only_what_is_missing(work: Path) -> None:
     said = steerable("predict", "runs/my-cells", "new-cells", "--out", "labels", "--tile", "96", cwd=work).stdout
-    assert "1 label images in labels: 0, 1, 2" in said
+    assert "1 label image in labels: 0, 1, 2" in said
     labels = np.asarray(Image.open(work / "labels" / "large.png"))
     assert labels.shape == (300, 500)
     assert set(np.unique(labels)) <= {0, 1, 2}
@@ -122,7 +122,7 @@ def test_numbered_cells_are_found_in_every_pose(numbered: Path) -> None:
 
 def test_numbered_cells_of_a_large_image_have_numbers(numbered: Path) -> None:
     said = steerable("predict", "runs/many-cells", "crowd", "--out", "numbered", cwd=numbered).stdout
-    assert "1 label images in numbered: 0 background, 1, 2, … objects" in said
+    assert "1 label image in numbered: 0 background, 1, 2, … objects" in said
     labels = np.asarray(Image.open(numbered / "numbered" / "large.png"))
     assert labels.dtype == np.uint16
     assert labels.shape == (300, 500)

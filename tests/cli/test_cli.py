@@ -169,6 +169,16 @@ def test_a_mistake_has_no_traceback_in_a_process_of_its_own(tmp_path: Path) -> N
     assert run.stderr.startswith("error: `nothing` is neither a known data set nor an existing folder.")
 
 
+def test_a_run_folder_that_is_not_there_is_named_beside_those_that_are(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "cells").mkdir(parents=True)
+    (tmp_path / "runs" / "cells" / "config.json").touch()
+    said = " ".join(steerable("evaluate", str(tmp_path / "runs" / "cels")).stderr.split())
+    assert f"`{tmp_path / 'runs' / 'cels'}` does not exist. Run folders beside it: " in said
+    assert f"`{tmp_path / 'runs' / 'cells'}`. `steerable train IMAGES` makes one" in said
+    file = tmp_path / "runs" / "cells" / "config.json"
+    assert "is a file, expected a run folder" in " ".join(steerable("evaluate", str(file)).stderr.split())
+
+
 def test_the_help_of_train_comes_from_the_tables() -> None:
     """Every data set, model, option of a model, recipe and setting is named, without torch."""
     code = "import sys; from steerable.cli.commands import app; sys.stderr.write(str('torch' in sys.modules)); app()"

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from steerable import __version__
+from steerable.errors import listing
 
 __all__ = ["DataDir", "Json", "RunFolder", "app", "console", "run", "shown"]
 
@@ -28,8 +29,22 @@ console = Console()
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DataDir = Annotated[Path | None, typer.Option(help="Where the data set's files are, or are downloaded to.")]
+
+
+def _existing(path: Path) -> Path:
+    if path.is_dir():
+        return path
+    what = "is a file, expected a run folder" if path.exists() else "does not exist"
+    near = sorted(found.parent for found in path.parent.glob("*/config.json"))
+    others = f" Run folders beside it: {listing(near, 5)}." if near else ""
+    raise typer.BadParameter(f"`{path}` {what}.{others} `steerable train IMAGES` makes one, `runs/IMAGES` by default.")
+
+
 RunFolder = Annotated[
-    Path, typer.Argument(help="A run folder, or a folder that `export` wrote.", exists=True, file_okay=False)
+    Path,
+    typer.Argument(
+        metavar="RUN", help="A run folder, or a folder that `export` wrote.", callback=_existing, show_default=False
+    ),
 ]
 
 LONG = 2.0  # seconds after which one wonders what a command is doing

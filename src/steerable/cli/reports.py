@@ -14,7 +14,9 @@ __all__ = ["report"]
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders to compare.", exists=True, file_okay=False)],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUNS", help="Run folders to compare.", exists=True, file_okay=False)
+    ],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
 ) -> None:
     """Write one HTML page with curves, accuracy and drift under every pose, confusion matrices and costs."""

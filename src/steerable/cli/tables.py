@@ -31,7 +31,9 @@ _WIDTH_FOR_TYPES = 110
 
 @app.command()
 def types(
-    group: Annotated[str, typer.Argument(help="A group: C1, C2, D4, D8, …, SO2, O2, T, O, O_h, I, SO3, O3.")] = "D4",
+    group: Annotated[
+        str, typer.Argument(metavar="GROUP", help="A group: C1, C2, D4, D8, …, SO2, O2, T, O, O_h, I, SO3, O3.")
+    ] = "D4",
     as_json: Json = False,
 ) -> None:
     """Show what a group offers: its irreps and capsules, and which nonlinearities each admits.
@@ -86,8 +88,13 @@ class NetworkOptions:
 @app.command()
 @grouped_options
 def cost(
-    in_type: Annotated[str, typer.Argument(help="A field type, such as '2*regular + E'; or 'resnet', 'wide_resnet'.")],
-    out_type: Annotated[str | None, typer.Argument(help="The type to map to; leave it out for a model.")] = None,
+    in_type: Annotated[
+        str,
+        typer.Argument(metavar="IN_TYPE", help="A field type, such as '2*regular + E'; or 'resnet', 'wide_resnet'."),
+    ],
+    out_type: Annotated[
+        str | None, typer.Argument(metavar="OUT_TYPE", help="The type to map to; leave it out for a model.")
+    ] = None,
     *,
     group: Annotated[
         str | None,

@@ -51,7 +51,9 @@ def evaluate(
 @app.command()
 def predict(
     run: RunFolder,
-    images: Annotated[Path, typer.Argument(help="An image or a volume, or a folder of them.", exists=True)],
+    images: Annotated[
+        Path, typer.Argument(metavar="IMAGES", help="An image or a volume, or a folder of them.", exists=True)
+    ],
     out: Annotated[Path | None, typer.Option("--csv", help="The CSV file to write, instead of printing.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
     labels: Annotated[
@@ -135,7 +137,8 @@ def _segment(trained: TrainedSegmenter, images: Path, out: Path | None, tile: in
     for path, reason in skipped:
         typer.echo(f"left out {path}: {reason}", err=True)
     legend = "0 background, 1, 2, … objects" if trained.answer.kind == "instances" else ", ".join(_legend(trained))
-    typer.echo(f"{len(written)} label images in {out}: {legend}")
+    images_written = "1 label image" if len(written) == 1 else f"{len(written)} label images"
+    typer.echo(f"{images_written} in {out}: {legend}")
 
 
 def _legend(trained: TrainedSegmenter) -> list[str]:

@@ -38,7 +38,7 @@ __all__ = ["train"]
 BY_DATA = ("parameters", "minutes", "validation", "patience", "task", "volumes", "orientation")
 """Settings whose default depends on the data set: the help texts say how."""
 
-Dataset = Annotated[str, typer.Argument(help=settings_of(RunConfig)["dataset"].help)]
+Dataset = Annotated[str, typer.Argument(metavar="DATASET", help=settings_of(RunConfig)["dataset"].help)]
 Out = Annotated[
     Path | None,
     typer.Option(help="The run folder; an interrupted run in it is resumed. By default runs/NAME."),
@@ -245,8 +245,8 @@ def _time_of_both(config: RunConfig) -> str:
     if config.minutes is None:
         return "Two networks are trained one after the other: the steerable one, and a plain one for as long."
     return (
-        f"Two networks are trained one after the other, each for {config.minutes:g} minutes: the steerable one, and a "
-        f"plain one. Together they take about {2 * config.minutes:g} minutes."
+        f"Two networks are trained one after the other, each for {config.minutes:g} min: the steerable one, and a "
+        f"plain one. Together they take about {2 * config.minutes:g} min."
     )
 
 
