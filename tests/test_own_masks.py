@@ -42,7 +42,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Image.new("L", (48, 48)).save(work / "my-cells" / "images" / "alone.png")
     run = steerable("train", "my-cells", *BUDGET, cwd=work)
     assert "my-cells: 29 training, 3 validation, 8 test images of 3 classes, tiles of 48×48 pixels, grey." in run.stdout
-    assert re.search(r"1 images in `.*my-cells` are left out: `images/alone.png` \(it has no mask", run.stderr)
+    assert re.search(r"1 image in `.*my-cells` is left out: `images/alone.png` \(it has no mask", run.stderr)
     assert "Next: steerable predict runs/my-cells IMAGES --out LABELS" in run.stdout
     return work
 

@@ -118,7 +118,7 @@ def test_the_filters_tab(page: Page) -> None:
 def test_the_cost_tab(page: Page) -> None:
     open_tab(page, "Cost")
     shown = page.locator("#cost-page")
-    expect(shown).to_contain_text("270, 5.33 times fewer")
+    expect(shown).to_contain_text("270Σ sᵢ dᵢ nᵢ mᵢ over the irreps, 5.33 times fewer")
     source = page.locator("#cost-source").get_by_role("textbox")
     source.fill("2*(regular + qmr4)<img src=x>${1+1}")
     expect(shown.get_by_role("alert")).to_contain_text("Did you mean `qmr`")

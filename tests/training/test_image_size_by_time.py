@@ -135,7 +135,7 @@ def test_a_reduced_run_is_resumed_repeated_and_read_as_it_was(
         patch.setattr(StopWhenDiverged, "on_train_epoch_start", kill, raising=False)
         with pytest.raises(KeyboardInterrupt):
             train(asked, tmp_path / "run", tell=said.append)
-    assert "32×32 pixels (reduced from 64×64 to have enough epochs; --image-size 64 keeps them), grey." in said[0]
+    assert "32×32 pixels (reduced from 64×64 to have enough epochs; --image-size 64 keeps them), grey." in said[1]
     first = train(asked, tmp_path / "run")
     assert (first["image_size"], first["epochs"]) == ([32, 32], 3)
     plan = tmp_path / "run" / "plan.json"

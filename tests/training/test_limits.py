@@ -32,7 +32,7 @@ WRONG += ["3", "", b"3", [], [1], {}, 1j, (1,)]
 
 
 def made(kind: type, **changes: Any) -> object:
-    task = {"task": "segment"} if changes.keys() & {"tile", "masks"} else {}  # of which no other task knows
+    task = {"task": "segment"} if changes.keys() & {"tile", "masks", "stretch"} else {}  # of which no other task knows
     return kind(**{**(RUN if kind is RunConfig else {}), **task, **changes})
 
 

@@ -124,7 +124,7 @@ def test_defaults_for_volumes(folder: Path) -> None:
     assert (config.volumes, config.model) == (True, {"name": "resnet", "axes": 3, "head": "invariant"})
     assert group_on(None, 3).name == "O"
     assert config.recipe.learning_rate == 0.015  # which 24 shared weights multiply
-    assert configured(str(folder), {"name": "plain_resnet"}).recipe.learning_rate == 0.05
+    assert configured(str(folder), {"name": "plain_resnet"}).recipe.optimiser == "adamw"
     assert configured(str(folder), {}, changes={"learning_rate": 0.03}).recipe.learning_rate == 0.03
     images = configured(str(folder), {}, volumes=False)
     assert (images.volumes, images.model) == (False, {"name": "resnet", "head": "invariant"})
