@@ -70,7 +70,7 @@ def test_large_images_are_labelled_and_again_only_what_is_missing(work: Path) ->
     assert labels.shape == (300, 500)
     assert set(np.unique(labels)) <= {0, 1, 2}
     again = steerable("predict", "runs/my-cells", "new-cells", "--out", "labels", "--tile", "96", cwd=work).stdout
-    assert "1 label images" in again
+    assert "1 label image" in again
     for arguments, words in (
         (("--out", "labels"), "another tile"),
         ((), "give a folder for the label images"),
