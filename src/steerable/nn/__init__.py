@@ -44,6 +44,7 @@ from steerable.nn.linear import Linear
 from steerable.nn.module import EquivariantModule
 from steerable.nn.network_backends import choose_backends, recorded_backends, use_backends
 from steerable.nn.norm_activations import Activation, Gated, NormActivation, NormReLU
+from steerable.nn.parameter_groups import parameter_groups
 from steerable.nn.plain import to_plain
 from steerable.nn.pooling import AvgPool2d, AvgPool3d, MaxPool2d, MaxPool3d, NormMaxPool2d, NormMaxPool3d
 from steerable.nn.resampling import Upsample
@@ -125,6 +126,7 @@ __all__ = [
     "choose_backends",
     "convert_sync_batchnorm",
     "init",
+    "parameter_groups",
     "recorded_backends",
     "to_plain",
     "use_backends",

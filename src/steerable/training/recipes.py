@@ -36,7 +36,7 @@ class Recipe:
     ``rates_by_sharing`` trains every filter bank as if it stored each of its shared weights once. A bank with
     μ = weights / coefficients, about |G|, then learns at the rate μ · ``learning_rate`` and decays by
     ``weight_decay`` / μ; norms, biases and ordinary layers keep their own. See
-    :func:`~steerable.training.optimiser.make_optimiser`. ``milestones`` are the epochs at which a schedule in steps
+    :func:`steerable.nn.parameter_groups`. ``milestones`` are the epochs at which a schedule in steps
     multiplies the learning rate by ``decay``. ``augment`` switches on what follows it, up to ``padding``.
     """
 
