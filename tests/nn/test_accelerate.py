@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from steerable import FieldType, models
 from steerable import nn as snn
-from steerable.nn import accelerated_call, acceleration, replay
+from steerable.nn import accelerated_call, acceleration, memory_formats, replay
+from steerable.nn.memory_formats import laid_out
 
 D4 = GROUPS["D4"]
 X = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -61,11 +62,25 @@ def test_the_faster_memory_format(winner: torch.memory_format, monkeypatch: pyte
     def seconds(net: nn.Module, x: Tensor) -> float:
         return 1.0 if x.is_contiguous(memory_format=winner) else 2.0
 
-    monkeypatch.setattr(acceleration, "_seconds", seconds)
+    monkeypatch.setattr(memory_formats, "_seconds", seconds)
     net = snn.accelerate(network(), X)
     assert str(winner).removeprefix("torch.").removesuffix("_format") in repr(net.forward)
     assert net.forward.laid_out(X).is_contiguous(memory_format=winner)
     torch.testing.assert_close(net.eval()(X), network().eval()(X))
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 5, 6), (2, 3, 5, 6), (2, 1, 4, 5, 6), (2, 3, 4, 5, 6)], ids=str)
+def test_fields_of_one_channel_have_a_memory_format_too(shape: tuple[int, ...]) -> None:
+    """Torch leaves their strides as they are, and then no convolution would give channels_last."""
+    x, axes = torch.randn(shape), len(shape) - 2
+    last = torch.channels_last if axes == 2 else torch.channels_last_3d
+    moved, back = laid_out(x, last), laid_out(laid_out(x, last), torch.contiguous_format)
+    assert torch.equal(moved, x)
+    assert torch.equal(back, x)
+    convolve = torch.conv2d if axes == 2 else torch.conv3d
+    filters = torch.randn(4, shape[1], *[3] * axes)
+    assert convolve(moved, filters).is_contiguous(memory_format=last)
+    assert convolve(back, filters).is_contiguous()
 
 
 def test_random_numbers_and_modes_stay_as_they_are() -> None:

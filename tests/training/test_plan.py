@@ -309,6 +309,18 @@ def test_a_plan_goes_with_the_number_of_parameters_that_it_was_made_for(
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.parametrize("winner", [torch.channels_last, torch.contiguous_format], ids=str)
+def test_a_cpu_measures_the_memory_format(
+    winner: torch.memory_format, data: TrainingData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steerable.training.timing.faster_memory_format", lambda *_, training: winner)
+    monkeypatch.setattr("steerable.training.planning.MEASURED_FROM", 1)
+    for found in (make_plan(config(), data), make_plan(config(minutes=1.0, fit="shorten"), data)):
+        assert found.settings.channels_last == (winner is torch.channels_last)
+    for said in ({"channels_last": False}, {"backend": "dense"}):  # the latter asks that nothing is measured
+        assert not make_plan(config(**said), data).settings.channels_last
+
+
 def test_the_plan_of_a_gpu_is_repeated_on_a_cpu(mixed: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("steerable.training.run.carry_out", lambda *_: {})
     fast = replace(mixed.settings, precision="bf16-mixed", cuda_graphs=True, channels_last=True)

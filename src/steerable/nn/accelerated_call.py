@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from steerable.nn.channels import is_exported, is_transformed
+from steerable.nn.memory_formats import laid_out
 from steerable.nn.network_places import NetworkPlaces, untouched
 from steerable.nn.processes import several_processes
 from steerable.nn.replay import Replay
@@ -85,7 +86,7 @@ class AcceleratedCall:
 
     def laid_out(self, x: Tensor) -> Tensor:
         """The input in the memory format of the network."""
-        return x if self.memory_format is None or x.ndim != 4 else x.contiguous(memory_format=self.memory_format)
+        return x if self.memory_format is None or x.ndim != 4 else laid_out(x, self.memory_format)
 
     def ready(self, x: Tensor) -> Run:
         """How inputs like x are run, under the modes, gradients and autocast of now."""

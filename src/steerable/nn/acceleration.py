@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -13,20 +10,15 @@ from torch import Tensor, nn
 
 from steerable.nn.accelerated_call import AcceleratedCall
 from steerable.nn.agreement import Agreement
-from steerable.nn.backends import tf32_allowed
-from steerable.nn.channels import HALF_PRECISION
 from steerable.nn.convolution_layer import ConvolutionLayer
+from steerable.nn.memory_formats import faster_memory_format, in_mode
 from steerable.nn.module import EquivariantModule
 from steerable.nn.network_backends import choose_backends
-from steerable.nn.network_places import untouched
 from steerable.nn.triton import HAS_TRITON
 
 __all__ = ["accelerate"]
 
 NetworkT = TypeVar("NetworkT", bound=nn.Module)
-
-MARGIN = 0.95  # channels_last is taken on a CPU where a step needs less than this share of the usual time
-TIMED = 3
 
 
 def accelerate(
@@ -80,7 +72,7 @@ def accelerate(
         return network
     expected = {}
     for mode in (False, True) if training else (False,):
-        with _in_mode(network, mode):
+        with in_mode(network, mode):
             expected[mode] = Agreement.of(network, network.forward if earlier is None else earlier.plain, example)
     call = earlier or _installed(network, example, training, compile)
     call.shapes.append(example.shape)
@@ -91,7 +83,7 @@ def accelerate(
 
 def _installed(network: nn.Module, example: Tensor, training: bool, compiles: bool | None) -> AcceleratedCall:
     """Set the memory format and the backends, and put the call in the place of ``forward``."""
-    memory_format = _memory_format(network, example, training)
+    memory_format = faster_memory_format(network, example, training=training)
     if memory_format is not None:
         network.to(memory_format=memory_format)  # type: ignore[call-overload]
     call = AcceleratedCall(
@@ -114,58 +106,12 @@ def _can_record(example: Tensor) -> bool:
 
 def _prepare(network: nn.Module, call: AcceleratedCall, mode: bool, expected: Agreement) -> None:
     """Make inputs like those ready in this mode, and go without what does not give the expected results."""
-    with _in_mode(network, mode):
+    with in_mode(network, mode):
         while (objection := expected.objection(network, call)) is not None:
             way_left = call.compiles or call.records
             call.step_down(objection)
             if not way_left:
                 return
-
-
-@contextmanager
-def _in_mode(network: nn.Module, training: bool) -> Iterator[None]:
-    """The network in evaluation without gradients, or in training; layers that are fixed in training stay so."""
-    modes = {module: module.training for module in network.modules()}
-    if network.training != training:
-        network.train(training)
-    try:
-        with torch.set_grad_enabled(training):
-            yield
-    finally:
-        for module, before in modes.items():
-            module.training = before
-
-
-# ---------------------------------------------------------------- memory format
-
-
-def _memory_format(network: nn.Module, example: Tensor, training: bool) -> torch.memory_format | None:
-    """The faster one: tensor cores multiply in channels_last; on a CPU it is measured. None: as it is."""
-    if example.ndim != 4 or example.device.type not in ("cpu", "cuda"):
-        return None
-    if example.is_cuda:
-        cast = torch.is_autocast_enabled("cuda") or example.dtype in HALF_PRECISION
-        return torch.channels_last if cast or tf32_allowed(example.device) else torch.contiguous_format
-    seconds = {}
-    with _in_mode(network, training), untouched(network, example.device):
-        for layout in (torch.channels_last, torch.contiguous_format):
-            network.to(memory_format=layout)  # type: ignore[call-overload]
-            seconds[layout] = _seconds(network, example.contiguous(memory_format=layout))
-    gains = seconds[torch.channels_last] < MARGIN * seconds[torch.contiguous_format]
-    return torch.channels_last if gains else torch.contiguous_format
-
-
-def _seconds(network: nn.Module, x: Tensor) -> float:
-    """How long a pass takes, with gradients where they are recorded; the first one is not counted."""
-    parameters = [p for p in network.parameters() if p.requires_grad]
-    times = []
-    for _ in range(1 + TIMED):
-        start = time.perf_counter()
-        y: Tensor = network(x)
-        if y.requires_grad:
-            torch.autograd.grad(y, parameters, y.detach(), allow_unused=True)
-        times.append(time.perf_counter() - start)
-    return min(times[1:])
 
 
 # ---------------------------------------------------------------- bad input

@@ -17,6 +17,7 @@ from torchmetrics.classification import MulticlassAccuracy
 from steerable import nn as snn
 from steerable.data.normalisation import Normalisation
 from steerable.models.parts import freeze
+from steerable.nn.memory_formats import laid_out
 from steerable.nn.recorded_network import RecordedNetwork
 from steerable.training.compiled_network import CompiledNetwork
 from steerable.training.config import RunConfig
@@ -91,7 +92,7 @@ class Classifier(pl.LightningModule):
     def prepare(self, images: Tensor) -> Tensor:
         """Floats in the model's memory format."""
         floats: Tensor = self.normalisation(images)
-        return floats.contiguous(memory_format=self.memory_format)
+        return laid_out(floats, self.memory_format)
 
     def on_train_epoch_start(self) -> None:
         torch.manual_seed(hash((self.settings.seed, self.current_epoch, self.global_rank)) % 2**63)

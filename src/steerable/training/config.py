@@ -260,7 +260,11 @@ class RunConfig:
         **PLANNED,
     )
     channels_last: bool | None = setting(
-        None, Flag(optional=True), "Use the memory format that GPUs prefer. By default on with bf16-mixed.", **PLANNED
+        None,
+        Flag(optional=True),
+        "Keep the channels of a pixel side by side in memory. By default on with bf16-mixed; on a CPU it is measured, "
+        "like the backend.",
+        **PLANNED,
     )
     cuda_graphs: bool | None = setting(
         None,

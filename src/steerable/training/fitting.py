@@ -13,7 +13,7 @@ from steerable.training.config import RunConfig
 from steerable.training.limits import MOST_EPOCHS
 from steerable.training.preparing import Images, TrainingData, from_data
 from steerable.training.sizing import sides_to_try, sized_model, sizes_to_try, with_depth, with_stem
-from steerable.training.timing import epochs_within, steps_per_epoch
+from steerable.training.timing import epochs_within, steps_per_epoch, with_memory_format
 
 __all__ = ["FEW_EPOCHS", "fitted_to_minutes", "most_epochs", "with_sized_model"]
 
@@ -49,7 +49,7 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
         config, data = _largest_that_learns(config, data, end)
         if config.task == "classify":
             _warn_of_slow_size(data.side // config.model.get("stem", 1), data.side)
-    sized = with_sized_model(config, data)
+    sized = with_memory_format(with_sized_model(config, data), data)
     epochs = epochs_within(end, sized, data, settle=True)
     if config.fit == "shrink":
         _refuse_too_few(epochs, steps_per_epoch(config, data), minutes, config.task)
@@ -57,7 +57,9 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
     if config.fit != "stretch" and whole < min(FEW_EPOCHS, config.recipe.epochs):
         _warn_of_few(whole, minutes, data.train, image_size)
     patience = config.patience and max(10, round(config.patience * whole / config.recipe.epochs))
-    return replace(config, recipe=config.recipe.with_epochs(whole), patience=patience)
+    return replace(
+        config, channels_last=sized.channels_last, recipe=config.recipe.with_epochs(whole), patience=patience
+    )
 
 
 def most_epochs(request: RunConfig, data: TrainingData) -> int:

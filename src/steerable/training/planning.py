@@ -16,7 +16,7 @@ from steerable.training.plan import Plan
 from steerable.training.preparing import TrainingData, make_classifier, training_batches
 from steerable.training.settings import marked
 from steerable.training.speed import Machine, this_machine, with_speed
-from steerable.training.timing import settle_backends, steps_per_epoch
+from steerable.training.timing import settle_backends, steps_per_epoch, with_memory_format
 from steerable.types.network_plans import check_stem
 
 __all__ = ["make_plan", "plan_here"]
@@ -42,7 +42,7 @@ def make_plan(request: RunConfig, data: TrainingData, *, fit: bool = True, start
         used = 0.0 if started is None else (time.monotonic() - started) / 60
         settings = fitted_to_minutes(settings, data, max(settings.minutes - used, SHORTEST * settings.minutes))
         data = data.at_size(settings.image_size)
-    settings = with_sized_model(settings, data)
+    settings = _with_memory_format(with_sized_model(settings, data), data)
     backends = _backends(settings, data, machine)
     return Plan(
         settings, data.summary(), backends, machine.accelerator, machine.threads, rescheduled=() if timed else None
@@ -61,6 +61,7 @@ def plan_here(plan: Plan, request: RunConfig, data: TrainingData) -> Plan:
         )
         open_again = {name: getattr(request, name) for name in marked(RunConfig, "planned")}
         settings = with_speed(replace(plan.settings, **open_again), machine, _steps(plan.settings, data))
+        settings = _with_memory_format(settings, data)
         backends = _backends(settings, data, machine)
         return replace(
             plan, settings=settings, backends=backends, accelerator=machine.accelerator, threads=machine.threads
@@ -76,6 +77,12 @@ def _backends(settings: RunConfig, data: TrainingData, machine: Machine) -> dict
     module = make_classifier(settings, data).to(torch.device(machine.device))
     images, _ = training_batches(settings, data, machine.device).batch(0)
     return settle_backends(module, images[: math.ceil(len(images) / settings.devices)])  # what one process gets
+
+
+def _with_memory_format(settings: RunConfig, data: TrainingData) -> RunConfig:
+    """Measured where that pays, else as the network is."""
+    is_short = settings.channels_last is None and _steps(settings, data) < MEASURED_FROM
+    return replace(settings, channels_last=False) if is_short else with_memory_format(settings, data)
 
 
 def _steps(config: RunConfig, data: TrainingData) -> int:

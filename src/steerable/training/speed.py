@@ -47,7 +47,10 @@ def this_machine(config: RunConfig) -> Machine:
 
 
 def with_speed(config: RunConfig, machine: Machine, steps: int) -> RunConfig:
-    """The config with precision, memory format and recording settled; what the user says about them stays.
+    """The config with precision, recording and a GPU's memory format settled; what the user says about them stays.
+
+    On a CPU the memory format is measured when the network is known, by
+    :func:`~steerable.training.timing.with_memory_format`.
 
     Args:
         config: the request.
@@ -63,7 +66,9 @@ def with_speed(config: RunConfig, machine: Machine, steps: int) -> RunConfig:
     return replace(
         config,
         precision=precision,
-        channels_last=_said(config.channels_last, modern and precision != "32-true" and not config.volumes),
+        channels_last=config.channels_last
+        if machine.device == "cpu"
+        else _said(config.channels_last, modern and precision != "32-true" and not config.volumes),
         cuda_graphs=_said(config.cuda_graphs, recorded),
         compile=_said(config.compile, False),
     )

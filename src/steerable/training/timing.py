@@ -6,6 +6,7 @@ import itertools
 import math
 import statistics
 import time
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch import Tensor
 from steerable import nn as snn
 from steerable.algebra.families import group_on
 from steerable.data.masked_images import MaskedImages
+from steerable.nn.memory_formats import faster_memory_format
 from steerable.training.classifier import Classifier
 from steerable.training.config import RunConfig
 from steerable.training.poses import POSE_SAMPLE, VOLUME_POSE_SAMPLE
@@ -21,7 +23,15 @@ from steerable.training.segmentation_poses import POSED
 from steerable.training.speed import autocast, this_machine
 from steerable.training.turns import TURNED, TURNS, turns_off_the_grid
 
-__all__ = ["EVALUATION", "epochs_within", "images_to_test", "settle_backends", "steps_per_epoch", "take_step"]
+__all__ = [
+    "EVALUATION",
+    "epochs_within",
+    "images_to_test",
+    "settle_backends",
+    "steps_per_epoch",
+    "take_step",
+    "with_memory_format",
+]
 
 TIMED_STEPS = 25
 LONGEST_TRIAL = 0.6  # seconds that the steps of one size are timed
@@ -71,6 +81,23 @@ def images_to_test(settings: RunConfig, data: TrainingData) -> float:
         looks = (1 + again + OTHER_POSES[axes] * min(1.0, tried / len(data.test))) * data.test.samples
         return looks + min(turned, len(TURNS) * data.test.samples)
     return 0 if data.validation is None else data.validation.samples
+
+
+def with_memory_format(config: RunConfig, data: TrainingData) -> RunConfig:
+    """The config with the memory format in which its network trains faster here, unless it has one.
+
+    It is measured as backends are; where these are given, the network stays as it is.
+    """
+    if config.channels_last is not None:
+        return config
+    if config.backend != "auto":
+        return replace(config, channels_last=False)
+    device = torch.device(this_machine(config).device)
+    module = make_classifier(config, data).to(device)
+    images, _ = training_batches(config, data, device).batch(0)
+    with autocast(device, config.precision):
+        found = faster_memory_format(module.model, module.prepare(images), training=True)
+    return replace(config, channels_last=found is torch.channels_last)
 
 
 def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
