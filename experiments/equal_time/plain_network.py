@@ -1,13 +1,15 @@
 """An ordinary small residual network, as one would write it in PyTorch without this library: the contest's plain side.
 
-    python experiments/equal_time/plain_network.py FOLDER [--minutes 5] [--per-class 20] [--seed 0] [--out FILE]
+    python experiments/equal_time/plain_network.py FOLDER [--minutes 5] [--per-class 20] [--width 16] [--seed 0]
+        [--out FILE]
 
 Nothing of it is steerable's but the reading of the folder, so that both sides see the same images in the same size and
-the same split. The network has a strided stem, three stages of 16, 32 and 64 channels, AdamW, and a learning rate that
-rises in the first tenth of the time and then falls along a cosine. It learns from all training images, turned by any
-angle, mirrored, scaled, shifted, brightened and darkened, and its last weights are tested. ``--upright`` leaves turns
-out, for images that have an up; ``--evaluate validation`` tests it on a quarter of the training images, to choose
-settings by. The minutes are those of the whole program, from its first line to its figure.
+the same split. The network has a strided stem, three stages of ``--width``, twice and four times as many channels,
+AdamW, and a learning rate that rises in the first tenth of the time and then falls along a cosine. It learns from all
+training images, turned by any angle, mirrored, scaled, shifted, brightened and darkened, and its last weights are
+tested. ``--upright`` leaves turns out, for images that have an up; ``--evaluate validation`` tests it on a quarter of
+the training images, to choose settings by. The minutes are those of the whole program, from its first line to its
+figure.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from steerable.data.labelled_images import LabelledImages  # noqa: E402
 from steerable.training.defaults import configured  # noqa: E402
 from steerable.training.preparing import prepare_data  # noqa: E402
 
-RATE, DECAY, SMOOTHING, BATCH, WIDTH = 5e-3, 0.05, 0.1, 64, 16
+RATE, DECAY, SMOOTHING, BATCH = 5e-3, 0.05, 0.1, 64
 WARM_UP = 0.1  # of the time
 TO_END = 1.0  # seconds for the figure, besides the test itself
 
@@ -51,13 +53,13 @@ class Block(nn.Module):
         return F.relu(self.shortcut(x) + self.norm2(self.conv2(inner)))
 
 
-def network(channels: int, classes: int, side: int) -> nn.Sequential:
-    """78,000 parameters besides those of the classes; its first stage sees 32 pixels at most."""
+def network(channels: int, classes: int, side: int, width: int) -> nn.Sequential:
+    """With a width of 16, 78,000 parameters besides those of the classes; its first stage sees 32 pixels at most."""
     stride = 2 ** max(0, math.ceil(math.log2(side / 32)))
-    stem = nn.Conv2d(channels, WIDTH, stride + 2, stride, padding=1, bias=False)
-    blocks = [Block(WIDTH, WIDTH, 1), Block(WIDTH, 2 * WIDTH, 2), Block(2 * WIDTH, 4 * WIDTH, 2)]
+    stem = nn.Conv2d(channels, width, stride + 2, stride, padding=1, bias=False)
+    blocks = [Block(width, width, 1), Block(width, 2 * width, 2), Block(2 * width, 4 * width, 2)]
     pool = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-    return nn.Sequential(stem, nn.BatchNorm2d(WIDTH), nn.ReLU(), *blocks, *pool, nn.Linear(4 * WIDTH, classes))
+    return nn.Sequential(stem, nn.BatchNorm2d(width), nn.ReLU(), *blocks, *pool, nn.Linear(4 * width, classes))
 
 
 def augmented(images: Tensor, upright: bool) -> Tensor:
@@ -74,12 +76,12 @@ def augmented(images: Tensor, upright: bool) -> Tensor:
     return levels
 
 
-def trained(data: LabelledImages, tests: int, end: float, seed: int, upright: bool) -> tuple[nn.Module, int]:
+def trained(data: LabelledImages, tests: int, end: float, given: argparse.Namespace) -> tuple[nn.Module, int]:
     """(the network, its steps); its ``tests`` test images have been looked at by ``end``, by ``time.monotonic``."""
-    torch.manual_seed(seed)
+    torch.manual_seed(given.seed)
     model = nn.Sequential(
         nn.BatchNorm2d(data.channels, affine=False),  # which normalises the grey levels
-        network(data.channels, len(data.classes), max(data.image_size)),
+        network(data.channels, len(data.classes), max(data.image_size), given.width),
     )
     end -= TO_END + seconds_to_test(model, data, tests)
     optimiser = torch.optim.AdamW(model.parameters(), RATE, weight_decay=DECAY)
@@ -91,7 +93,7 @@ def trained(data: LabelledImages, tests: int, end: float, seed: int, upright: bo
                 break
             fall = (1 + math.cos(math.pi * (share - WARM_UP) / (1 - WARM_UP))) / 2
             optimiser.param_groups[0]["lr"] = RATE * max(1e-3, share / WARM_UP if share < WARM_UP else fall)
-            scores = model(augmented(data.images[rows].float(), upright))
+            scores = model(augmented(data.images[rows].float(), given.upright))
             F.cross_entropy(scores, data.labels[rows], label_smoothing=SMOOTHING).backward()
             optimiser.step()
             optimiser.zero_grad()
@@ -122,6 +124,7 @@ def main() -> None:
     parser.add_argument("folder", help="one sub-folder of images per class")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--per-class", type=int, help="labels of each class; all by default")
+    parser.add_argument("--width", type=int, default=16, help="channels of the first stage")
     parser.add_argument("--image-size", type=int, help="the images' side; as `steerable train` reads them by default")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--upright", action="store_true", help="leave turns out")
@@ -135,7 +138,7 @@ def main() -> None:
     if not isinstance(parts.train, LabelledImages) or not isinstance(tested, LabelledImages):
         raise SystemExit(f"{given.folder} has masks, and the contest is about classes of images.")
     end = STARTED + 60 * given.minutes
-    model, steps = trained(parts.train, len(tested), end, given.seed, given.upright)
+    model, steps = trained(parts.train, len(tested), end, given)
     found = {
         "accuracy": accuracy(model, tested),
         "epochs": round(steps * BATCH / len(parts.train), 1),
