@@ -1,7 +1,7 @@
 """Which network tells images apart best after the same time: ``steerable train`` beside a plain network.
 
     python experiments/equal_time/contest.py FOLDER [--minutes 5 10] [--per-class 20 100 all] [--seeds 0 1 2]
-        [--processor-time] [--runs contest-runs] [--json results.json]
+        [--processor-time] [--plain-width 16] [--runs contest-runs] [--json results.json]
 
 FOLDER has one sub-folder of images per class, or ``train`` and ``test`` with such sub-folders. *steerable* is
 ``steerable train FOLDER`` with its defaults. *plain* is ``plain_network.py`` beside this file: an ordinary residual
@@ -36,7 +36,7 @@ from steerable.training.environment import environment
 
 HERE = Path(__file__).parent
 CONTESTANTS = ("steerable", "plain")
-FIGURES = ("accuracy", "epochs", "parameters", "model", "labels", "image_size", "test_images")
+FIGURES = ("accuracy", "epochs", "parameters", "model", "labels", "image_size", "test_images", "width")
 CELL = ("folder", "minutes", "per_class", "seed", "contestant")
 
 
@@ -63,6 +63,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--per-class", nargs="+", default=["20", "100", "all"], help="labels of each class")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--processor-time", action="store_true", help="count what the processor spends on each program")
+    parser.add_argument("--plain-width", type=int, default=16, help="of the plain network; see plain_network.py")
     parser.add_argument("--runs", type=Path, default=Path("contest-runs"), help="where run folders and figures go")
     parser.add_argument("--json", type=Path, help="where the table's figures go")
     return parser.parse_args()
@@ -102,7 +103,7 @@ def command(given: argparse.Namespace, cell: dict[str, Any], out: Path) -> list[
     else:
         program = measured = [str(HERE / "plain_network.py")]
         asked = [str(given.folder), "--out", str(out / "results.json")]
-        asked += [text for each in labels for text in ("--per-class", each)]
+        asked += ["--width", str(given.plain_width), *(text for each in labels for text in ("--per-class", each))]
     started_by = [str(HERE / "processor_time.py"), *program] if given.processor_time else measured
     return [sys.executable, *started_by, *asked, *common]
 

@@ -1,13 +1,15 @@
 """An ordinary small residual network, as one would write it in PyTorch without this library: the contest's plain side.
 
-    python experiments/equal_time/plain_network.py FOLDER [--minutes 5] [--per-class 20] [--seed 0] [--out FILE]
+    python experiments/equal_time/plain_network.py FOLDER [--minutes 5] [--per-class 20] [--seed 0] [--width 16]
+        [--out FILE]
 
 Nothing of it is steerable's but the reading of the folder, so that both sides see the same images in the same size and
 the same split. The network has a strided stem, three stages of 16, 32 and 64 channels, AdamW, and a learning rate that
 rises in the first tenth of the time and then falls along a cosine. It learns from all training images, turned by any
 angle, mirrored, scaled, shifted, brightened and darkened, and its last weights are tested. ``--upright`` leaves turns
 out, for images that have an up; ``--evaluate validation`` tests it on a quarter of the training images, to choose
-settings by. The minutes are those of the whole program, from its first line to its figure.
+settings by. Where there is a GPU, images and network are on it, and it computes in bfloat16. The minutes are those of
+the whole program, from its first line to its figure.
 """
 
 from __future__ import annotations
@@ -30,9 +32,10 @@ from steerable.data.labelled_images import LabelledImages  # noqa: E402
 from steerable.training.defaults import configured  # noqa: E402
 from steerable.training.preparing import prepare_data  # noqa: E402
 
-RATE, DECAY, SMOOTHING, BATCH, WIDTH = 5e-3, 0.05, 0.1, 64, 16
+RATE, DECAY, SMOOTHING, BATCH = 5e-3, 0.05, 0.1, 64
 WARM_UP = 0.1  # of the time
 TO_END = 1.0  # seconds for the figure, besides the test itself
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 class Block(nn.Module):
@@ -51,52 +54,60 @@ class Block(nn.Module):
         return F.relu(self.shortcut(x) + self.norm2(self.conv2(inner)))
 
 
-def network(channels: int, classes: int, side: int) -> nn.Sequential:
-    """78,000 parameters besides those of the classes; its first stage sees 32 pixels at most."""
+def network(channels: int, classes: int, side: int, width: int) -> nn.Sequential:
+    """78,000 parameters at a width of 16, besides those of the classes; its first stage sees 32 pixels at most."""
     stride = 2 ** max(0, math.ceil(math.log2(side / 32)))
-    stem = nn.Conv2d(channels, WIDTH, stride + 2, stride, padding=1, bias=False)
-    blocks = [Block(WIDTH, WIDTH, 1), Block(WIDTH, 2 * WIDTH, 2), Block(2 * WIDTH, 4 * WIDTH, 2)]
+    stem = nn.Conv2d(channels, width, stride + 2, stride, padding=1, bias=False)
+    blocks = [Block(width, width, 1), Block(width, 2 * width, 2), Block(2 * width, 4 * width, 2)]
     pool = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-    return nn.Sequential(stem, nn.BatchNorm2d(WIDTH), nn.ReLU(), *blocks, *pool, nn.Linear(4 * WIDTH, classes))
+    return nn.Sequential(stem, nn.BatchNorm2d(width), nn.ReLU(), *blocks, *pool, nn.Linear(4 * width, classes))
 
 
 def augmented(images: Tensor, upright: bool) -> Tensor:
     """Each image turned, mirrored, scaled by up to 1.1, shifted by up to 7 %, brightened and darkened at random."""
-    count = len(images)
-    angle = torch.zeros(count) if upright else 2 * math.pi * torch.rand(count)
-    scale, shift = 1.1 ** (2 * torch.rand(count) - 1), 0.14 * (2 * torch.rand(count, 2) - 1)
-    cos, sin, flip = scale * angle.cos(), scale * angle.sin(), 1 - 2 * torch.randint(2, (count,))
+    count, on = len(images), images.device
+    angle = 2 * math.pi * torch.rand(count, device=on) * (not upright)
+    scale, shift = 1.1 ** (2 * torch.rand(count, device=on) - 1), 0.14 * (2 * torch.rand(count, 2, device=on) - 1)
+    cos, sin, flip = scale * angle.cos(), scale * angle.sin(), 1 - 2 * torch.randint(2, (count,), device=on)
     across, down = torch.stack([flip * cos, -flip * sin, shift[:, 0]], 1), torch.stack([sin, cos, shift[:, 1]], 1)
     places = F.affine_grid(torch.stack([across, down], 1), list(images.shape), align_corners=False)
     moved = F.grid_sample(images, places, padding_mode="reflection", align_corners=False)
-    contrast, brightness = 2 * torch.rand(2, count, 1, 1, 1) - 1
+    contrast, brightness = 2 * torch.rand(2, count, 1, 1, 1, device=on) - 1
     levels: Tensor = moved * (1 + 0.15 * contrast) + 25 * brightness
     return levels
 
 
-def trained(data: LabelledImages, tests: int, end: float, seed: int, upright: bool) -> tuple[nn.Module, int]:
+def trained(data: LabelledImages, tests: int, end: float, given: argparse.Namespace) -> tuple[nn.Module, int]:
     """(the network, its steps); its ``tests`` test images have been looked at by ``end``, by ``time.monotonic``."""
-    torch.manual_seed(seed)
+    torch.manual_seed(given.seed)
     model = nn.Sequential(
         nn.BatchNorm2d(data.channels, affine=False),  # which normalises the grey levels
-        network(data.channels, len(data.classes), max(data.image_size)),
-    )
+        network(data.channels, len(data.classes), max(data.image_size), given.width),
+    ).to(DEVICE)
     end -= TO_END + seconds_to_test(model, data, tests)
+    images, labels = data.images.to(DEVICE), data.labels.to(DEVICE)
     optimiser = torch.optim.AdamW(model.parameters(), RATE, weight_decay=DECAY)
     begun, steps = time.monotonic(), 0
     while time.monotonic() < end:
-        for rows in torch.randperm(len(data)).split(BATCH):
+        for rows in torch.randperm(len(data)).to(DEVICE).split(BATCH):
             share = (time.monotonic() - begun) / (end - begun)
             if len(rows) == 1 or share >= 1:
                 break
             fall = (1 + math.cos(math.pi * (share - WARM_UP) / (1 - WARM_UP))) / 2
             optimiser.param_groups[0]["lr"] = RATE * max(1e-3, share / WARM_UP if share < WARM_UP else fall)
-            scores = model(augmented(data.images[rows].float(), upright))
-            F.cross_entropy(scores, data.labels[rows], label_smoothing=SMOOTHING).backward()
+            with autocast():
+                scores = model(augmented(images[rows].float(), given.upright))
+            F.cross_entropy(scores.float(), labels[rows], label_smoothing=SMOOTHING).backward()
             optimiser.step()
             optimiser.zero_grad()
             steps += 1
+            if DEVICE.type == "cuda" and steps % 10 == 0:
+                torch.cuda.synchronize()  # else steps would queue up, and the time would be over before they are
     return model, steps
+
+
+def autocast() -> torch.autocast:
+    return torch.autocast(DEVICE.type, torch.bfloat16, enabled=DEVICE.type == "cuda")
 
 
 def seconds_to_test(model: nn.Module, data: LabelledImages, count: int) -> float:
@@ -112,7 +123,8 @@ def seconds_to_test(model: nn.Module, data: LabelledImages, count: int) -> float
 def accuracy(model: nn.Module, data: LabelledImages) -> float:
     """The share of the images that are told right, as they lie."""
     model.eval()
-    said = torch.cat([model(images.float()).argmax(1) for images in data.images.split(128)])
+    with autocast():
+        said = torch.cat([model(images.to(DEVICE).float()).argmax(1).cpu() for images in data.images.split(128)])
     model.train()
     return float((said == data.labels).double().mean())
 
@@ -124,6 +136,7 @@ def main() -> None:
     parser.add_argument("--per-class", type=int, help="labels of each class; all by default")
     parser.add_argument("--image-size", type=int, help="the images' side; as `steerable train` reads them by default")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--width", type=int, default=16, help="channels of the first of three stages")
     parser.add_argument("--upright", action="store_true", help="leave turns out")
     parser.add_argument("--evaluate", choices=("test", "validation"), default="test")
     parser.add_argument("--out", type=Path, help="a JSON file for the figures")
@@ -135,7 +148,7 @@ def main() -> None:
     if not isinstance(parts.train, LabelledImages) or not isinstance(tested, LabelledImages):
         raise SystemExit(f"{given.folder} has masks, and the contest is about classes of images.")
     end = STARTED + 60 * given.minutes
-    model, steps = trained(parts.train, len(tested), end, given.seed, given.upright)
+    model, steps = trained(parts.train, len(tested), end, given)
     found = {
         "accuracy": accuracy(model, tested),
         "epochs": round(steps * BATCH / len(parts.train), 1),
@@ -144,6 +157,7 @@ def main() -> None:
         "image_size": list(parts.train.image_size),
         "test_images": len(tested),
         "seconds": round(time.monotonic() - STARTED, 1),
+        "width": given.width,
     }
     print(found)
     if given.out is not None:
