@@ -119,7 +119,7 @@ gpu-check: $(SETUP)
 
 $(OUT)/gpu-check/tests/%.done:
 	@mkdir -p $(@D)
-	$(BIN)/pytest -q -p no:benchmark tests/$*.py && touch $@
+	$(BIN)/python -m pytest -q -p no:benchmark tests/$*.py && touch $@
 
 $(OUT)/gpu-check/network-graphs.done $(OUT)/gpu-check/network-graphs-tf32.done:
 	@mkdir -p $(@D)

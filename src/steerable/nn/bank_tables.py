@@ -25,6 +25,7 @@ PARAMETERS_PER_PROGRAM = 256
 
 Integers = NDArray[np.int32]
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -67,18 +68,18 @@ def bank_tables(plan: BankPlan) -> BankTables | None:
     start = np.full((units_out[-1], plan.taps, units_in[-1]), -1, dtype=np.int32)
     value = np.zeros(start.shape)
     step_out, step_in = np.zeros((2, units_out[-1], units_in[-1]), dtype=np.int32)
-    numbers, places, factors, rows, programs = [], [], [], [], []
+    numbers, places, values, rows, programs = [], [], [], [], []
     hom_start = program = 0
     for k, block in enumerate(plan.blocks):
         a, b = divmod(k, plan.in_kinds)
-        number, u, tap, v, factor = _nonzero(plan, block)
+        number, u, tap, v, factors = _nonzero(plan, block)
         at = units_out[a] + u, tap, units_in[b] + v
-        start[at], value[at] = block.start + number, factor
+        start[at], value[at] = block.start + number, factors
         pair = slice(units_out[a], units_out[a + 1]), slice(units_in[b], units_in[b + 1])
         step_out[pair], step_in[pair] = block.in_copies * block.count, block.count
         numbers.append(hom_start + number)
         places.append((u * plan.taps + tap) * plan.in_type.channels + v)
-        factors.append(factor)
+        values.append(factors)
         chunks = -(-block.in_copies * block.count // PARAMETERS_PER_PROGRAM)
         rows.append(_block_row(plan, k, program, chunks, hom_start))
         programs.append(np.full(block.out_copies * chunks, k))
@@ -86,9 +87,9 @@ def bank_tables(plan: BankPlan) -> BankTables | None:
         hom_start += block.count
     number = np.concatenate(numbers)
     counts = np.bincount(number, minlength=hom_start)
-    at = number, np.arange(number.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    column = np.arange(number.size) - np.repeat(np.cumsum(counts) - counts, counts)
     place, factor = np.zeros((hom_start, counts.max()), dtype=np.int32), np.zeros((hom_start, counts.max()))
-    place[at], factor[at] = np.concatenate(places), np.concatenate(factors)
+    place[number, column], factor[number, column] = np.concatenate(places), np.concatenate(values)
     return BankTables(
         start,
         value,
@@ -103,7 +104,7 @@ def bank_tables(plan: BankPlan) -> BankTables | None:
     )
 
 
-def _nonzero(plan: BankPlan, block: PairBlock) -> tuple[NDArray[np.intp], ...]:
+def _nonzero(plan: BankPlan, block: PairBlock) -> tuple[Places, Places, Places, Places, Floats]:
     """Filter, channel out, tap, channel in and value of all weights of a pair's filters, filter by filter."""
     in_dim = block.in_capsule.dim
     if block.order_start is None:
