@@ -119,7 +119,7 @@ gpu-check: $(SETUP)
 
 $(OUT)/gpu-check/tests/%.done:
 	@mkdir -p $(@D)
-	$(BIN)/pytest -q -p no:benchmark tests/$*.py && touch $@
+	$(BIN)/python -m pytest -q -p no:benchmark tests/$*.py && touch $@
 
 $(OUT)/gpu-check/network-graphs.done $(OUT)/gpu-check/network-graphs-tf32.done:
 	@mkdir -p $(@D)
@@ -130,7 +130,8 @@ $(OUT)/gpu-check/network-graphs.done $(OUT)/gpu-check/network-graphs-tf32.done:
 $(OUT)/gpu-check/everyday.done:
 	@mkdir -p $(@D)
 	$(BIN)/python benchmarks/everyday.py --minutes 9 --json $(@:.done=.json) | tee $(@:.done=.txt)
-	@if grep -q 'left for the next call' $(@:.done=.txt); then echo 'Call make gpu-check again.'; else touch $@; fi
+	@if grep -q 'left for the next call' $(@:.done=.txt); then echo 'Call make gpu-check again.'; \
+	else grep -q 'speed, plain = 1' $(@:.done=.txt) && touch $@; fi
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

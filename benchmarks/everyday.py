@@ -52,14 +52,20 @@ class Row:
     build_plain: Callable[[], nn.Module]
     batch: int
     size: int
+    axes: int = 2
+    channels: int = 3
 
     @property
     def title(self) -> str:
-        return f"{self.name}, {self.size}², batch {self.batch}"
+        return f"{self.name}, {self.size}{'³' if self.axes == 3 else '²'}, batch {self.batch}"
+
+    @property
+    def channels_last(self) -> torch.memory_format:
+        return torch.channels_last_3d if self.axes == 3 else torch.channels_last
 
     def images(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """A batch and its labels, of whole images or of pixels."""
-        x = torch.randn(self.batch, 3, self.size, self.size, device=device)
+        x = torch.randn(self.batch, self.channels, *[self.size] * self.axes, device=device)
         per_pixel = x.shape[2:] if self.name.startswith("unet") else ()
         return x, torch.randint(2, (self.batch, *per_pixel), device=device)
 
@@ -87,8 +93,8 @@ def contestants(row: Row, way: str, x: Tensor, half: bool) -> dict[str, Contesta
     for name, build in (("plain", row.build_plain), ("steerable", row.build)):
         torch.manual_seed(0)
         net = build().to(x.device)
-        if x.is_contiguous(memory_format=torch.channels_last):
-            net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if x.is_contiguous(memory_format=row.channels_last):
+            net = net.to(memory_format=row.channels_last)  # type: ignore[call-overload]
         call: Callable[[Tensor], Tensor] = net
         if way == "compiled":
             call = torch.compile(net)
@@ -109,7 +115,7 @@ def measured(row: Row, way: str, device: torch.device, half: bool, quick: bool) 
     gc.collect()
     x, y = row.images(device)
     if x.is_cuda or way == "accelerated":
-        x = x.contiguous(memory_format=torch.channels_last)
+        x = x.contiguous(memory_format=row.channels_last)
     start = time.perf_counter()
     both = contestants(row, way, x, half)
     found: dict[str, Any] = {"built_s": time.perf_counter() - start}

@@ -1,10 +1,13 @@
 """Volumes: steerable convolutions and a network beside plain ``Conv3d`` of the same channels, and escnn's ``R3Conv``.
 
     python benchmarks/volumes.py [--only O_h] [--repeats 7] [--busy] [--json benchmarks/results/volumes-cpu.json]
+    python benchmarks/volumes.py networks [--minutes 9] [--ways eager compiled] [--json out/benchmarks/volumes-gpu.json]
 
 Contestants take turns in one process; figures are medians. "forward" is evaluation, "step" is forward and backward with
 all gradients. With --busy the clock is the CPU time of one thread, for machines that others use as well. escnn needs an
 environment of its own, which benchmarks/README.md describes; without it its column is left out.
+
+"networks" is for a GPU: whole networks, in the ways of everyday.py, whose options it takes and whose file it writes.
 """
 
 from __future__ import annotations
@@ -16,12 +19,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from convolution import Contestant, interleaved, processor, summary
+from everyday import Row
+from everyday import main as measure_networks
 from torch import Tensor, nn
 
 from steerable import FieldType, __version__, models, octahedral
@@ -105,6 +111,26 @@ def network(group: str, copies: int, arguments: argparse.Namespace) -> dict[str,
     return {"name": f"resnet(8, copies={copies}, group={group})", **times(layers, x, arguments)}
 
 
+def rows(device: torch.device) -> list[Row]:
+    """Residual networks of eight layers whose first convolution halves 32³ voxels, or small ones on a CPU."""
+    on_gpu, options = device.type == "cuda", {"axes": 3, "in_channels": 1, "stem": 2}
+    widths = (("O", 4), ("O_h", 2), ("O", 8), ("C4", 24)) if on_gpu else (("O", 1),)
+    order = {"O": 24, "O_h": 48, "C4": 4}
+    size, batch = (32, 32) if on_gpu else (8, 2)
+    return [
+        Row(
+            f"resnet(8, copies={copies}, group={group})",
+            partial(models.resnet, 8, copies, group=group, **options),
+            partial(models.plain_resnet, 8, copies * order[group], **options),
+            batch,
+            size,
+            axes=3,
+            channels=1,
+        )
+        for group, copies in widths
+    ]
+
+
 def build_seconds() -> float:
     """Of ten layers in a fresh process, after the imports."""
     return float(subprocess.run([sys.executable, "-c", BUILD], capture_output=True, text=True, check=True).stdout)
@@ -150,4 +176,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if "networks" in sys.argv[1:2]:
+        del sys.argv[1]
+        measure_networks(rows, description=__doc__, with_layers=False)
+    else:
+        main()

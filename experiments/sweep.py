@@ -24,7 +24,7 @@ from steerable.atomic import write_json
 from steerable.errors import did_you_mean
 from steerable.training.config import RunConfig
 from steerable.training.divergence import DivergenceError
-from steerable.training.recipes import load_recipe
+from steerable.training.recipes import Recipe, load_recipe
 from steerable.training.run import environment, train
 from steerable.training.sizing import count_parameters
 
@@ -100,7 +100,7 @@ def check_results(experiment: dict[str, Any], planned: list[tuple[str, RunConfig
         labels = None if config.labels is None or 0 < share < 1 else config.labels - held_out
         same = {
             "model": row["model"] == config.model,
-            "recipe": row.get("recipe") in (None, config.recipe.to_dict()),  # early rows do not tell it
+            "recipe": row.get("recipe") is None or _recipe(row) == config.recipe,  # early rows do not tell it
             "number of labels": labels is None or row["labels"] == labels,
             "kind of error": error_kind(experiment) in row,
         }
@@ -110,6 +110,11 @@ def check_results(experiment: dict[str, Any], planned: list[tuple[str, RunConfig
                     f"results.json has {row['name']!r}, seed {row['seed']}, with another {what} than experiment.toml "
                     "has now. Give the run another name, or remove its rows."
                 )
+
+
+def _recipe(row: dict[str, Any]) -> Recipe:
+    """The recipe of a row; settings that did not exist then are what they are by default."""
+    return Recipe.from_dict({key: tuple(v) if isinstance(v, list) else v for key, v in row["recipe"].items()})
 
 
 def error_kind(experiment: dict[str, Any]) -> str:

@@ -38,7 +38,7 @@ from steerable.training.environment import environment
 
 HERE = Path(__file__).parent
 CONTESTANTS = ("steerable", "plain")
-FIGURES = ("accuracy", "epochs", "parameters", "model", "labels", "image_size", "test_images")
+FIGURES = ("accuracy", "epochs", "parameters", "model", "labels", "image_size", "test_images", "width")
 CELL = ("folder", "minutes", "per_class", "seed", "contestant")
 
 
@@ -107,18 +107,12 @@ def best_width(given: argparse.Namespace, cell: dict[str, Any]) -> int:
         return widths[0]
     tried = {**cell, "seed": 0}
     name = "-".join(str(value) for value in tried.values())
-    validation = ("--evaluate", "validation")
-    accuracies = {
-        width: figures(given, tried, given.runs / f"{name}-width-{width}", *plain_options(width), *validation)[
-            "accuracy"
-        ]
-        for width in widths
-    }
-    return max(widths, key=accuracies.__getitem__)
 
+    def accuracy(width: int) -> float:
+        options = ("--width", str(width), "--evaluate", "validation")
+        return float(figures(given, tried, given.runs / f"{name}-width-{width}", *options)["accuracy"])
 
-def plain_options(width: int | None) -> tuple[str, ...]:
-    return () if width is None else ("--width", str(width))
+    return max(widths, key=accuracy)
 
 
 def command(given: argparse.Namespace, cell: dict[str, Any], out: Path) -> list[str]:

@@ -101,6 +101,22 @@ def test_a_unet_is_accelerated() -> None:
     assert (gradients - expected).norm() < 1e-2 * expected.norm()
 
 
+@halves
+def test_a_network_of_volumes_is_accelerated(half: bool) -> None:
+    torch.manual_seed(0)
+    network = models.resnet(8, 1, 5, axes=3, in_channels=1, group="O").cuda()
+    other = copy.deepcopy(network)
+    x = torch.randn(4, 1, 8, 8, 8, device="cuda")
+    with torch.autocast("cuda", torch.bfloat16, enabled=half):
+        snn.accelerate(other, x, compile=False)
+    assert not other.forward.notes
+    losses = [[step(net.train(), x, half) for _ in range(3)] for net in (network, other)]
+    torch.testing.assert_close(losses[1], losses[0], rtol=0.05 if half else 1e-2, atol=0)
+    with torch.no_grad(), torch.autocast("cuda", torch.bfloat16, enabled=half):
+        expected, found = (net.eval()(x).float() for net in (network, other))
+    assert (found - expected).norm() <= (0.1 if half else 2e-2) * expected.norm()
+
+
 def test_another_device_and_back() -> None:
     network = models.resnet(8, 1, 5).cuda()
     snn.accelerate(network, images(4), compile=False)

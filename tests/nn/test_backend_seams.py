@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from steerable import FieldType, dihedral
+from steerable import FieldType, dihedral, octahedral
 from steerable import nn as snn
 from steerable.nn import backends
 from steerable.nn.backends import Choice, ConvolutionProblem, Passes, known, store
@@ -149,3 +149,11 @@ def test_unknown_names_come_with_the_known_ones() -> None:
         snn.Conv2d(KIND, KIND, 3, backend="shiftd")
     with pytest.raises(ValueError, match="unknown backend 'turned'"):  # it has no forward pass
         snn.Conv2d(KIND, KIND, 3, backend="turned")
+
+
+def test_the_fourier_backend_is_not_measured_on_devices_of_which_nothing_is_known() -> None:
+    """Of volumes too, whose rules go by channels and not by the device."""
+    fields = FieldType(octahedral(), "4*regular")
+    layer = snn.Conv3d(fields, fields, 3, padding=1)
+    x = torch.empty(64, fields.channels, 16, 16, 16, device="meta")
+    assert not known.BACKENDS["fourier"].may_gain(layer.runner.problem, x, ahead=True)

@@ -1,4 +1,7 @@
-"""The tables of the GPU kernel describe the bank that the matrix products give; the kernel runs in test_cuda.py."""
+"""The tables of the GPU kernel describe the bank that the matrix products give.
+
+The kernel itself runs in test_triton_kernels.py and test_cuda.py.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from filter_zoo import cross
 
 import steerable as st
 from steerable import nn as snn
+from steerable.algebra.families import group_on
+from steerable.algebra.groups import finite_group
 from steerable.nn.bank_tables import PARAMETERS_PER_PROGRAM, BankTables, bank_tables
 from steerable.nn.expansion import BankPlan
 
@@ -23,15 +28,24 @@ CASES = [
     ("D1", "2*regular + A2", "A1 + 2*A2", (3, 2)),
     ("C1", "3*A", "5*A", (3, 3)),
     ("D4", "2*regular + E", "qm + 3*A2", cross),  # filters whose corners are empty
+    ("D8", "2*regular + A1", "regular + B2", (1, 1)),
+    ("O", "2*regular + T1 + A1", "regular + 2*q6a + A2", (3, 3, 3)),  # filters in compact form beside others
+    ("O", "2*A1", "3*regular", (2, 2, 2)),
+    ("O_h", "A1g + T1u", "2*regular", (3, 3, 3)),
+    ("C4", "2*regular + E", "3*regular", (3, 3, 3)),  # about the axis z
 ]
 
 
-Kernel = tuple[int, int] | Callable[[st.FiniteGroup], st.FilterSpace]
+Kernel = tuple[int, ...] | Callable[[st.FiniteGroup], st.FilterSpace]
+
+
+def filters_of(group: str, kernel: Kernel) -> tuple[st.FiniteGroup, tuple[int, ...] | st.FilterSpace]:
+    g = finite_group(group_on(group, 2 if callable(kernel) else len(kernel)))
+    return g, kernel(g) if callable(kernel) else kernel
 
 
 def planned(group: str, in_text: str, out_text: str, kernel: Kernel) -> tuple[BankPlan, BankTables]:
-    g = st.group_named(group)
-    filters = kernel(g) if callable(kernel) else kernel
+    g, filters = filters_of(group, kernel)
     plan = BankPlan(st.FieldType(g, in_text), st.FieldType(g, out_text), filters)
     tables = bank_tables(plan)
     assert tables is not None
@@ -56,7 +70,7 @@ def test_each_weight_is_one_parameter_times_a_factor(group: str, in_text: str, o
 def test_each_parameter_is_a_sum_of_few_weights(group: str, in_text: str, out_text: str, kernel: Kernel) -> None:
     plan, tables = planned(group, in_text, out_text, kernel)
     bank = torch.randn(plan.out_type.channels, plan.in_type.channels, *plan.space.size, dtype=torch.float64)
-    flat = bank.permute(0, 2, 3, 1).flatten()
+    flat = bank.movedim(1, -1).flatten()
     projected = torch.full((plan.parameters,), torch.nan, dtype=torch.float64)
     place, factor = torch.tensor(tables.place).long(), torch.tensor(tables.factor)
     for program, k in enumerate(tables.program_block):

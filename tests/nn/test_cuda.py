@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from cases import CASES, GROUPS, Case, built, fields, small_net
+from cases import CASES, GROUPS, Case, built, fields, small_net, volume_net
 from test_bank_tables import CASES as BANKS
-from test_bank_tables import Kernel
+from test_bank_tables import Kernel, filters_of
 from test_conformance import assert_commutes, relative_error
 
 import steerable as st
 from steerable import nn as snn
+from steerable.algebra.families import group_on
 from steerable.nn.backends import DENSE, Choice, Passes, measuring
 from steerable.nn.backends.combined import carry_out
 
@@ -64,15 +65,15 @@ def test_forward_and_backward_do_not_wait_for_the_device():
 
 @pytest.mark.parametrize(("group", "in_text", "out_text", "kernel"), BANKS)
 def test_a_bank_by_the_kernel_is_that_of_the_products(group: str, in_text: str, out_text: str, kernel: Kernel):
-    g = st.group_named(group)
-    filters = kernel(g) if callable(kernel) else None
-    size = kernel if filters is None else filters.size
-    in_type, out_type = st.FieldType(g, in_text), st.FieldType(g, out_text)
-    conv = snn.Conv2d(in_type, out_type, size, bias=False, filters=filters).double()
+    g, filters = filters_of(group, kernel)
+    size = filters.size if isinstance(filters, st.FilterSpace) else filters
+    types = st.FieldType(g, in_text), st.FieldType(g, out_text)
+    space = filters if isinstance(filters, st.FilterSpace) else None
+    conv = (snn.Conv2d if len(size) == 2 else snn.Conv3d)(*types, size, bias=False, filters=space).double()
     twin = copy.deepcopy(conv).cuda()
     assert twin.bank_index is not None
     bank, expected = twin.expand()[0], conv.expand()[0]
-    assert bank.is_contiguous(memory_format=torch.channels_last)
+    assert bank.is_contiguous(memory_format=torch.channels_last if len(size) == 2 else torch.channels_last_3d)
     assert (bank.cpu() - expected).abs().max() < 1e-15
     upstream = torch.randn_like(expected)
     (bank * upstream.cuda()).sum().backward()
@@ -82,15 +83,27 @@ def test_a_bank_by_the_kernel_is_that_of_the_products(group: str, in_text: str, 
         assert torch.equal(twin.expand()[0].cpu(), expected.bfloat16())
 
 
-@pytest.mark.parametrize("text", ["2*(regular + qm)", "3*(A1 + A2 + 2*E)", "4*A1"])
+@pytest.mark.parametrize(
+    ("group", "text", "size"),
+    [
+        ("D4", "2*(regular + qm)", (4, 5)),
+        ("D4", "3*(A1 + A2 + 2*E)", (4, 5)),
+        ("D4", "4*A1", (4, 5)),
+        ("O", "2*regular + T1 + A2", (3, 4, 5)),
+    ],
+)
 @pytest.mark.parametrize("affine", [True, False])
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=str)
-def test_batch_norm_agrees_with_the_cpu_to_all_derivatives(text: str, affine: bool, memory_format: torch.memory_format):
-    norm = snn.BatchNorm2d(st.FieldType(D4, text), affine=affine).double()
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
+def test_batch_norm_agrees_with_the_cpu_to_all_derivatives(
+    group: str, text: str, size: tuple[int, ...], affine: bool, last: bool
+):
+    kind = snn.BatchNorm2d if len(size) == 2 else snn.BatchNorm3d
+    norm = kind(st.FieldType(group_on(group, len(size)), text), affine=affine).double()
     for p in norm.parameters():
         torch.nn.init.normal_(p)
     twin = copy.deepcopy(norm).cuda()
-    x = (3 + torch.randn(3, norm.in_type.channels, 4, 5, dtype=torch.float64)).contiguous(memory_format=memory_format)
+    x = 3 + torch.randn(3, norm.in_type.channels, *size, dtype=torch.float64)
+    x = x.contiguous(memory_format=last_format(x)) if last else x
     upstream = torch.randn_like(x)
     results = []
     for module, device in ((norm, "cpu"), (twin, "cuda")):
@@ -104,6 +117,97 @@ def test_batch_norm_agrees_with_the_cpu_to_all_derivatives(text: str, affine: bo
         results.append([t.detach().cpu() for t in found if t is not None and t.is_floating_point()])
     for a, b in zip(*results, strict=True):
         assert (a - b).abs().max() <= 1e-10 * b.abs().max().clamp(min=1)
+
+
+def last_format(x: torch.Tensor) -> torch.memory_format:
+    return torch.channels_last_3d if x.ndim == 5 else torch.channels_last
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
+@pytest.mark.parametrize("half", [False, True], ids=["float32", "bfloat16"])
+def test_a_network_of_volumes_learns_as_on_the_cpu(half: bool, last: bool, monkeypatch: pytest.MonkeyPatch):
+    """All kernels of volumes in one step, and in one evaluation after it."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    group = st.octahedral()
+    torch.manual_seed(0)
+    net = volume_net(group).train()
+    x = torch.randn(3, net.in_type.channels, 6, 6, 6)
+    x = x.contiguous(memory_format=torch.channels_last_3d) if last else x
+
+    def results(module: torch.nn.Module, x: torch.Tensor, half: bool) -> list[torch.Tensor]:
+        with torch.autocast("cuda", torch.bfloat16, enabled=half):
+            y = module(x)
+        y.float().square().sum().backward()
+        with torch.no_grad(), torch.autocast("cuda", torch.bfloat16, enabled=half):
+            evaluated = module.eval()(x)
+        return [t.detach().double().cpu() for t in (y, evaluated, *[p.grad for p in module.parameters()])]
+
+    exact = results(copy.deepcopy(net).double(), x.double(), False)
+    twin = copy.deepcopy(net).cuda()
+    assert all(m._tables is not None for m in twin.modules() if isinstance(m, snn.Conv3d))
+    found = results(twin, x.cuda(), half)
+    assert all(torch.isfinite(t).all() for t in found)
+    # A bias before a norm has no gradient but rounding; in bfloat16 the maximum of a pool may be another voxel.
+    slack = 1e-5 * max(t.norm() for t in exact)
+    for a, b in zip(exact[:2] if half else exact, found, strict=False):
+        assert (b - a).norm() <= (0.1 if half else 1e-3) * a.norm() + slack
+
+
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype feature")
+def test_volumes_do_not_wait_for_the_device():
+    net = volume_net(st.octahedral()).cuda().train()
+    x = torch.randn(2, net.in_type.channels, 6, 6, 6, device="cuda")
+    net(x).sum().backward()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        net(x).sum().backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@inductors_own_warnings
+@pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
+def test_a_network_of_volumes_is_one_compiled_graph(training: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    torch.compiler.reset()
+    torch.manual_seed(0)
+    net = volume_net(st.octahedral()).cuda()
+    x = torch.randn(2, net.in_type.channels, 6, 6, 6, device="cuda")
+    net.train()(3 * x + 1)
+    net.train(training)
+    other = copy.deepcopy(net)
+    found = []
+    for module, call in ((net, net), (other, torch.compile(other, fullgraph=True))):
+        y = call(x)
+        y.square().sum().backward()
+        found.append([y.detach(), *[p.grad for p in module.parameters()]])
+    slack = 1e-5 * max(t.norm() for t in found[0])  # a bias before a norm has no gradient but rounding
+    for a, b in zip(*found, strict=True):
+        assert (b - a).norm() <= 1e-3 * a.norm() + slack
+
+
+@pytest.mark.parametrize("rectified", [True, False], ids=["CReLU", "CTanh"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
+@pytest.mark.parametrize(
+    ("group", "text", "size"), [("D4", "2*E + A2", (5, 7)), ("D4", "A2", (3, 3)), ("O", "T1 + A2", (3, 4, 5))]
+)
+def test_signed_selections_are_exact(
+    group: str, text: str, size: tuple[int, ...], last: bool, dtype: torch.dtype, rectified: bool
+):
+    """The interpreter of test_triton_kernels.py cannot compute in bfloat16."""
+    field_type = st.FieldType(group_on(group, len(size)), text)
+    layer = snn.CReLU(field_type) if rectified else snn.Concatenated(field_type, torch.abs)
+    x = torch.randn(2, field_type.channels, *size).to(dtype)
+    x = x.contiguous(memory_format=last_format(x)) if last else x
+    found = []
+    for module, field in ((layer, x), (copy.deepcopy(layer).cuda(), x.cuda())):
+        leaf = field.detach().requires_grad_()
+        y = module(leaf)
+        weights = torch.linspace(-1, 2, y.numel()).view(y.shape).to(y)
+        found.append((y.detach().cpu(), torch.autograd.grad(y, leaf, weights)[0].cpu()))
+    for a, b in zip(*found, strict=True):
+        assert torch.equal(a, b)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,8 @@ def test_results_of_other_settings_are_refused() -> None:
     recipe = planned[0][1].recipe.to_dict()
     row = {"name": "slow", "seed": 0, "model": MODEL, "recipe": recipe, "labels": 40, "validation_error": 0.5}
     check_results(TUNING, planned, [row])
+    earlier = {key: value for key, value in recipe.items() if key != "optimiser"}  # when there was one only
+    check_results(TUNING, planned, [{**row, "recipe": earlier}])
     check_results(TUNING, planned, [{"name": "slow", "seed": 0, "diverged": "at once", "recipe": recipe}])
     changes: dict[str, dict[str, object]] = {
         "model": {"model": {**MODEL, "copies": 2}},
@@ -167,6 +170,15 @@ def test_results_of_other_settings_are_refused() -> None:
     tested = {k: v for k, v in row.items() if k != "validation_error"} | {"test_error": 0.5}
     with pytest.raises(ValueError, match="with another kind of error"):
         check_results(TUNING, planned, [tested])
+
+
+def test_the_experiments_on_cifar_can_be_continued() -> None:
+    from sweep import check_results, configurations
+
+    for file in sorted(EXPERIMENTS.glob("cifar10_*/results.json")):
+        experiment = tomllib.loads((file.parent / "experiment.toml").read_text("utf-8"))
+        rows = json.loads(file.read_text("utf-8"))["runs"]
+        check_results(experiment, configurations(experiment, None), rows)
 
 
 def test_tables_whose_end_is_missing_are_noticed() -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steerable.nn.expansion import BankPlan
+from steerable.nn.expansion import BankPlan, PairBlock
 from steerable.types.field_types import FieldType
 
 __all__ = ["PARAMETERS_PER_PROGRAM", "BankTables", "bank_tables"]
@@ -25,6 +25,7 @@ PARAMETERS_PER_PROGRAM = 256
 
 Integers = NDArray[np.int32]
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def bank_tables(plan: BankPlan) -> BankTables | None:
     """The tables of a layer, or None where its capsules mix channels, it is grouped, or its bank is too large."""
     if plan.groups > 1 or not plan.one_parameter_per_weight or not plan.parameters or plan.weights >= 2**31:
         return None
-    if any(block.order_start is not None for block in plan.blocks):  # its filters are written in another way
+    if plan.turns:  # capsules that are counted by their irreps
         return None
     in_dims = [capsule.dim for capsule, _ in plan.in_type.terms]
     out_dims = [capsule.dim for capsule, _ in plan.out_type.terms]
@@ -67,28 +68,28 @@ def bank_tables(plan: BankPlan) -> BankTables | None:
     start = np.full((units_out[-1], plan.taps, units_in[-1]), -1, dtype=np.int32)
     value = np.zeros(start.shape)
     step_out, step_in = np.zeros((2, units_out[-1], units_in[-1]), dtype=np.int32)
-    places, factors, rows, programs = [], [], [], []
+    numbers, places, values, rows, programs = [], [], [], [], []
     hom_start = program = 0
     for k, block in enumerate(plan.blocks):
         a, b = divmod(k, plan.in_kinds)
-        size = block.count * out_dims[a] * in_dims[b] * plan.taps
-        psi = plan.basis[block.basis_start : block.basis_start + size]
-        psi = psi.reshape(block.count, out_dims[a], in_dims[b], plan.taps).transpose(0, 1, 3, 2)
-        number, u, tap, v = np.nonzero(psi)
+        number, u, tap, v, factors = _nonzero(plan, block)
         at = units_out[a] + u, tap, units_in[b] + v
-        start[at], value[at] = block.start + number, psi[number, u, tap, v]
+        start[at], value[at] = block.start + number, factors
         pair = slice(units_out[a], units_out[a + 1]), slice(units_in[b], units_in[b + 1])
         step_out[pair], step_in[pair] = block.in_copies * block.count, block.count
-        for h in range(block.count):
-            mine = number == h
-            places.append(((u * plan.taps + tap) * plan.in_type.channels + v)[mine])
-            factors.append(psi[number, u, tap, v][mine])
+        numbers.append(hom_start + number)
+        places.append((u * plan.taps + tap) * plan.in_type.channels + v)
+        values.append(factors)
         chunks = -(-block.in_copies * block.count // PARAMETERS_PER_PROGRAM)
         rows.append(_block_row(plan, k, program, chunks, hom_start))
         programs.append(np.full(block.out_copies * chunks, k))
         program += block.out_copies * chunks
         hom_start += block.count
-    width = max(len(p) for p in places)
+    number = np.concatenate(numbers)
+    counts = np.bincount(number, minlength=hom_start)
+    column = np.arange(number.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    place, factor = np.zeros((hom_start, counts.max()), dtype=np.int32), np.zeros((hom_start, counts.max()))
+    place[number, column], factor[number, column] = np.concatenate(places), np.concatenate(values)
     return BankTables(
         start,
         value,
@@ -96,11 +97,28 @@ def bank_tables(plan: BankPlan) -> BankTables | None:
         step_in,
         *_units(plan.out_type),
         *_units(plan.in_type),
-        np.array([np.pad(p, (0, width - len(p))) for p in places], dtype=np.int32),
-        np.array([np.pad(f, (0, width - len(f))) for f in factors]),
+        place,
+        factor,
         np.array(rows, dtype=np.int32),
         np.concatenate(programs).astype(np.int32),
     )
+
+
+def _nonzero(plan: BankPlan, block: PairBlock) -> tuple[Places, Places, Places, Places, Floats]:
+    """Filter, channel out, tap, channel in and value of all weights of a pair's filters, filter by filter."""
+    in_dim = block.in_capsule.dim
+    if block.order_start is None:
+        psi = plan.basis[block.basis_start :][: block.count * block.entries * plan.taps]
+        number, u, v, tap = np.nonzero(psi.reshape(block.count, block.out_capsule.dim, in_dim, plan.taps))
+        return number, u, tap, v, psi[psi != 0]
+    # Each orbit has the filters of one table, at places of its own.
+    rows, turns = block.count // block.orbits, block.entries // block.orbits
+    table = plan.basis[block.basis_start :][: rows * turns * plan.taps].reshape(rows, turns, plan.taps)
+    row, turn, tap = np.nonzero(table)
+    place = np.argsort(plan.order[block.order_start : block.order_start + block.entries]).reshape(block.orbits, turns)
+    u, v = np.divmod(place[:, turn].ravel(), in_dim)
+    number = np.arange(block.orbits)[:, None] * rows + row
+    return number.ravel(), u, np.tile(tap, block.orbits), v, np.tile(table[row, turn, tap], block.orbits)
 
 
 def _block_row(plan: BankPlan, k: int, program: int, chunks: int, hom_start: int) -> list[int]:

@@ -214,7 +214,7 @@ class FilterBankModule(EquivariantModule):
         for name in ("bank_index", "bank_factor"):
             if name in self._buffers:
                 delattr(self, name)
-        if self.weight.device.type == "cuda" and HAS_TRITON:
+        if self.weight.is_cuda and HAS_TRITON:
             tables = bank_tables(self.plan)
             if tables is not None:
                 from steerable.nn.triton.bank import PackedTables

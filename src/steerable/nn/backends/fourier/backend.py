@@ -61,7 +61,7 @@ class FourierBackend(Backend):
         device = x.device.type
         if not self._is_wide(problem, FEWEST_COPIES.get(device, math.inf), FEWEST_CHANNELS_OF_VOLUMES):
             return False
-        if problem.multiplications(x) < MEASURED_FROM[device] or self.library(problem, device) == "torch":
+        if problem.multiplications(x) < MEASURED_FROM.get(device, math.inf) or self.library(problem, device) == "torch":
             return False
         if device == "cuda" and dtype_in_use(x) in HALF_PRECISION:
             # In eager code it takes longer to start its kernels one by one than they gain.
