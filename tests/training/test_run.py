@@ -23,10 +23,12 @@ from safetensors.torch import load_file
 from steerable.training.config import RunConfig
 from steerable.training.defaults import configured
 from steerable.training.divergence import StopWhenDiverged
+from steerable.training.fitting import fitted_to_minutes
 from steerable.training.interruption import RunInterrupted
+from steerable.training.preparing import prepare_data
 from steerable.training.progress_lines import ProgressLines
 from steerable.training.recipes import Recipe, load_recipe, recipe_names
-from steerable.training.run import fitted_to_minutes, prepare_data, train
+from steerable.training.run import train
 from steerable.training.run_lock import locked
 from steerable.training.trained_model import TrainedModel
 
