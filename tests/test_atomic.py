@@ -36,7 +36,6 @@ from steerable.training.recipes import load_recipe
 from steerable.training.run import train
 from steerable.training.trained_model import TrainedModel
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
 MODEL = {"name": "plain_resnet", "depth": 8, "width": 2}
 
 

@@ -32,8 +32,6 @@ from steerable.training.config import RunConfig
 from steerable.training.recipes import load_recipe
 from steerable.training.run import train
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
-
 
 def config(**changes: Any) -> RunConfig:
     settings: dict[str, Any] = {

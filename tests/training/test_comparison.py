@@ -28,8 +28,6 @@ from steerable.training.recipes import load_recipe
 from steerable.training.run import train
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
     pytest.mark.filterwarnings("ignore:.*training images are few.*"),
 ]
 

@@ -22,8 +22,6 @@ from steerable.training.planning import make_plan
 from steerable.training.preparing import TrainingData, prepare_data
 from steerable.training.run import train
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
-
 EPOCHS = 12
 
 

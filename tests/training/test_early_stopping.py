@@ -27,7 +27,6 @@ from steerable.training.recipes import load_recipe
 from steerable.training.run import train
 from steerable.training.sizing import count_parameters, size_in_words, sized_model, sizes_to_try, with_depth
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
 MODEL = {"name": "plain_resnet", "depth": 8, "width": 4}
 
 

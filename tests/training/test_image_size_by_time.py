@@ -23,7 +23,7 @@ from steerable.training.sizing import sides_to_try, sizes_to_try
 from steerable.training.trained_model import TrainedModel
 from steerable.types.network_plans import check_stem
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*", "ignore:only .* epochs? fits? the time")
+pytestmark = pytest.mark.filterwarnings("ignore:only .* epochs? fits? the time")
 
 SIDE = 64
 

@@ -25,8 +25,6 @@ from steerable.training.run import train
 from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
     pytest.mark.filterwarnings("ignore:.*training images are few.*"),
 ]
 

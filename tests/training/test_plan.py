@@ -35,8 +35,6 @@ from steerable.training.speed import Machine
 MODEL = {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"}
 IN_IRREPS = "features.stage2_block1.body.0"
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
-
 
 def config(**changes: Any) -> RunConfig:
     settings: dict[str, Any] = {

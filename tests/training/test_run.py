@@ -34,13 +34,6 @@ from steerable.training.trained_model import TrainedModel
 
 MODEL = {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"}
 
-pytestmark = [
-    # Lightning 2.6 with torch 2.13: its own use of torch's tree utilities.
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
-    pytest.mark.filterwarnings("ignore:.*across ranks is zero.*"),
-]
-
 
 def config(**changes: object) -> RunConfig:
     settings: dict[str, object] = {

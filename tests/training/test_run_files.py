@@ -22,8 +22,6 @@ from steerable.training.run import train
 from steerable.training.run_files import RESULTS, read_fields, read_object
 from steerable.training.trained_model import TrainedModel
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
-
 # No JSON object of any kind.
 BROKEN: dict[str, bytes] = {
     "nothing": b"",

@@ -28,12 +28,6 @@ TUNING = {
     ],
 }
 
-pytestmark = [
-    # Lightning 2.6 with torch 2.13: its own use of torch's tree utilities.
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
-]
-
 
 @pytest.fixture(autouse=True)
 def test_images_are_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
