@@ -23,13 +23,14 @@ from steerable.training.defaults import configured
 from steerable.training.export import export_onnx, export_safetensors
 from steerable.training.overlaps import confusion_of, dice_of, iou_of, soft_dice_loss
 from steerable.training.pixel_answers import ClassScores
-from steerable.training.preparing import prepare_data
-from steerable.training.run import train
+from steerable.training.run import prepare_data, train
 from steerable.training.segmentation_poses import segmentation_poses
 from steerable.training.trained_model import TrainedModel
 from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
 
 pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
+    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
     pytest.mark.filterwarnings("ignore:.*training images are few.*"),
 ]
 
