@@ -19,14 +19,13 @@ from steerable.algebra.compact_groups import CompactGroup
 
 GROUPS = {**PLANAR_GROUPS, **SPATIAL_GROUPS}
 REPRESENTATIONS = {
-    **{
-        f"{g} {kind}": planar_representation(PLANAR_GROUPS[g], kind) for g in PLANAR_GROUPS for kind in planar_zoo.KINDS
-    },
-    **{
-        f"{g} {kind}": spatial_representation(SPATIAL_GROUPS[g], kind)
-        for g in SPATIAL_GROUPS
-        for kind in spatial_zoo.KINDS
-    },
+    f"{name} {kind}": make(g, kind)
+    for groups, kinds, make in (
+        (PLANAR_GROUPS, planar_zoo.KINDS, planar_representation),
+        (SPATIAL_GROUPS, spatial_zoo.KINDS, spatial_representation),
+    )
+    for name, g in groups.items()
+    for kind in kinds
 }
 every_group = pytest.mark.parametrize("g", GROUPS.values(), ids=GROUPS)
 every_representation = pytest.mark.parametrize("rho", REPRESENTATIONS.values(), ids=REPRESENTATIONS)
@@ -45,14 +44,14 @@ def test_representations_are_homomorphisms(rho: st.Representation) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("name", "kinds"),
     [
         *itertools.product(("SO2", "O2"), [("mixed", "E3"), ("skewed", "turned"), ("regular(2)", "skewed")]),
         *itertools.product(("SO3", "O3"), [("mixed", "irrep"), ("skewed", "turned"), ("regular(1)", "sphere(2)")]),
     ],
 )
-def test_algebra_acts_on_the_matrices(first: str, second: tuple[str, str]) -> None:
-    a, b = (REPRESENTATIONS[f"{first} {kind}"] for kind in second)
+def test_algebra_acts_on_the_matrices(name: str, kinds: tuple[str, str]) -> None:
+    a, b = (REPRESENTATIONS[f"{name} {kind}"] for kind in kinds)
     basis = random_invertible(a.dim, seed=7)
     for x in a.group.random(5, seed=0):
         total = np.zeros((a.dim + b.dim,) * 2)
