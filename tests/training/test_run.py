@@ -28,7 +28,7 @@ from steerable.training.preparing import prepare_data
 from steerable.training.progress_lines import ProgressLines
 from steerable.training.recipes import Recipe, load_recipe, recipe_names
 from steerable.training.run import train
-from steerable.training.run_lock import locked
+from steerable.training.run_folder import locked
 from steerable.training.trained_model import TrainedModel
 
 config = partial(request, recipe=load_recipe("demo", epochs=4), labels=None)

@@ -49,11 +49,11 @@ from steerable.training.run_folder import (
     check_same_data,
     earlier_results,
     is_of_last_revision,
+    locked,
     plan_of_first_process,
     read_as_before,
     recorded_plan,
 )
-from steerable.training.run_lock import locked
 from steerable.training.speed import threads_of_torch
 from steerable.training.start import Start, with_network, with_start
 
