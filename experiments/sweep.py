@@ -24,8 +24,9 @@ from steerable.atomic import write_json
 from steerable.errors import did_you_mean
 from steerable.training.config import RunConfig
 from steerable.training.divergence import DivergenceError
+from steerable.training.environment import environment
 from steerable.training.recipes import Recipe, load_recipe
-from steerable.training.run import environment, train
+from steerable.training.run import train
 from steerable.training.sizing import count_parameters
 
 # A setting that is misspelt or misplaced must not go unnoticed: without its `evaluate`, tuning would see test images.

@@ -7,12 +7,14 @@ import os
 import secrets
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from matplotlib.figure import Figure
+from small_runs import PLAIN, request
 
 from steerable import models
 from steerable.atomic import (
@@ -30,27 +32,12 @@ from steerable.data.normalisation import Normalisation
 from steerable.figures.style import save as save_figure
 from steerable.reporting.report import write_report
 from steerable.training.checkpoints import AtomicCheckpoints
-from steerable.training.config import RunConfig
 from steerable.training.export import export_onnx, export_safetensors
 from steerable.training.recipes import load_recipe
 from steerable.training.run import train
 from steerable.training.trained_model import TrainedModel
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
-MODEL = {"name": "plain_resnet", "depth": 8, "width": 2}
-
-
-def config(**changes: Any) -> RunConfig:
-    settings: dict[str, Any] = {
-        "dataset": "digits",
-        "model": MODEL,
-        "recipe": load_recipe("demo", epochs=2),
-        "labels": 60,
-        "accelerator": "cpu",
-        "progress": False,
-        "checkpoint_seconds": 0.0,
-    }
-    return RunConfig(**{**settings, **changes})
+config = partial(request, model=PLAIN, recipe=load_recipe("demo", epochs=2))
 
 
 def network() -> models.PlainResNet:
@@ -63,7 +50,7 @@ def normalisation() -> Normalisation:
 
 def trained() -> TrainedModel:
     classes = tuple("0123456789")
-    return TrainedModel(network(), normalisation(), classes, None, 8, MODEL, Path("nowhere")).eval()
+    return TrainedModel(network(), normalisation(), classes, None, 8, PLAIN, Path("nowhere")).eval()
 
 
 def report(path: Path) -> None:

@@ -179,7 +179,6 @@ def test_the_plan_of_models_has_four_networks_and_few_labels() -> None:
     assert {run.labels for run in runs} == {100, 500, 0}
 
 
-@pytest.mark.filterwarnings("ignore:.*LeafSpec.*", "ignore:.*logging interval.*")
 def test_nuclei_are_looked_for_in_every_subset_and_runs_make_a_table(tmp_path: Path) -> None:
     runs = nuclei_runs.planned()
     assert len({run.name for run in runs}) == len(runs) == 2 * 3 * 3

@@ -9,11 +9,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from source_tree import Module, is_module, modules
 
 import steerable
+import steerable.data
+import steerable.models
+import steerable.training
 
 # The rooms, base first; a room imports from those before it, and rooms of one line do not import each other both ways.
 ROOMS: tuple[tuple[str, ...], ...] = (
@@ -259,6 +264,14 @@ def test_importing_the_package_is_light() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("package", [steerable.data, steerable.models, steerable.training], ids=lambda p: p.__name__)
+def test_no_file_has_the_name_of_something_that_its_package_offers(package: ModuleType) -> None:
+    """To import the file would put it in the place of what is imported late."""
+    files = {path.stem for path in Path(package.__file__).parent.glob("*.py")}
+    assert not files & set(package.__all__)
+    assert not [name for name in package.__all__ if isinstance(getattr(package, name), ModuleType)]
 
 
 def test_everything_exported_is_there() -> None:

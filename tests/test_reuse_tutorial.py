@@ -24,7 +24,6 @@ BUDGET = {
 SMALL = ("-m", "depth=8", "-m", "copies=1")  # the first run is that of the smallest network
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
     pytest.mark.filterwarnings("ignore:.*images are few.*"),
 ]
 

@@ -35,14 +35,10 @@ __version__ = "0.1.0rc1"
 __getattr__, __dir__ = lazy_names(  # all that needs torch
     __name__,
     {
-        "convert": "steerable.conversion",
-        "models": "steerable.models",
-        "nn": "steerable.nn",
-        "testing": "steerable.testing",
-        "transform": "steerable.transforms",
-        "EquivarianceError": "steerable.checking",
-        "typecheck": "steerable.checking",
-        "typed": "steerable.checking",
+        "steerable": ("models", "nn", "testing"),
+        "steerable.checking": ("EquivarianceError", "typecheck", "typed"),
+        "steerable.conversion": ("convert",),
+        "steerable.transforms": ("transform",),
     },
 )
 

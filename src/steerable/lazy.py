@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -17,22 +17,25 @@ def resolve(home: str) -> Any:
     <class 'fractions.Fraction'>
     """
     module, _, name = home.partition(":")
-    return getattr(import_module(module), name) if name else import_module(module)
+    return getattr(import_module(module), name)
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_names(
+    package: str, names: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` for a package some of whose names are imported when they are first used.
 
     Args:
         package: the package's own ``__name__``.
-        homes: the module that has each name; a name that is itself a module of the package stands for that module.
+        names: those that each module has; those of the package itself are its modules.
     """
+    homes = {name: module for module, found in names.items() for name in found}
 
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home = homes[name]
-        value = resolve(home if home == f"{package}.{name}" else f"{home}:{name}")
+        value = import_module(f"{package}.{name}") if home == package else resolve(f"{home}:{name}")
         setattr(sys.modules[package], name, value)
         return value
 

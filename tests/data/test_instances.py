@@ -12,7 +12,6 @@ from cell_images import cells, write_cells
 from steerable import FieldType, dihedral, transform
 from steerable.algebra.families import group_named
 from steerable.data.augmentation import Augmentation
-from steerable.data.instance_fields import BOUNDARY, INSIDE, instance_fields, instance_type
 from steerable.data.instance_growing import courses, grown_instances
 from steerable.data.instance_merging import merged_parts
 from steerable.data.label_files import label_file
@@ -20,6 +19,7 @@ from steerable.data.mask_files import COLOUR, read_label_file
 from steerable.data.mask_folders import load_mask_folder
 from steerable.data.mask_survey import object_numbers
 from steerable.data.masked_images import MaskedImages
+from steerable.data.object_fields import BOUNDARY, INSIDE, instance_fields, instance_type
 from steerable.data.regions import connected_regions
 from steerable.data.tile_batches import TileBatches
 from steerable.training.average_precision import average_precisions

@@ -24,7 +24,7 @@ from steerable import FieldType, FiniteGroup
 from steerable import nn as snn
 from steerable.algebra.group_interface import Element, Group
 from steerable.nn import EquivariantModule
-from steerable.nn.sampling import axes_swapped
+from steerable.nn.sampling import axes_exchanged
 from steerable.transforms import elements_on_the_grid
 
 Size = tuple[int, ...]
@@ -316,7 +316,7 @@ def window(kernel: int, stride: int, padding: int = 0) -> Callable[[int], int]:
 
 def scaled_pair(G: Group) -> EquivariantModule:
     """An oblong kernel, for the groups that do not exchange height and width."""
-    square = axes_swapped(G)
+    square = bool(axes_exchanged(G))
     return snn.Conv2d(typical(G), fibres(G), 3 if square else (3, 1), padding=1 if square else (1, 0))
 
 

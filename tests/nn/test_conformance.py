@@ -178,24 +178,6 @@ def test_running_statistics_do_not_depend_on_the_pose(group: Group, name: str):
             torch.testing.assert_close(value, states[0][key], rtol=1e-12, atol=1e-12)
 
 
-@every_group
-@pytest.mark.parametrize("layer", [snn.Dropout, snn.Dropout2d])
-@pytest.mark.parametrize("size", [(4, 5), VECTOR], ids=str)
-def test_dropout_drops_whole_capsules_and_keeps_the_mean(group: Group, layer: type, size: Size):
-    p = 0.25
-    module = layer(CASES["Dropout"].build(group).in_type, p).train()
-    torch.manual_seed(0)
-    x = torch.ones(4000 // max(1, math.prod(size)), module.in_type.channels, *size)
-    y = module(x)
-    for capsule in module.in_type.slices:
-        part = y[:, capsule]
-        assert bool((part == part[:, :1]).all())
-    assert sorted(y.unique().tolist()) == pytest.approx([0.0, 1 / (1 - p)])
-    assert float(y.mean()) == pytest.approx(1, abs=0.1)
-    if layer is snn.Dropout2d and size:
-        assert bool((y == y[:, :, :1, :1]).all())
-
-
 @every_kind_of_group
 def test_output_has_the_declared_shape_and_the_dtype_of_the_input(case: Case, group: Group):
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
@@ -395,7 +377,7 @@ def test_values_that_are_not_finite_are_refused_on_load(case: Case):
         for poison in (math.nan, math.inf):
             damaged = copy.deepcopy(before)
             damaged[key].view(-1)[-1] = poison
-            with pytest.raises(RuntimeError, match=rf"`{key}` has values that are not finite"):
+            with pytest.raises(RuntimeError, match=rf"`{key}` has values that are not finite. The checkpoint"):
                 module.load_state_dict(damaged)
             assert torch.equal(module.state_dict()[key], value)
 

@@ -126,18 +126,6 @@ def test_output_padding_warns_where_it_breaks_equivariance() -> None:
     st.testing.assert_equivariant(snn.ConvTranspose2d(A1, A1, 4, stride=2, padding=1, strict=True))
 
 
-def test_weights_that_are_not_finite_are_not_loaded() -> None:
-    layer = snn.Conv2d(A1, REGULAR, 3)
-    state = {name: value.clone() for name, value in layer.state_dict().items()}
-    state["weight"][0] = float("nan")
-    message = refusal(RuntimeError, layer.load_state_dict, state)
-    assert (
-        "`weight` has values that are not finite. The checkpoint comes from a run that diverged, or is "
-        "damaged; load an earlier one." in message
-    )
-    assert torch.isfinite(layer.weight).all()
-
-
 def test_a_reflection_needs_pixels_to_reflect() -> None:
     layer = snn.Conv2d(A1, A1, 7, padding=4, padding_mode="reflect")
     with pytest.raises(ValueError, match="a height of 4 cannot be padded by reflecting 4 pixels at its border"):

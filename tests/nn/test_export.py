@@ -105,7 +105,6 @@ def test_grouped_convolutions_export_at_the_top(text: str, groups: int):
 
 
 @pytest.mark.parametrize("part", range(4))
-@pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # torch.onnx's own
 def test_plain_layers_run_in_onnxruntime(part: int, tmp_path: Path):
     cases = [case for case in CASES.values() if case.has_onnx][part::4]
     modules = [built(case, case.home, torch.float32) for case in cases]

@@ -2,15 +2,11 @@
 
 import copy
 import itertools
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 
 import steerable as st
@@ -195,17 +191,6 @@ def test_without_a_bias_a_norm_is_that_of_bias_zero(make: Callable[[bool], snn.E
     torch.testing.assert_close(without.weight.grad, with_bias.weight.grad)
     x = batch(MIXED.channels, 2)
     torch.testing.assert_close(without.eval()(x), with_bias.eval()(x))
-
-
-@pytest.mark.parametrize("layer_type", [snn.BatchNorm2d, snn.InstanceNorm2d])
-@pytest.mark.parametrize("element", ["r", "mr"])
-def test_running_statistics_do_not_see_the_pose(layer_type: type, element: str) -> None:
-    one, other = (layer_type(MIXED, track_running_stats=True).double() for _ in range(2))
-    x = batch(MIXED.channels, 0)
-    one(x)
-    other(st.transform(x, element, MIXED))
-    for name, value in one.state_dict().items():
-        torch.testing.assert_close(other.state_dict()[name], value, rtol=1e-12, atol=1e-12)
 
 
 # -------------------------------------------------------------------- precision, bad input
@@ -425,47 +410,3 @@ def test_the_message_about_dtypes() -> None:
         "of half precision, if that is torch.float32): like torch's norms it does not convert between the others. "
         "Convert one of them: `x.to(torch.float64)`, or `layer.to(torch.float32)`."
     )
-
-
-# -------------------------------------------------------------------- several processes
-
-
-def worker(rank: int, folder: str) -> None:
-    warnings.simplefilter("error")
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-    whole = torch.load(f"{folder}/batch.pt")
-    share = slice(0, 3) if rank == 0 else slice(3, 8)  # of different sizes
-    results = {}
-    for dtype in (torch.float64, torch.float32):
-        layer = snn.BatchNorm2d(MIXED, sync=True).to(dtype)
-        x = whole["x"][share].to(dtype).requires_grad_()
-        y = layer(x)
-        (y * whole["cotangent"][share].to(dtype)).sum().backward()
-        results[dtype] = (y.detach(), x.grad, layer.weight.grad, layer.bias.grad, layer.state_dict())  # type: ignore[union-attr]
-    torch.save(results, f"{folder}/result{rank}.pt")
-    dist.destroy_process_group()
-
-
-def test_sync_over_two_processes_is_the_whole_batch_in_one(tmp_path: Path) -> None:
-    """With a large mean, where E[x²] - E[x]² would lose all digits of float32."""
-    generator = torch.Generator().manual_seed(0)
-    shape = (8, MIXED.channels, 4, 4)
-    x, cotangent = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(2))
-    x += 1000
-    torch.save({"x": x, "cotangent": cotangent}, tmp_path / "batch.pt")
-    mp.spawn(worker, args=(str(tmp_path),), nprocs=2)  # type: ignore[no-untyped-call]
-    first, second = (torch.load(tmp_path / f"result{rank}.pt") for rank in range(2))
-    for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 2e-2)):
-        layer, leaf = snn.BatchNorm2d(MIXED, sync=True).double(), x.clone().requires_grad_()
-        y = layer(leaf)
-        (y * cotangent).sum().backward()
-        close = {"rtol": tolerance, "atol": tolerance, "check_dtype": False}
-        torch.testing.assert_close(torch.cat([first[dtype][0], second[dtype][0]]), y.detach(), **close)
-        torch.testing.assert_close(torch.cat([first[dtype][1], second[dtype][1]]), leaf.grad, **close)
-        for index, parameter in ((2, layer.weight), (3, layer.bias)):
-            total = first[dtype][index] + second[dtype][index]
-            torch.testing.assert_close(total, parameter.grad, rtol=tolerance, atol=10 * tolerance, check_dtype=False)  # type: ignore[union-attr]
-        for name, value in layer.state_dict().items():
-            torch.testing.assert_close(first[dtype][4][name], value, **close)
-            torch.testing.assert_close(second[dtype][4][name], value, **close)

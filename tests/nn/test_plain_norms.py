@@ -156,7 +156,6 @@ def test_plain_networks_export_with_any_batch(name: str):
         torch.testing.assert_close(program.module()(x), net(x), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # torch.onnx's own
 @every_network
 def test_plain_networks_run_in_onnxruntime(name: str, tmp_path: Path):
     kind = mixed(GROUPS["D4"])

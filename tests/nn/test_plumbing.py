@@ -32,7 +32,6 @@ def message(error: type[Exception], call: object, *args: object, **kwargs: objec
 @pytest.mark.parametrize("p", [0.2, 0.5])
 @pytest.mark.parametrize("make", [snn.Dropout, snn.Dropout2d])
 def test_dropout_removes_whole_capsules(make: type[snn.Dropout], p: float) -> None:
-    torch.manual_seed(0)
     x = torch.ones(64, MIXED.channels, 8, 8)
     y = make(MIXED, p)(x)
     masks = []

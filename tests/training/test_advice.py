@@ -25,8 +25,6 @@ from steerable.training.recipes import load_recipe
 from steerable.training.sizing import sizes_to_try
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
     pytest.mark.filterwarnings("ignore:.*training images are few.*"),
 ]
 

@@ -27,8 +27,6 @@ from steerable.training.trained_model import TrainedModel
 BUDGET = ("--epochs", "3", "--params", "6000", "--accelerator", "cpu", "--no-progress")
 SIZE = 16
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
-
 
 def faint(random: np.random.Generator, name: str) -> np.ndarray:
     """12 bits, of which 290 to 420 counts are used: stripes of two widths in noise, and sometimes a hot pixel."""

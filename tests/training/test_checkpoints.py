@@ -9,13 +9,14 @@ import random
 import shutil
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import command_line
 import pytest
 import torch
-from safetensors.torch import load_file
+from small_runs import PLAIN, Killed, killed_in, request, same_weights
 
 from steerable.training import checkpoints as module_under_test
 from steerable.training.checkpoints import (
@@ -28,45 +29,16 @@ from steerable.training.checkpoints import (
     read_checkpoint,
 )
 from steerable.training.classifier import Classifier
-from steerable.training.config import RunConfig
 from steerable.training.recipes import load_recipe
 from steerable.training.run import train
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
-
-
-def config(**changes: Any) -> RunConfig:
-    settings: dict[str, Any] = {
-        "dataset": "digits",
-        "model": {"name": "plain_resnet", "depth": 8, "width": 2},
-        "recipe": load_recipe("demo", epochs=4),
-        "labels": 60,
-        "validation": 20,
-        "patience": 3,
-        "accelerator": "cpu",
-        "progress": False,
-        "checkpoint_seconds": 0.0,
-    }
-    return RunConfig(**{**settings, **changes})
-
-
-class Killed(Exception):
-    """Stands for kill -9, at a moment that the test chooses."""
+config = partial(request, model=PLAIN, recipe=load_recipe("demo", epochs=4), validation=20, patience=3)
 
 
 def interrupted(folder: Path) -> Path:
     """A run that was killed when three of its four epochs were done."""
-    starts = Classifier.on_train_epoch_start
-
-    def dying(self: Classifier) -> None:
-        if self.current_epoch == 3:
-            raise Killed
-        starts(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Classifier, "on_train_epoch_start", dying)
-        with pytest.raises(Killed):
-            train(config(), folder)
+    with killed_in(3):
+        train(config(), folder)
     return folder
 
 
@@ -76,11 +48,11 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
-    """The weights of the run that was left alone."""
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that was left alone."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     train(config(), folder)
-    return load_file(folder / "model" / "model.safetensors")
+    return folder
 
 
 @pytest.fixture
@@ -88,12 +60,10 @@ def run(killed: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(killed, tmp_path / "run"))
 
 
-def assert_finishes(run: Path, whole: dict[str, torch.Tensor]) -> None:
+def assert_finishes(run: Path, whole: Path) -> None:
     """It ends bit for bit as the run that was left alone."""
     train(config(), run)
-    found = load_file(run / "model" / "model.safetensors")
-    assert found.keys() == whole.keys()
-    assert all(torch.equal(found[name], whole[name]) for name in whole)
+    assert same_weights(run, whole)
 
 
 def saved(path: Path, state: Any) -> None:
@@ -296,7 +266,7 @@ def test_damage_is_said_once_and_in_words(spoil: Callable[[Path], object], expec
 
 @pytest.mark.parametrize("kind", ["a flipped bit", "a folder", "empty"])
 def test_a_run_goes_on_from_the_checkpoint_before(
-    kind: str, run: Path, whole: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch
+    kind: str, run: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says so, and the damaged one does not take the place of the good one when the next is saved."""
     last, previous = run / "checkpoints" / LAST, run / "checkpoints" / PREVIOUS
@@ -316,7 +286,7 @@ def test_a_run_goes_on_from_the_checkpoint_before(
     assert (run / "checkpoints" / f"{LAST}.damaged").exists()
 
 
-def test_where_both_are_damaged_the_way_on_is_taken(run: Path, whole: dict[str, torch.Tensor]) -> None:
+def test_where_both_are_damaged_the_way_on_is_taken(run: Path, whole: Path) -> None:
     for name in (LAST, PREVIOUS):
         DAMAGE["half"](run / "checkpoints" / name)
     with pytest.raises(
@@ -327,7 +297,7 @@ def test_where_both_are_damaged_the_way_on_is_taken(run: Path, whole: dict[str, 
     assert_finishes(run, whole)
 
 
-def test_a_run_of_an_earlier_version_is_resumed(run: Path, whole: dict[str, torch.Tensor]) -> None:
+def test_a_run_of_an_earlier_version_is_resumed(run: Path, whole: Path) -> None:
     """It has one checkpoint, as torch.save writes it."""
     folder = run / "checkpoints"
     torch.save(torch.load(folder / LAST, weights_only=True), folder / LAST)

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from cell_images import write_cells
 from command_line import steerable
 
-from steerable.data.instance_fields import instance_fields
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.mask_folders import load_mask_folder
 from steerable.data.masked_images import MaskedImages
+from steerable.data.object_fields import instance_fields
 from steerable.training import plain_contest
 from steerable.training.comparison_in_words import basis, compared_figures, verdict
 from steerable.training.config import RunConfig
@@ -28,8 +28,6 @@ from steerable.training.recipes import load_recipe
 from steerable.training.run import train
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
     pytest.mark.filterwarnings("ignore:.*training images are few.*"),
 ]
 

@@ -5,42 +5,32 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from lightning.pytorch import Trainer
-from safetensors.torch import load_file
+from small_runs import killed_in, request, same_weights
 
 from steerable.training import Plan, RunConfig, load_recipe
 from steerable.training.deadline import Deadline
-from steerable.training.divergence import StopWhenDiverged
 from steerable.training.planning import make_plan
 from steerable.training.preparing import TrainingData, prepare_data
 from steerable.training.run import train
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
-
 EPOCHS = 12
 
 
-def config(**changes: Any) -> RunConfig:
-    settings: dict[str, Any] = {
-        "dataset": "digits",
-        "model": {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"},
-        "recipe": load_recipe("demo", epochs=EPOCHS, batch_size=100),
-        "labels": 100,
-        "validation": 20.0,
-        "minutes": 1.0,
-        "fit": "shorten",
-        "accelerator": "cpu",
-        "progress": False,
-        "checkpoint_seconds": 0.0,
-    }
-    return RunConfig(**{**settings, **changes})
+config = partial(
+    request,
+    recipe=load_recipe("demo", epochs=EPOCHS, batch_size=100),
+    labels=100,
+    validation=20.0,
+    minutes=1.0,
+    fit="shorten",
+)
 
 
 @pytest.fixture(scope="module")
@@ -186,11 +176,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def same_weights(one: Path, other: Path) -> bool:
-    a, b = (load_file(folder / "model" / "model.safetensors") for folder in (one, other))
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-
-
 def test_the_plan_says_when_the_end_of_the_run_was_moved(whole: Path) -> None:
     assert json.loads((whole / "plan.json").read_text())["rescheduled"] == [[2, 13], [3, 8], [5, 7]]
     plan = Plan.load(whole / "plan.json")
@@ -208,23 +193,13 @@ def test_a_run_that_repeats_the_plan_looks_at_no_clock(
     assert Plan.load(tmp_path / "again" / "plan.json") == Plan.load(whole / "plan.json")
 
 
-def killed_in(epoch: int) -> Callable[..., None]:
-    def kill(self: object, trainer: Trainer, module: object) -> None:
-        if trainer.current_epoch == epoch:
-            raise KeyboardInterrupt
-
-    return kill
-
-
 @pytest.mark.parametrize("epoch", [1, 4, 6])
 def test_a_run_that_is_killed_and_resumed_ends_with_the_same_bits(
     epoch: int, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Deadline, "epochs_that_fit", slow)
-    with monkeypatch.context() as patch:
-        patch.setattr(StopWhenDiverged, "on_train_epoch_start", killed_in(epoch), raising=False)
-        with pytest.raises(KeyboardInterrupt):
-            train(config(), tmp_path)
+    with killed_in(epoch):
+        train(config(), tmp_path)
     assert train(config(), tmp_path)["epochs"] == 7
     assert same_weights(whole, tmp_path)
 
@@ -288,8 +263,7 @@ def test_a_run_that_is_lengthened_has_the_epochs_and_says_so(tmp_path: Path, mon
     said: list[str] = []
     with monkeypatch.context() as patch:
         patch.setattr(Deadline, "epochs_that_fit", lambda self, done, planned, now: 16 if done == 3 else planned)
-        patch.setattr(StopWhenDiverged, "on_train_epoch_start", killed_in(14), raising=False)
-        with pytest.raises(KeyboardInterrupt):
+        with killed_in(14):
             train(config(), tmp_path / "run", tell=said.append)
     assert said[-1] == "After epoch 3: there is time for 16 epochs in place of 12, and the run has them."
     monkeypatch.setattr(Deadline, "epochs_that_fit", lambda self, done, planned, now: planned)

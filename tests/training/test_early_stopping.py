@@ -7,12 +7,13 @@ import itertools
 import json
 import math
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from small_runs import Killed, killed_in, request, same_weights, weights
 
 from steerable.models.registry import MODELS
 from steerable.reporting.run_records import read_runs
@@ -27,24 +28,17 @@ from steerable.training.recipes import load_recipe
 from steerable.training.run import train
 from steerable.training.sizing import count_parameters, size_in_words, sized_model, sizes_to_try, with_depth
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
 MODEL = {"name": "plain_resnet", "depth": 8, "width": 4}
 
 
-def config(**changes: Any) -> RunConfig:
-    settings: dict[str, Any] = {
-        "dataset": "digits",
-        "model": MODEL,
-        # So fast that the loss rises again within a few epochs.
-        "recipe": load_recipe("demo", epochs=12, learning_rate=0.8),
-        "labels": 200,
-        "validation": 60,
-        "patience": 2,
-        "accelerator": "cpu",
-        "progress": False,
-        "checkpoint_seconds": 0.0,
-    }
-    return RunConfig(**{**settings, **changes})
+config = partial(
+    request,
+    model=MODEL,
+    recipe=load_recipe("demo", epochs=12, learning_rate=0.8),  # so fast that the loss soon rises again
+    labels=200,
+    validation=60,
+    patience=2,
+)
 
 
 @pytest.fixture(scope="module")
@@ -66,16 +60,12 @@ def test_the_run_ends_after_its_patience_with_the_best_weights(stopped: Path) ->
     assert results["val_loss"] == pytest.approx(curve[best], rel=1e-5)
     data = prepare_data(config())
     module = make_classifier(config(), data)
-    module.best_model.load_state_dict(load_file(stopped / "model" / "model.safetensors"))
+    module.best_model.load_state_dict(weights(stopped))
     assert data.validation is not None
     with torch.no_grad():
         scores = module.eval()(data.validation.images)
     loss = torch.nn.functional.cross_entropy(scores, data.validation.labels)
     assert float(loss) == pytest.approx(curve[best], rel=1e-4)
-
-
-class Killed(Exception):
-    """Stands for kill -9, at a moment that the test chooses."""
 
 
 @pytest.mark.parametrize("moment", ["before the best epoch", "after the best epoch", "after the last epoch"])
@@ -85,30 +75,19 @@ def test_a_killed_run_stops_at_the_same_epoch_with_the_same_weights(
     results = json.loads((stopped / "results.json").read_text())
     best, last = results["best_epoch"], results["epochs"]
     epoch = {"before the best epoch": best - 1, "after the best epoch": best + 1, "after the last epoch": last}[moment]
-    if epoch == last:
+    with monkeypatch.context() as patch, killed_in(epoch):
 
         def dying_restore(self: KeepBest, module: Classifier) -> None:
             raise Killed
 
-        monkeypatch.setattr(KeepBest, "restore", dying_restore)
-    else:
-        starts = Classifier.on_train_epoch_start
-
-        def dying_start(self: Classifier) -> None:
-            if self.current_epoch == epoch:  # counted from 0: `epoch` epochs are done and saved
-                raise Killed
-            starts(self)
-
-        monkeypatch.setattr(Classifier, "on_train_epoch_start", dying_start)
-    with pytest.raises(Killed):
+        if epoch == last:
+            patch.setattr(KeepBest, "restore", dying_restore)
         train(config(), tmp_path / "run")
     assert not (tmp_path / "run" / "results.json").exists()
-    monkeypatch.undo()
     again = train(config(), tmp_path / "run")
     for key in ("best_epoch", "epochs", "val_loss", "val_accuracy", "test_accuracy", "poses"):
         assert again[key] == results[key], key
-    whole, resumed = (load_file(run / "model" / "model.safetensors") for run in (stopped, tmp_path / "run"))
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert same_weights(stopped, tmp_path / "run")
     assert losses(tmp_path / "run") == losses(stopped)
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from small_runs import killed_in
 
 from steerable.data.images import read_images
 from steerable.data.squares import reduced
 from steerable.training import Plan, RunConfig, fitting
 from steerable.training.defaults import configured
-from steerable.training.divergence import StopWhenDiverged
 from steerable.training.planning import make_plan
 from steerable.training.preparing import TrainingData, prepare_data
 from steerable.training.run import train
@@ -23,7 +23,7 @@ from steerable.training.sizing import sides_to_try, sizes_to_try
 from steerable.training.trained_model import TrainedModel
 from steerable.types.network_plans import check_stem
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*", "ignore:only .* epochs? fits? the time")
+pytestmark = pytest.mark.filterwarnings("ignore:only .* epochs? fits? the time")
 
 SIDE = 64
 
@@ -127,14 +127,8 @@ def test_a_reduced_run_is_resumed_repeated_and_read_as_it_was(
     monkeypatch.setattr("steerable.training.run.most_epochs", lambda *_: 3)
     said: list[str] = []
 
-    def kill(self: object, trainer: Any, module: object) -> None:
-        if trainer.current_epoch == 2:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(StopWhenDiverged, "on_train_epoch_start", kill, raising=False)
-        with pytest.raises(KeyboardInterrupt):
-            train(asked, tmp_path / "run", tell=said.append)
+    with killed_in(2):
+        train(asked, tmp_path / "run", tell=said.append)
     assert "32×32 pixels (reduced from 64×64 to have enough epochs; --image-size 64 keeps them), grey." in said[1]
     first = train(asked, tmp_path / "run")
     assert (first["image_size"], first["epochs"]) == ([32, 32], 3)

@@ -13,8 +13,8 @@ from cell_images import cells, write_cells
 from PIL import Image
 
 from steerable import FieldType, dihedral, transform
-from steerable.data.instance_fields import instance_fields, instance_type
 from steerable.data.mask_files import read_label_file
+from steerable.data.object_fields import instance_fields, instance_type
 from steerable.reporting.report import write_report
 from steerable.training.average_precision import average_precisions
 from steerable.training.config import RunConfig
@@ -25,8 +25,6 @@ from steerable.training.run import train
 from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
     pytest.mark.filterwarnings("ignore:.*training images are few.*"),
 ]
 

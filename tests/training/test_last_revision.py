@@ -31,7 +31,6 @@ from steerable.training.trained_model import TrainedModel
 FOLDERS = Path(__file__).parent / "last_revision"
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
     pytest.mark.filterwarnings("ignore:the smallest resnet for these images has"),
 ]
 

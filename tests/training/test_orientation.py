@@ -24,11 +24,6 @@ from steerable.training.preparing import TrainingData, augmentation
 from steerable.training.quick_trials import try_both
 from steerable.training.run import train
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
-]
-
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:

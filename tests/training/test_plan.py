@@ -11,13 +11,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import command_line
 import pytest
 import torch
-from safetensors.torch import load_file
+from small_runs import request, same_weights
 from torch import nn
 
 import steerable.training
@@ -32,23 +33,10 @@ from steerable.training.run_files import PLAN
 from steerable.training.sizing import sizes_to_try
 from steerable.training.speed import Machine
 
-MODEL = {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"}
 IN_IRREPS = "features.stage2_block1.body.0"
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
 
-
-def config(**changes: Any) -> RunConfig:
-    settings: dict[str, Any] = {
-        "dataset": "digits",
-        "model": MODEL,
-        "recipe": load_recipe("demo", epochs=3, ema_decay=0.9),
-        "labels": 100,
-        "accelerator": "cpu",
-        "progress": False,
-        "checkpoint_seconds": 0.0,
-    }
-    return RunConfig(**{**settings, **changes})
+config = partial(request, recipe=load_recipe("demo", epochs=3, ema_decay=0.9), labels=100)
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +75,6 @@ def run(whole: Path, tmp_path: Path) -> Path:
     folder = Path(shutil.copytree(whole, tmp_path / "run"))
     (folder / "results.json").unlink()
     return folder
-
-
-def same_weights(one: Path, other: Path) -> bool:
-    a, b = (load_file(folder / "model" / "model.safetensors") for folder in (one, other))
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 # ---------------------------------------------------------------- two values

@@ -13,43 +13,25 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
-from safetensors.torch import load_file
+from small_runs import STEERABLE, killed_in, request, same_weights, weights
 
 from steerable.training.config import RunConfig
 from steerable.training.defaults import configured
-from steerable.training.divergence import StopWhenDiverged
+from steerable.training.fitting import fitted_to_minutes
 from steerable.training.interruption import RunInterrupted
+from steerable.training.preparing import prepare_data
 from steerable.training.progress_lines import ProgressLines
 from steerable.training.recipes import Recipe, load_recipe, recipe_names
-from steerable.training.run import fitted_to_minutes, prepare_data, train
-from steerable.training.run_lock import locked
+from steerable.training.run import train
+from steerable.training.run_folder import locked
 from steerable.training.trained_model import TrainedModel
 
-MODEL = {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"}
-
-pytestmark = [
-    # Lightning 2.6 with torch 2.13: its own use of torch's tree utilities.
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
-    pytest.mark.filterwarnings("ignore:.*across ranks is zero.*"),
-]
-
-
-def config(**changes: object) -> RunConfig:
-    settings: dict[str, object] = {
-        "dataset": "digits",
-        "model": MODEL,
-        "recipe": load_recipe("demo", epochs=4),
-        "accelerator": "cpu",
-        "progress": False,
-        "checkpoint_seconds": 0.0,
-    }
-    return RunConfig(**{**settings, **changes})  # type: ignore[arg-type]
+config = partial(request, recipe=load_recipe("demo", epochs=4), labels=None)
 
 
 @pytest.fixture(scope="module")
@@ -239,12 +221,8 @@ def command(folder: Path, *more: str) -> list[str]:
         "--no-progress",
         "--json",
     ]
-    model = [f"-m{key}={value}" for key, value in MODEL.items() if key != "name"]
+    model = [f"-m{key}={value}" for key, value in STEERABLE.items() if key != "name"]
     return [sys.executable, "-m", "steerable.cli", *options, *model, *more]
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return load_file(folder / "model" / "model.safetensors")
 
 
 def test_a_run_killed_again_and_again_ends_with_the_same_weights(tmp_path: Path) -> None:
@@ -269,9 +247,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_weights(tmp_path: Path)
     assert kills == 2
     assert not (tmp_path / "killed" / "results.json").exists()
     subprocess.run(command(tmp_path / "killed", *more), check=True, capture_output=True)
-    whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "killed")
-    assert whole.keys() == resumed.keys()
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert same_weights(tmp_path / "whole", tmp_path / "killed")
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=lambda v: str(int(v)))
@@ -291,21 +267,10 @@ def test_a_run_that_is_told_to_stop_says_so_and_goes_on(sent: signal.Signals, co
     assert not (tmp_path / "run" / "results.json").exists()
 
 
-def test_the_time_of_an_interrupted_run_is_that_of_all_its_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Killed(Exception):
-        pass
-
-    def killed(trainer: Trainer, module: object) -> None:
-        if trainer.current_epoch == 2:
-            raise Killed
-
+def test_the_time_of_an_interrupted_run_is_that_of_all_its_parts(tmp_path: Path) -> None:
     long = config(recipe=load_recipe("demo", epochs=6), labels=200)
-    with monkeypatch.context() as patch:
-        patch.setattr(StopWhenDiverged, "on_train_epoch_start", lambda self, *where: killed(*where), raising=False)
-        with pytest.raises(Killed):
-            train(long, tmp_path)
+    with killed_in(2):
+        train(long, tmp_path)
     state = torch.load(tmp_path / "checkpoints" / "last.ckpt", weights_only=False)
     (before,) = (s["seconds"] for s in state["callbacks"].values() if "seconds" in s)
     assert before > 0
@@ -327,7 +292,7 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
 
 
 def test_epochs_that_were_asked_for_are_not_stretched_to_a_time() -> None:
-    asked = configured("digits", MODEL, recipe="demo", changes={"epochs": 3}, minutes=0.5, labels=100)
+    asked = configured("digits", STEERABLE, recipe="demo", changes={"epochs": 3}, minutes=0.5, labels=100)
     assert fitted_to_minutes(asked, prepare_data(asked), 0.5).recipe.epochs == 3
 
 
@@ -414,6 +379,6 @@ def test_bad_configs_are_refused() -> None:
     with pytest.raises(ValueError, match="labels is a whole number from 1 to 1,000,000,000; got 0"):
         config(labels=0)
     with pytest.raises(ValueError, match=r"a run has no setting `lables`\. Did you mean `labels`"):
-        RunConfig.from_dict({"dataset": "digits", "model": MODEL, "lables": 3})
+        RunConfig.from_dict({"dataset": "digits", "model": STEERABLE, "lables": 3})
     with pytest.raises(ValueError, match="is shared by 128 processes"):
         replace(config(), devices=128)

@@ -12,17 +12,14 @@ from typing import Any
 import command_line
 import pytest
 from safetensors.torch import load_file, save_file
+from small_runs import request as config
 
 from steerable.reporting.report import write_report
-from steerable.training.config import RunConfig
 from steerable.training.export import export_onnx, export_safetensors
 from steerable.training.preparing import prepare_data
-from steerable.training.recipes import load_recipe
 from steerable.training.run import train
 from steerable.training.run_files import RESULTS, read_fields, read_object
 from steerable.training.trained_model import TrainedModel
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*")
 
 # No JSON object of any kind.
 BROKEN: dict[str, bytes] = {
@@ -43,18 +40,6 @@ BROKEN: dict[str, bytes] = {
 }
 # Values that stand in a good file in place of a good one.
 WRONG: list[Any] = [[], {}, "x", 3, -1, True, float("nan"), float("inf"), 10**30, [None], {"name": 3}, [[[1]]]]
-
-
-def config(**changes: Any) -> RunConfig:
-    settings: dict[str, Any] = {
-        "dataset": "digits",
-        "model": {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"},
-        "recipe": load_recipe("demo", epochs=1),
-        "labels": 60,
-        "accelerator": "cpu",
-        "progress": False,
-    }
-    return RunConfig(**{**settings, **changes})
 
 
 @pytest.fixture(scope="module")

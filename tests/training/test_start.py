@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
@@ -15,12 +14,12 @@ from cell_images import write_cells
 from command_line import steerable
 from PIL import Image
 from safetensors.torch import load_file
+from small_runs import killed_in, same_weights, weights
 
 from steerable.models import build_model, resnet
 from steerable.models.parts import frozen_parts, parts_of
 from steerable.models.transfer import transfer_weights
 from steerable.reporting.report import write_report
-from steerable.training import carrying_out
 from steerable.training.config import RunConfig
 from steerable.training.defaults import configured, repeated
 from steerable.training.export import export_safetensors
@@ -30,8 +29,6 @@ from steerable.training.trained_model import TrainedModel
 from steerable.training.trained_segmenter import load_trained
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
     pytest.mark.filterwarnings("ignore:.*images are few.*"),
 ]
 
@@ -85,10 +82,6 @@ def whole(data: Path, old: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     folder = tmp_path_factory.mktemp("runs") / "whole"
     train(asked(data / "colour", start=str(old), freeze="stem"), folder)
     return folder
-
-
-def weights(run: Path) -> dict[str, torch.Tensor]:
-    return load_file(run / "model" / "model.safetensors")
 
 
 def told(config: RunConfig, folder: Path) -> str:
@@ -152,38 +145,21 @@ def test_a_network_for_segmentation_starts_from_another(data: Path, old_cells: P
     assert load_trained(new).channels == 1
 
 
-class _KilledError(Exception):
-    pass
-
-
-class _Killer(pl.Callback):
-    def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        if trainer.current_epoch == 1:
-            raise _KilledError
-
-
-@pytest.mark.parametrize("killed_in", ["first epoch", "second epoch"])
+@pytest.mark.parametrize("epoch", [0, 1])
 def test_a_resumed_run_ends_with_the_same_bits_when_the_first_has_gone(
-    data: Path, old: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_in: str
+    data: Path, old: Path, whole: Path, tmp_path: Path, epoch: int
 ) -> None:
     origin = tmp_path / "old"
     shutil.copytree(old, origin)
     config = asked(data / "colour", start=str(origin), freeze="stem")
-    make = carrying_out.make_trainer
-    with monkeypatch.context() as patched:
-        if killed_in == "first epoch":
-            patched.setattr(carrying_out, "_fit", lambda *given: (_ for _ in ()).throw(_KilledError))
-        else:
-            patched.setattr(carrying_out, "make_trainer", lambda *given: make(*given[:3], [*given[3], _Killer()]))
-        with pytest.raises(_KilledError):
-            train(config, tmp_path / "killed")
-    if killed_in == "first epoch":
+    with killed_in(epoch):
+        train(config, tmp_path / "killed")
+    if epoch == 0:
         shutil.rmtree(origin)
     else:  # other weights in its place
         resnet(8, 1, num_classes=2, in_channels=1).save_pretrained(origin / "model")
     train(asked(data / "colour", start=str(origin), freeze="stem"), tmp_path / "killed")
-    resumed = weights(tmp_path / "killed")
-    assert all(torch.equal(value, resumed[name]) for name, value in weights(whole).items())
+    assert same_weights(whole, tmp_path / "killed")
 
 
 def test_a_plan_is_repeated_with_the_weights_that_it_was_made_for(data: Path, old: Path, tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 from lightning.pytorch import Trainer
-from safetensors.torch import load_file
+from small_runs import same_weights
 
 from steerable.reporting.run_records import read_runs
 from steerable.training.stopping import StopOnRequest
@@ -56,8 +55,7 @@ def test_a_run_that_is_stopped_has_results_and_goes_on_to_the_same_bits(tmp_path
         subprocess.run(command(folder), check=True, capture_output=True, stdin=subprocess.DEVNULL)
         ended = json.loads((folder / "results.json").read_text())
         assert (ended["stopped"], ended["epochs"]) == (False, EPOCHS)
-    resumed, whole = (load_file(folder / "model" / "model.safetensors") for folder in (run, tmp_path / "whole"))
-    assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+    assert same_weights(run, tmp_path / "whole")
 
 
 @pytest.fixture

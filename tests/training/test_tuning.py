@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import json
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
+from small_runs import STEERABLE, request
 
 from steerable.reporting.report import write_report
 from steerable.training import results
-from steerable.training.config import RunConfig
 from steerable.training.preparing import prepare_data
-from steerable.training.recipes import load_recipe
 from steerable.training.run import train
 from steerable.training.trained_model import TrainedModel
 from steerable.training.trainer import RunBatches
 
 EXPERIMENTS = Path(__file__).parent.parent.parent / "experiments"
-MODEL = {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"}
 TUNING = {
     "claim": "something to choose",
     "evaluate": "validation",
     "common": {"dataset": "digits", "labels": 60, "validation": 20, "recipe": {"name": "demo", "epochs": 1}},
     "runs": [
-        {"name": "slow", "model": MODEL, "recipe": {"learning_rate": 0.01}, "seeds": [0]},
-        {"name": "fast", "model": MODEL, "recipe": {"rates_by_sharing": True}, "seeds": [0, 1]},
+        {"name": "slow", "model": STEERABLE, "recipe": {"learning_rate": 0.01}, "seeds": [0]},
+        {"name": "fast", "model": STEERABLE, "recipe": {"rates_by_sharing": True}, "seeds": [0, 1]},
     ],
 }
-
-pytestmark = [
-    # Lightning 2.6 with torch 2.13: its own use of torch's tree utilities.
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*logging interval.*"),
-]
 
 
 @pytest.fixture(autouse=True)
@@ -54,17 +47,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
 
 
-def config(**changes: object) -> RunConfig:
-    settings: dict[str, object] = {
-        "dataset": "digits",
-        "model": MODEL,
-        "recipe": load_recipe("demo", epochs=1),
-        "labels": 60,
-        "validation": 20,
-        "accelerator": "cpu",
-        "progress": False,
-    }
-    return RunConfig(**{**settings, **changes})  # type: ignore[arg-type]
+config = partial(request, validation=20)
 
 
 @pytest.mark.parametrize("patience", [0, 1])
@@ -154,13 +137,13 @@ def test_results_of_other_settings_are_refused() -> None:
 
     planned = configurations(TUNING, None)
     recipe = planned[0][1].recipe.to_dict()
-    row = {"name": "slow", "seed": 0, "model": MODEL, "recipe": recipe, "labels": 40, "validation_error": 0.5}
+    row = {"name": "slow", "seed": 0, "model": STEERABLE, "recipe": recipe, "labels": 40, "validation_error": 0.5}
     check_results(TUNING, planned, [row])
     earlier = {key: value for key, value in recipe.items() if key != "optimiser"}  # when there was one only
     check_results(TUNING, planned, [{**row, "recipe": earlier}])
     check_results(TUNING, planned, [{"name": "slow", "seed": 0, "diverged": "at once", "recipe": recipe}])
     changes: dict[str, dict[str, object]] = {
-        "model": {"model": {**MODEL, "copies": 2}},
+        "model": {"model": {**STEERABLE, "copies": 2}},
         "recipe": {"recipe": {**recipe, "epochs": 7}},
         "number of labels": {"labels": 60},
     }

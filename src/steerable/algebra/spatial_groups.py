@@ -11,6 +11,7 @@ from typing import NoReturn, final
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray, read_only
+from steerable.algebra.clebsch_gordan import real_clebsch_gordan
 from steerable.algebra.compact_groups import AnyWave, CompactGroup
 from steerable.algebra.compact_representations import CompactRepresentation
 from steerable.algebra.metrics import TOLERANCE
@@ -26,12 +27,7 @@ from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.representations import Representation
 from steerable.algebra.spherical_functions import SphericalFunctions
 from steerable.algebra.spherical_harmonics import checked_degree
-from steerable.algebra.spherical_waves import (
-    SphericalWave,
-    parts_about_z,
-    product_parts,
-    spherical_clebsch_gordan,
-)
+from steerable.algebra.spherical_waves import SphericalWave, parts_about_z, product_parts
 
 __all__ = ["SpatialElement", "SpatialGroup"]
 
@@ -206,7 +202,7 @@ class SpatialGroup(CompactGroup):
         return product_parts(a, b)
 
     def clebsch_gordan(self, a: SphericalWave, b: SphericalWave) -> tuple[tuple[AnyWave, ...], FloatArray]:
-        return spherical_clebsch_gordan(a, b)
+        return product_parts(a, b), real_clebsch_gordan(a.degree, b.degree)
 
     def functions_named(self, name: str) -> CompactRepresentation | None:
         return SphericalFunctions.representation_named(self, name)

@@ -55,12 +55,6 @@ class SphericalFunctions(GroupFunctions):
     def name(self) -> str:
         return f"{'sphere' if self.on_sphere else 'regular'}({self.degree})"
 
-    def at_points(self, points: FloatArray) -> FloatArray:
-        """(…, dim): the matrix that takes coefficients of a function on the sphere to its values at points (…, 3)."""
-        if not self.on_sphere:
-            raise TypeError(f"`{self.name}` holds functions on {self.group.name}; evaluate them at elements: values().")
-        return np.concatenate([spherical_harmonics(degree, points) for degree in range(self.degree + 1)], axis=-1)
-
     @property
     def _parts(self) -> list[tuple[AnyWave, FloatArray]]:
         parts: list[tuple[AnyWave, FloatArray]] = []

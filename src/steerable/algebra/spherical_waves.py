@@ -15,14 +15,13 @@ import numpy as np
 
 from steerable.algebra.actions import turn
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.clebsch_gordan import real_clebsch_gordan
 from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.group_interface import Element
 from steerable.algebra.spherical_harmonics import orders
 from steerable.algebra.waves import Wave
 from steerable.algebra.wigner_matrices import wigner_matrix
 
-__all__ = ["SphericalWave", "parts_about_z", "product_parts", "spherical_clebsch_gordan"]
+__all__ = ["SphericalWave", "parts_about_z", "product_parts"]
 
 
 @final
@@ -67,11 +66,6 @@ def product_parts(a: SphericalWave, b: SphericalWave) -> tuple[SphericalWave, ..
     """
     degrees = range(abs(a.degree - b.degree), a.degree + b.degree + 1)
     return tuple(SphericalWave(degree, odd=a.odd != b.odd) for degree in degrees)
-
-
-def spherical_clebsch_gordan(a: SphericalWave, b: SphericalWave) -> tuple[tuple[SphericalWave, ...], FloatArray]:
-    """(parts, C) with C orthogonal and C⁻¹ (a ⊗ b) C the direct sum of the parts."""
-    return product_parts(a, b), real_clebsch_gordan(a.degree, b.degree)
 
 
 def parts_about_z(wave: SphericalWave, mirror: Element | None) -> tuple[tuple[Wave, ...], FloatArray]:

@@ -69,7 +69,7 @@ def predict(
     size, into the folder --out. A command that was killed goes on where it was.
     """
     from steerable.atomic import check_new_file, write_text
-    from steerable.data.files import named, printable
+    from steerable.data.files import printable
     from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
 
     if out is not None and as_json:
@@ -84,11 +84,7 @@ def predict(
         raise ValueError("--out and --tile are for segmentation, and this network classifies images. Leave them out.")
     with nullcontext() if out is None else shown("predicting") as progress:
         predictions, skipped = trained.predict_files(images, progress)
-    if not predictions:
-        why = f": {named(skipped)}" if skipped else ": it contains no files"
-        raise ValueError(f"no image in {images} can be read{why}.")
-    for path, reason in skipped:
-        typer.echo(f"left out {path}: {reason}", err=True)
+    _say_left_out(images, predictions, skipped)
     if as_json:
         typer.echo(json.dumps([_as_values(p, trained.classes) for p in predictions], indent=2))
         return
@@ -98,6 +94,17 @@ def predict(
     else:
         write_text(out, table)
         typer.echo(f"{len(predictions)} predictions written to {out}")
+
+
+def _say_left_out(images: Path, done: Sequence[object], skipped: Sequence[tuple[str, str]]) -> None:
+    """Name the files that could not be read; ValueError where there were no others."""
+    from steerable.data.files import named
+
+    if not done:
+        why = f": {named(skipped)}" if skipped else ": it contains no files"
+        raise ValueError(f"no image in {images} can be read{why}.")
+    for path, reason in skipped:
+        typer.echo(f"left out {path}: {reason}", err=True)
 
 
 def _as_values(found: Prediction, classes: Sequence[str]) -> dict[str, Any]:
@@ -123,19 +130,13 @@ def _as_table(predictions: Sequence[Prediction], classes: Sequence[str]) -> str:
 
 def _segment(trained: TrainedSegmenter, images: Path, out: Path | None, tile: int | None, *, refused: str) -> None:
     """Write label images; ``refused`` is an option that is for classes of images."""
-    from steerable.data.files import named
-
     if refused:
         raise ValueError(f"{refused} is for networks that classify images, and this one segments them. Leave it out.")
     if out is None:
         raise ValueError("this network segments images: give a folder for the label images, such as --out predicted.")
     with shown("segmenting") as progress:
         written, skipped = trained.write_label_images(images, out, tile=tile, progress=progress)
-    if not written:
-        why = f": {named(skipped)}" if skipped else ": it contains no files"
-        raise ValueError(f"no image in {images} can be read{why}.")
-    for path, reason in skipped:
-        typer.echo(f"left out {path}: {reason}", err=True)
+    _say_left_out(images, written, skipped)
     legend = "0 background, 1, 2, … objects" if trained.answer.kind == "instances" else ", ".join(_legend(trained))
     images_written = "1 label image" if len(written) == 1 else f"{len(written)} label images"
     typer.echo(f"{images_written} in {out}: {legend}")

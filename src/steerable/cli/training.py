@@ -287,7 +287,7 @@ def _default_folder(config: RunConfig, advised: dict[str, Any] | None = None) ->
     from steerable.data.datasets import DATASETS
     from steerable.data.files import source_name
     from steerable.training.advised_runs import request_in
-    from steerable.training.run import check_run_folder
+    from steerable.training.run_folder import check_run_folder
 
     name = config.dataset if config.dataset in DATASETS else source_name(Path(config.dataset))
     number = 1

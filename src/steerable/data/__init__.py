@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from steerable.data.digits import load_digits
     from steerable.data.folders import load_image_folder
     from steerable.data.images import read_images
-    from steerable.data.instance_fields import instance_fields, instance_type
     from steerable.data.instance_growing import courses, grown_instances
     from steerable.data.label_tables import load_label_table
     from steerable.data.labelled_images import LabelledImages
     from steerable.data.mask_folders import load_mask_folder
     from steerable.data.masked_images import MaskedImages
     from steerable.data.normalisation import Normalisation
+    from steerable.data.object_fields import instance_fields, instance_type
     from steerable.data.pixel_formats import PixelFormat, Selection
     from steerable.data.splits import Splits
     from steerable.data.volume_folders import holds_volumes
@@ -29,30 +29,23 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "CIFAR10": "steerable.data.cifar",
-        "CIFAR100": "steerable.data.cifar",
-        "DATASETS": "steerable.data.datasets",
-        "Augmentation": "steerable.data.augmentation",
-        "DeviceBatches": "steerable.data.batches",
-        "LabelledImages": "steerable.data.labelled_images",
-        "MaskedImages": "steerable.data.masked_images",
-        "Selection": "steerable.data.pixel_formats",
-        "Normalisation": "steerable.data.normalisation",
-        "PixelFormat": "steerable.data.pixel_formats",
-        "Splits": "steerable.data.splits",
-        "augment": "steerable.data.augmentation",
-        "courses": "steerable.data.instance_growing",
-        "grown_instances": "steerable.data.instance_growing",
-        "instance_fields": "steerable.data.instance_fields",
-        "instance_type": "steerable.data.instance_fields",
-        "holds_volumes": "steerable.data.volume_folders",
-        "load_cifar": "steerable.data.cifar",
-        "load_dataset": "steerable.data.datasets",
-        "load_digits": "steerable.data.digits",
-        "load_image_folder": "steerable.data.folders",
-        "load_label_table": "steerable.data.label_tables",
-        "load_mask_folder": "steerable.data.mask_folders",
-        "read_images": "steerable.data.images",
+        "steerable.data.augmentation": ("Augmentation", "augment"),
+        "steerable.data.batches": ("DeviceBatches",),
+        "steerable.data.cifar": ("CIFAR10", "CIFAR100", "load_cifar"),
+        "steerable.data.datasets": ("DATASETS", "load_dataset"),
+        "steerable.data.digits": ("load_digits",),
+        "steerable.data.folders": ("load_image_folder",),
+        "steerable.data.images": ("read_images",),
+        "steerable.data.instance_growing": ("courses", "grown_instances"),
+        "steerable.data.label_tables": ("load_label_table",),
+        "steerable.data.labelled_images": ("LabelledImages",),
+        "steerable.data.mask_folders": ("load_mask_folder",),
+        "steerable.data.masked_images": ("MaskedImages",),
+        "steerable.data.normalisation": ("Normalisation",),
+        "steerable.data.object_fields": ("instance_fields", "instance_type"),
+        "steerable.data.pixel_formats": ("PixelFormat", "Selection"),
+        "steerable.data.splits": ("Splits",),
+        "steerable.data.volume_folders": ("holds_volumes",),
     },
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -41,24 +42,17 @@ def load_cifar(cifar: CifarSet, data_dir: str | Path | None = None, *, download:
     return Splits(train, test, cifar.name, notes=tuple(notes))
 
 
-def load_cifar10(*, data_dir: str | Path | None, download: bool, seed: object) -> Splits:
-    """CIFAR-10 for ``DATASETS``; its test images are its own, whatever the seed."""
-    return load_cifar(CIFAR10, data_dir, download=download)
+def _by_name(cifar: CifarSet) -> Callable[..., Splits]:
+    """The loader for ``DATASETS``; the test images are the data set's own, whatever the seed."""
+
+    def load(*, data_dir: str | Path | None, download: bool, seed: object) -> Splits:
+        return load_cifar(cifar, data_dir, download=download)
+
+    return load
 
 
-def load_cifar100(*, data_dir: str | Path | None, download: bool, seed: object) -> Splits:
-    """CIFAR-100 for ``DATASETS``, with its 100 fine labels."""
-    return load_cifar(CIFAR100, data_dir, download=download)
-
-
-def load_unchecked_cifar10(*, data_dir: str | Path | None, download: bool, seed: object) -> Splits:
-    """CIFAR-10 for ``DATASETS``, from files of the official sizes, whatever their MD5s; nothing is downloaded."""
-    return load_cifar(CIFAR10_UNCHECKED, data_dir, download=download)
-
-
-def load_unchecked_cifar100(*, data_dir: str | Path | None, download: bool, seed: object) -> Splits:
-    """CIFAR-100 for ``DATASETS``, from files of the official sizes, whatever their MD5s; nothing is downloaded."""
-    return load_cifar(CIFAR100_UNCHECKED, data_dir, download=download)
+load_cifar10, load_cifar100 = _by_name(CIFAR10), _by_name(CIFAR100)
+load_unchecked_cifar10, load_unchecked_cifar100 = _by_name(CIFAR10_UNCHECKED), _by_name(CIFAR100_UNCHECKED)
 
 
 def _read(

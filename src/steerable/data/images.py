@@ -47,6 +47,8 @@ __all__ = [
     "with_channels",
 ]
 
+CHUNK = 256  # files that are read at a time
+
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
 
@@ -89,9 +91,8 @@ def image_chunks(
     progress: Progress | None = None,
     *,
     pixels: PixelFormat = EARLIER,
-    chunk: int = 256,
 ) -> Iterator[tuple[list[str], Tensor, list[tuple[str, str]]]]:
-    """What :func:`read_images` reads, ``chunk`` files at a time, so that a large folder need not fit into memory."""
+    """What :func:`read_images` reads, some files at a time, so that a large folder need not fit into memory."""
     path = Path(path).expanduser()
     if channels not in (1, 3) and channels != pixels.channels:
         raise ValueError(f"an image file has 1 channel (grey) or 3 (RGB), got channels={channels}.")
@@ -101,8 +102,8 @@ def image_chunks(
     nothing = np.empty((0, channels, *[image_size] * pixels.selection.axes), np.uint8)
     if closed:
         yield [], torch.from_numpy(nothing), closed
-    for start in range(0, len(files), chunk):
-        part = files[start : start + chunk]
+    for start in range(0, len(files), CHUNK):
+        part = files[start : start + CHUNK]
 
         def count(done: int, _: int, before: int = start) -> None:
             if progress is not None:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from steerable.data.instance_fields import BACKGROUND, INSIDE, PARTS, RADIUS
 from steerable.data.instance_merging import merged_parts
+from steerable.data.object_fields import BACKGROUND, INSIDE, PARTS, RADIUS
 from steerable.data.regions import Regions, connected_regions
 
 __all__ = ["Course", "courses", "grown_instances"]

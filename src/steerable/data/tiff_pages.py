@@ -49,8 +49,8 @@ class TiffPage:
     order: str
     tags: Mapping[int, tuple[int, ...]]
 
-    def _tag(self, number: int, default: int = 1) -> int:
-        return self.tags.get(number, (default,))[0]
+    def _tag(self, number: int) -> int:
+        return self.tags.get(number, (1,))[0]
 
     @property
     def samples(self) -> int:

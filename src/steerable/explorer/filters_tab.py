@@ -16,7 +16,7 @@ from steerable.algebra.examples import capsules_to_show
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.intertwiners import SparseBasis
 from steerable.explorer.groups import FILTER_GROUPS, capsule_names, checked_group, filter_group
-from steerable.explorer.images import figure_image
+from steerable.explorer.images import figure_image, shown_number
 from steerable.explorer.messages import MISTAKES, TEMPLATES, checked_number, error_box, or_message
 from steerable.figures.filter_spaces import filter_space_figure
 from steerable.figures.filters import filter_poses_figure, kernel_basis_figure, patch_basis_figure
@@ -59,9 +59,9 @@ def filters_page(group: str, source: str, target: str, size: int, leak: float = 
         size="×".join(map(str, space.size)),
         space=space,
         count=_basis(a, b, space).count,
-        characters=[(name, [_value(v) for v in rho.character]) for name, rho in factors] if finite else [],
-        products=[_value(v) for v in products],
-        total=_value(float(np.sum(products))),
+        characters=[(name, [shown_number(v) for v in rho.character]) for name, rho in factors] if finite else [],
+        products=[shown_number(v) for v in products],
+        total=shown_number(float(np.sum(products))),
         incoming=incoming,
         terms=[
             " · ".join(map(str, ([irrep.commutant_dim] if irrep.commutant_dim > 1 else []) + [m, n]))
@@ -106,10 +106,6 @@ def _space(capsule: Capsule, size: float, leak: float) -> FilterSpace:
 
 def _basis(a: Capsule, b: Capsule, space: FilterSpace) -> SparseBasis:
     return sparse_kernel_basis(a.representation, b.representation, space)
-
-
-def _value(value: float) -> str:
-    return f"{round(value)}" if abs(value - round(value)) < 1e-9 else f"{value:.3f}"
 
 
 def _vectors(group: str) -> str:

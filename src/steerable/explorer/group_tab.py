@@ -18,7 +18,7 @@ from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation
 from steerable.explorer.groups import GROUPS, admitted, checked_group
-from steerable.explorer.images import InlineImage, figure_image, picture_image, tinted
+from steerable.explorer.images import InlineImage, figure_image, picture_image, shown_number, tinted
 from steerable.explorer.messages import TEMPLATES, or_message
 from steerable.figures.pictures import sailing_boat
 from steerable.figures.tables import irreps_figure
@@ -55,7 +55,7 @@ def _page(group: FiniteGroup) -> Markup:
         ],
         character_heads=[f"{len(c)} × {c[0]}" if len(c) > 1 else c[0] for c in found.classes],
         characters=[
-            (irrep, [tinted(float(v), largest, _number(float(v))) for v in values])
+            (irrep, [tinted(float(v), largest, shown_number(float(v))) for v in values])
             for irrep, values in zip(found.irreps, found.values, strict=True)
         ],
         shown_elements=elements,
@@ -124,12 +124,7 @@ def _as_irreps(rho: Representation) -> str:
 
 
 def _matrix(values: FloatArray) -> list[list[str]]:
-    return [[_number(float(value)) for value in row] for row in values]
-
-
-def _number(value: float) -> str:
-    rounded = round(value)
-    return f"{rounded}" if abs(value - rounded) < 1e-9 else f"{value:.3f}"
+    return [[shown_number(float(value)) for value in row] for row in values]
 
 
 def add_group_tab() -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from steerable.algebra.arrays import FloatArray
 from steerable.figures.style import ACCENT, house_style, signed
 
-__all__ = ["InlineImage", "TintedCell", "figure_image", "picture_image", "signed_image", "tinted"]
+__all__ = ["InlineImage", "TintedCell", "figure_image", "picture_image", "shown_number", "signed_image", "tinted"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,11 @@ def signed_image(
         for columns in ((left, left + 1), (right - 1, right)):
             enlarged[max(top, 0) : bottom, max(columns[0], 0) : max(columns[1], 0)] = frame
     return InlineImage(_png(enlarged), alt, enlarged.shape[1])
+
+
+def shown_number(value: float) -> str:
+    """An entry of a matrix or a character in print: whole where it is but for rounding."""
+    return f"{round(value)}" if abs(value - round(value)) < 1e-9 else f"{value:.3f}"
 
 
 def tinted(value: float, largest: float, text: str) -> TintedCell:

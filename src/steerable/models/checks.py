@@ -8,7 +8,7 @@ from steerable.algebra.families import group_named
 from steerable.algebra.groups import FiniteGroup
 from steerable.nn.channels import is_traced
 
-__all__ = ["check_depth", "check_size", "check_text", "check_whole_numbers", "unet_reach"]
+__all__ = ["check_depth", "check_size", "check_text", "check_whole_numbers"]
 
 
 def check_whole_numbers(network: str, **options: object) -> None:
@@ -72,27 +72,6 @@ def check_size(network: str, x: Tensor, depth: int, channels: int, axes: int = 2
                 f"{network} with depth={depth} halves the {kind} {depth} times, so {all_sides} must be multiples of "
                 f"{multiple}; got {name} {n}. {_remedy(n, multiple)}"
             )
-
-
-def unet_reach(depth: int) -> int:
-    """How many pixels away an input pixel may lie that an output pixel of a U-Net depends on.
-
-    Each level has two 3×3 convolutions on the way down and two on the way up, and there is one after the last level;
-    the way through the lowest level reaches furthest. How far depends on where in its block of 2^depth pixels the
-    output lies.
-
-    >>> [unet_reach(depth) for depth in (1, 2, 3, 4)]
-    [10, 24, 52, 108]
-    """
-    furthest = 0
-    for place in range(2**depth):
-        first, last = place - 1, place + 1  # the head
-        for _ in range(depth):
-            first, last = (first - 2) // 2, (last + 2) // 2
-        for _ in range(depth):
-            first, last = 2 * (first - 2), 2 * (last + 2) + 1
-        furthest = max(furthest, place - (first - 2), last + 2 - place)
-    return furthest
 
 
 def _remedy(n: int, multiple: int) -> str:

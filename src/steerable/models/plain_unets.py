@@ -6,16 +6,17 @@ import torch
 from torch import Tensor, nn
 
 from steerable.errors import check_choice
-from steerable.models.checks import check_depth, check_size, unet_reach
+from steerable.models.checks import check_depth, check_size
 from steerable.models.layers_by_axes import PLAIN, LayerKinds
 from steerable.models.quiet_heads import make_quiet
 from steerable.models.saving import SavedModel
+from steerable.models.tiling import TiledAsUNet
 from steerable.models.widths import nearest_width
 
 __all__ = ["PlainUNet", "plain_unet", "plain_unet_width"]
 
 
-class PlainUNet(SavedModel, nn.Module):
+class PlainUNet(SavedModel, nn.Module, TiledAsUNet):
     """``width`` channels at full size and twice as many on each level below, otherwise laid out as ``UNet``.
 
     Shapes: (batch, in_channels, height, width) → (batch, out_channels, height, width), multiples of 2^depth.
@@ -54,16 +55,6 @@ class PlainUNet(SavedModel, nn.Module):
             if isinstance(module, kinds.convolution):
                 nn.init.kaiming_normal_(module.weight)
         make_quiet(self.head)
-
-    @property
-    def stride(self) -> int:
-        """By what the image is reduced in all; tiles begin at multiples of it."""
-        return 1 << self.depth
-
-    @property
-    def reach(self) -> int:
-        """How many pixels away an input pixel may lie that an output pixel depends on."""
-        return unet_reach(self.depth)
 
     def forward(self, x: Tensor) -> Tensor:
         check_size("PlainUNet", x, self.depth, self.in_channels, self.axes)

@@ -195,7 +195,7 @@ def described_model(model: Mapping[str, Any]) -> nn.Module:
     import torch
 
     with torch.device("meta"):
-        return build_model(model["name"], **{key: value for key, value in model.items() if key != "name"})
+        return build_model(**model)
 
 
 def recognised_model(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:

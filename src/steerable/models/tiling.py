@@ -9,10 +9,47 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Tiling", "bands_in_tiles", "mirrored_indices", "predict_in_tiles"]
+__all__ = ["TiledAsUNet", "Tiling", "bands_in_tiles", "mirrored_indices", "predict_in_tiles"]
 
 USUAL_TILE = 256
 ROOM = 4  # times the reach of a network that its tiles have at least, unless somebody says otherwise
+
+
+class TiledAsUNet:
+    """What a U-Net that halves images ``depth`` times says of how it is tiled."""
+
+    depth: int
+
+    @property
+    def stride(self) -> int:
+        """By what the image is reduced in all; tiles begin at multiples of it."""
+        return 1 << self.depth
+
+    @property
+    def reach(self) -> int:
+        """How many pixels away an input pixel may lie that an output pixel depends on."""
+        return _unet_reach(self.depth)
+
+
+def _unet_reach(depth: int) -> int:
+    """How many pixels away an input pixel may lie that an output pixel of a U-Net depends on.
+
+    Each level has two 3×3 convolutions on the way down and two on the way up, and there is one after the last level;
+    the way through the lowest level reaches furthest. How far depends on where in its block of 2^depth pixels the
+    output lies.
+
+    >>> [_unet_reach(depth) for depth in (1, 2, 3, 4)]
+    [10, 24, 52, 108]
+    """
+    furthest = 0
+    for place in range(2**depth):
+        first, last = place - 1, place + 1  # the head
+        for _ in range(depth):
+            first, last = (first - 2) // 2, (last + 2) // 2
+        for _ in range(depth):
+            first, last = 2 * (first - 2), 2 * (last + 2) + 1
+        furthest = max(furthest, place - (first - 2), last + 2 - place)
+    return furthest
 
 
 @dataclass(frozen=True)

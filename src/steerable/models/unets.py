@@ -11,7 +11,7 @@ from steerable import nn as snn
 from steerable.algebra.families import group_named, group_on
 from steerable.algebra.group_interface import Group
 from steerable.errors import did_you_mean, expect
-from steerable.models.checks import check_depth, check_size, unet_reach
+from steerable.models.checks import check_depth, check_size
 from steerable.models.layers_by_axes import layers_of
 from steerable.models.levels import FeatureMaps, climb, unet_features
 from steerable.models.quiet_heads import make_quiet
@@ -19,6 +19,7 @@ from steerable.models.registry import MODELS
 from steerable.models.residual_blocks import nonlinearity
 from steerable.models.restrictable import Restrictable, Steps
 from steerable.models.saving import SavedModel
+from steerable.models.tiling import TiledAsUNet
 from steerable.types.costs import parameter_cost
 from steerable.types.field_types import FieldType
 from steerable.types.network_plans import activated
@@ -35,7 +36,7 @@ class UNetLayout(TypedDict, total=False):
     restricted_to: Steps
 
 
-class UNet(SavedModel, Restrictable):
+class UNet(SavedModel, Restrictable, TiledAsUNet):
     """f(π_in(g) x) = π_out(g) f(x) for every g: scalars (``A1``) stay as they are, vectors (``E``) turn with the image.
 
     Down: two 3×3 convolutions, each with norm and nonlinearity, then the mean over 2×2 pixels, ``depth`` times, with
@@ -108,16 +109,6 @@ class UNet(SavedModel, Restrictable):
         self.head = self.head.restrict(subgroup)
         self.group, self.out_type = subgroup, self.head.out_type
         self.in_type = cast(snn.EquivariantModule, self.encoders[0]).in_type
-
-    @property
-    def stride(self) -> int:
-        """By what the image is reduced in all; tiles begin at multiples of it."""
-        return 1 << self.depth
-
-    @property
-    def reach(self) -> int:
-        """How many pixels away an input pixel may lie that an output pixel depends on."""
-        return unet_reach(self.depth)
 
     def forward(self, x: Tensor) -> Tensor:
         check_size("UNet", x, self.depth, self.in_type.channels, self.group.axes or 2)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 
 import torch
 from torch import nn
 
-__all__ = ["count_parameters", "nearest_width"]
-
-
-def count_parameters(build: Callable[[], nn.Module]) -> int:
-    """The number of parameters of the network that ``build`` makes."""
-    with torch.device("meta"):
-        network = build()
-    return sum(p.numel() for p in network.parameters())
+__all__ = ["nearest_width"]
 
 
 def nearest_width(build: Callable[[int], nn.Module], parameters: int) -> int:
@@ -25,12 +19,11 @@ def nearest_width(build: Callable[[int], nn.Module], parameters: int) -> int:
     """
 
     def count(width: int) -> int:
-        return count_parameters(lambda: build(width))
+        with torch.device("meta"):
+            return sum(p.numel() for p in build(width).parameters())
 
-    low, high = 1, 2
+    high = 2
     while count(high) < parameters:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if count(middle) <= parameters else (low, middle)
-    return min(low, high, key=lambda width: abs(count(width) - parameters))
+        high *= 2
+    below = max(1, bisect_right(range(1, high + 1), parameters, key=count))
+    return min(below, below + 1, key=lambda width: abs(count(width) - parameters))

@@ -29,7 +29,6 @@ __all__ = [
     "SamplingGuard",
     "axes_exchanged",
     "axes_reversed",
-    "axes_swapped",
     "pads_alike",
     "require_grid",
 ]
@@ -49,11 +48,6 @@ def axes_exchanged(group: Group, axes: int = 2, spacing: Spacing = ()) -> list[t
     """The pairs of the array's axes that some element exchanges."""
     moved = (np.abs(_array_matrices(group, axes, spacing)) > 0.5).any(axis=0)
     return [(a, b) for a, b in itertools.combinations(range(axes), 2) if moved[a, b]]
-
-
-def axes_swapped(group: Group) -> bool:
-    """Whether some element exchanges rows and columns."""
-    return bool(axes_exchanged(group))
 
 
 def pads_alike(group: Group, sides: Sequence[int]) -> bool:

@@ -52,10 +52,6 @@ class Segments(nn.Module):
         """(batch, channels, …) → (batch, capsules, …): the sum over each capsule's channels."""
         return self.reduce(x, lambda part: part.sum(2))
 
-    def mean(self, x: Tensor) -> Tensor:
-        """The mean over each capsule's channels."""
-        return self.reduce(x, lambda part: part.mean(2))
-
     def amax(self, x: Tensor) -> Tensor:
         """The largest of each capsule's channels."""
         return self.reduce(x, lambda part: part.amax(2))

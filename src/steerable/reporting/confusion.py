@@ -8,6 +8,8 @@ from steerable.reporting.run_records import RunRecord
 
 __all__ = ["confusion_rows", "confusion_shares", "most_frequent_mistakes"]
 
+LISTED = 8  # mistakes
+
 Shares = list[list[float]]
 
 
@@ -28,12 +30,12 @@ def confusion_rows(run: RunRecord, shares: Shares) -> list[dict[str, Any]]:
     return rows
 
 
-def most_frequent_mistakes(run: RunRecord, shares: Shares, limit: int = 8) -> list[dict[str, Any]]:
+def most_frequent_mistakes(run: RunRecord, shares: Shares) -> list[dict[str, Any]]:
     """The true class, the answer, how often and with which share, most frequent first."""
     pairs = [
         (count, i, j) for i, row in enumerate(run.confusion) for j, count in enumerate(row) if i != j and count > 0
     ]
     return [
         {"true": run.classes[i], "answer": run.classes[j], "count": count, "share": shares[i][j]}
-        for count, i, j in sorted(pairs, key=lambda pair: (-pair[0], pair[1:]))[:limit]
+        for count, i, j in sorted(pairs, key=lambda pair: (-pair[0], pair[1:]))[:LISTED]
     ]

@@ -35,8 +35,7 @@ class Gallery:
 
 def gallery(run: RunRecord) -> Gallery:
     """A run's worst mistakes, at most 48."""
-    found = run.mistakes.get("worst")
-    worst = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    worst = run.mistakes.get("worst") or []
     return Gallery(run.mistakes.get("count", len(worst)), tuple(map(_picture, worst[:LARGEST])))
 
 

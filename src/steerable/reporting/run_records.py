@@ -75,7 +75,7 @@ class RunRecord:
     @property
     def model(self) -> dict[str, Any]:
         """The model's name and options."""
-        return _mapping(self.results.get("model") or self._settled.get("model") or self.config.get("model"))
+        return self.results.get("model") or self._settled.get("model") or self.config.get("model") or {}
 
     @property
     def model_text(self) -> str:
@@ -117,32 +117,31 @@ class RunRecord:
         """How many the schedule has, as far as is known by now."""
         if rescheduled := rescheduled_in(self.plan):
             return int(rescheduled[-1][1])
-        recipe = _mapping(self._settled.get("recipe") or self.config.get("recipe"))
+        recipe = self._settled.get("recipe") or self.config.get("recipe") or {}
         planned: int | None = recipe.get("epochs")
         return planned
 
     @property
     def data(self) -> dict[str, Any]:
         """What was found out about the images."""
-        return _mapping(self.plan.get("data")) or self.resolved
+        return self.plan.get("data") or self.resolved
 
     @property
     def _settled(self) -> dict[str, Any]:
         """The settings with nothing left open, as far as the folder has them."""
-        return _mapping(self.plan.get("settings")) or self.resolved
+        return self.plan.get("settings") or self.resolved
 
     @property
     def poses(self) -> dict[str, Any]:
-        return _mapping(self.results.get("poses"))
+        return self.results.get("poses") or {}
 
     def by_pose(self, figure: str) -> dict[str, float]:
         """``"accuracy"`` or ``"drift"`` by element of the group; ``"turned_accuracy"`` by angle."""
-        return {str(element): float(value) for element, value in _mapping(self.poses.get(figure)).items()}
+        return {str(element): float(value) for element, value in (self.poses.get(figure) or {}).items()}
 
     @property
     def confusion(self) -> list[list[int]]:
-        found = self.poses.get("confusion")
-        return found if isinstance(found, list) else []
+        return self.poses.get("confusion") or []
 
     @property
     def class_figures(self) -> dict[str, float]:
@@ -225,8 +224,7 @@ def _read_run(folder: Path, name: str) -> RunRecord:
         notes.append(f"{wrong:.2%} error on its validation images; test images were not looked at.")
     if not curves:
         notes.append("no learning curves: metrics/csv/metrics.csv is missing or empty.")
-    noticed = record.data.get("notes")
-    notes += [str(note) for note in noticed] if isinstance(noticed, list) else []
+    notes += record.data.get("notes") or []
     return replace(record, notes=tuple(notes))
 
 
@@ -245,10 +243,6 @@ def _check_run_folder(folder: Path) -> None:
     inside = sorted(path.parent for path in folder.glob("*/config.json") if (path.parent / "metrics").is_dir())
     remedy = f"It contains run folders; give those: {listing(inside)}." if inside else expected
     raise ValueError(f"`{folder}` is not a run folder: it has no config.json. {remedy}")
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _of(count: int | None) -> str:

@@ -19,15 +19,13 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        **dict.fromkeys(data.__all__, "steerable.data"),  # where these names were before they had a room
-        "Plan": "steerable.training.plan",
-        "Recipe": "steerable.training.recipes",
-        "RunConfig": "steerable.training.config",
-        "TrainedModel": "steerable.training.trained_model",
-        "TrainedSegmenter": "steerable.training.trained_segmenter",
-        "load_recipe": "steerable.training.recipes",
-        "load_trained": "steerable.training.trained_segmenter",
-        "train": "steerable.training.run",
+        "steerable.data": data.__all__,  # where these names were before they had a room
+        "steerable.training.config": ("RunConfig",),
+        "steerable.training.plan": ("Plan",),
+        "steerable.training.recipes": ("Recipe", "load_recipe"),
+        "steerable.training.run": ("train",),
+        "steerable.training.trained_model": ("TrainedModel",),
+        "steerable.training.trained_segmenter": ("TrainedSegmenter", "load_trained"),
     },
 )
 

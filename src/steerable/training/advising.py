@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,7 @@ class Findings:
         measured = {"poses": self.poses, "tilt": self.tilt, "trial": self.trial}
         return {
             "data": dict(self.data),
-            **{name: None if found is None else found.to_dict() for name, found in measured.items()},
+            **{name: None if found is None else asdict(found) for name, found in measured.items()},
             "model": dict(self.recommendation.model),
             "recipe": dict(self.recommendation.changes),
             "why": self.recommendation.group,

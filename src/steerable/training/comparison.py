@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -72,9 +73,9 @@ def _figure(name: str, ours: PosedValues, theirs: PosedValues, specimens: tuple[
     whose = specimens if name == "upright" or not specimens else tuple(specimens[k] for k in ours.tried)
     pair = getattr(ours, name), getattr(theirs, name)
     return {
-        "steerable": estimate(pair[0], whose).to_dict(),
-        "plain": estimate(pair[1], whose).to_dict(),
-        "difference": difference(*pair, whose).to_dict(),
+        "steerable": asdict(estimate(pair[0], whose)),
+        "plain": asdict(estimate(pair[1], whose)),
+        "difference": asdict(difference(*pair, whose)),
     }
 
 

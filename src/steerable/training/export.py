@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from steerable import nn as snn
 from steerable.atomic import check_new_file, check_place, folder_in_place, write_bytes, write_json
-from steerable.data.instance_fields import PARTS
+from steerable.data.object_fields import PARTS
 from steerable.extras import require
 from steerable.training.model_facts import facts_in
 from steerable.training.run_files import FACTS_JSON

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from steerable.algebra.families import group_named
 from steerable.algebra.group_interface import Group
-from steerable.data.instance_fields import BACKGROUND, INSIDE, PARTS, RADIUS, instance_fields, instance_type
 from steerable.data.instance_growing import courses, grown_instances
 from steerable.data.masked_images import MaskKind
+from steerable.data.object_fields import BACKGROUND, INSIDE, PARTS, RADIUS, instance_fields, instance_type
 from steerable.training.overlaps import soft_dice_loss
 from steerable.types.field_types import FieldType
 
@@ -92,7 +92,7 @@ class ClassScores(PixelAnswer):
 class ObjectFields(PixelAnswer):
     """Scores of background, inside and boundary, and a vector to the centre of the pixel's object.
 
-    See :func:`~steerable.data.instance_fields.instance_fields`. The loss is the mean of two: that of two classes,
+    See :func:`~steerable.data.object_fields.instance_fields`. The loss is the mean of two: that of two classes,
     background and object; and for the pixels of objects, however many there are, the mean of the cross-entropy of
     inside and boundary plus the squared error of the vectors in radii, |v - v*|². A sum would have steeper slopes than
     the loss of classes, and need a learning rate of its own.

@@ -55,10 +55,6 @@ class PoseEvidence:
     bits: float
     poses: int
 
-    def to_dict(self) -> dict[str, Any]:
-        told = {name: found.to_dict() for name, found in self.told.items()}
-        return {**vars(self), "told": told, "picked": self.picked.to_dict()}
-
 
 class _Probe(nn.Sequential):
     """(n, channels, side, side) → (n,)."""

@@ -93,7 +93,6 @@ def pose_report(
     scores: Callable[[Tensor], Tensor],
     data: LabelledImages,
     *,
-    group: Group | None = None,
     own: Group | None = None,
     device: torch.device | str = "cpu",
     batch_size: int | None = None,
@@ -107,7 +106,6 @@ def pose_report(
     Args:
         scores: uint8 images (n, channels, height, width), or volumes → (n, classes).
         data: the test images.
-        group: whose elements to try; by default :func:`all_poses`.
         own: the network's own group. If it turns images by other angles than the pixel grid does, so are square images.
         device: where to run.
         batch_size: images at a time; by default fewer of large images.
@@ -119,7 +117,7 @@ def pose_report(
     confusion.index_put_((data.labels.cpu(), known.argmax(1)), torch.tensor(1), accumulate=True)
     correct: dict[str, int] = {}
     drift: dict[str, float] = {}
-    moves = posed_scores(scores, data, known, group=group, device=device, batch_size=batch_size, progress=progress)
+    moves = posed_scores(scores, data, known, device=device, batch_size=batch_size, progress=progress)
     for part, element, moved in moves:
         labels, before = data.labels.cpu()[part], known[part]
         correct[element] = correct.get(element, 0) + int((moved.argmax(1) == labels).sum())
@@ -131,7 +129,7 @@ def pose_report(
     sides = data.image_size
     if len(sides) == 2 and sides[0] == sides[1] and turns_off_the_grid(own):
         turned = turns(scores, data, posed_images(data), device=device, batch_size=batch_size)
-    name, contained = ("" if own is None else own.name), poses_of(own, group or all_poses(sides))
+    name, contained = ("" if own is None else own.name), poses_of(own, all_poses(sides))
     return PoseReport(*by_element, confusion.tolist(), n, name, contained, *turned)
 
 
@@ -152,7 +150,6 @@ def posed_scores(
     data: LabelledImages,
     upright: Tensor,
     *,
-    group: Group | None = None,
     device: torch.device | str = "cpu",
     batch_size: int | None = None,
     progress: Progress | None = None,
@@ -162,7 +159,7 @@ def posed_scores(
     See :func:`pose_report` for the arguments.
     """
     batch_size = data.comfortable_batch if batch_size is None else batch_size
-    group = group if group is not None else all_poses(data.image_size)
+    group = all_poses(data.image_size)
     image_type = FieldType(group, [(data.images.shape[1], group.trivial)])
     chosen = posed_images(data)
     for number, part in enumerate(chosen.split(batch_size), start=1):

@@ -258,8 +258,7 @@ def from_data(model: dict[str, Any], data: TrainingData) -> dict[str, Any]:
 def make_classifier(settings: RunConfig, data: TrainingData) -> Classifier:
     """The network, its normalisation and its schedule, from the settled config and the seed alone."""
     torch.manual_seed(settings.seed)
-    options = {key: value for key, value in settings.model.items() if key != "name"}
-    model = build_model(settings.model["name"], **{**from_data(settings.model, data), **options})
+    model = build_model(**{**from_data(settings.model, data), **settings.model})
     for layer in model.modules():
         if isinstance(layer, snn.Conv2d | snn.Conv3d):
             layer.backend = settings.backend

@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -50,9 +50,6 @@ class Trial:
     usual: Estimate
     other: Estimate
     difference: Difference
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def try_both(

@@ -36,40 +36,28 @@ from steerable.errors import listing
 from steerable.training.carrying_out import PreparedRun, announcement, carry_out, prepared_run
 from steerable.training.config import RunConfig
 from steerable.training.deadline import Deadline
-from steerable.training.environment import environment
-from steerable.training.fitting import fitted_to_minutes, most_epochs, with_sized_model
+from steerable.training.fitting import most_epochs, with_sized_model
 from steerable.training.interruption import reporting_interruptions
 from steerable.training.orientation import OPEN, look_for_an_up
 from steerable.training.phases import Phase, unseen
 from steerable.training.plan import Plan
 from steerable.training.plan_in_words import announce_speed
 from steerable.training.planning import make_plan, plan_here
-from steerable.training.preparing import TrainingData, make_classifier, prepare_data
-from steerable.training.results import save_model
+from steerable.training.preparing import TrainingData, prepare_data
 from steerable.training.run_folder import (
     check_run_folder,
     check_same_data,
     earlier_results,
     is_of_last_revision,
+    locked,
     plan_of_first_process,
     read_as_before,
     recorded_plan,
 )
-from steerable.training.run_lock import locked
 from steerable.training.speed import threads_of_torch
 from steerable.training.start import Start, with_network, with_start
 
-__all__ = [
-    "TrainingData",
-    "check_run_folder",
-    "environment",
-    "fitted_to_minutes",
-    "is_first_process",
-    "make_classifier",
-    "prepare_data",
-    "save_model",
-    "train",
-]
+__all__ = ["is_first_process", "train"]
 
 
 def train(

@@ -168,7 +168,7 @@ def _by_angle(value: object) -> bool:
 
 
 def _estimate(value: object, needed: tuple[str, ...] = ("value", "low", "high")) -> bool:
-    """What ``Estimate.to_dict`` gives."""
+    """The fields of an ``Estimate``."""
     return isinstance(value, dict) and all(_number(value.get(key)) for key in needed)
 
 

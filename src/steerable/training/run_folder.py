@@ -1,4 +1,4 @@
-"""A run folder before anything is written to it: which run it holds, and whether that one can go on.
+"""A run folder before anything is written to it: which run it holds, whether that can go on, and who may write there.
 
 A folder of the last revision has no ``plan.json``. Its ``config.json`` leaves nothing open, has the epochs that were
 fitted to its minutes, and is all that its plan takes; ``resolved.json`` says which images the run began with.
@@ -7,7 +7,8 @@ fitted to its minutes, and is all that its plan takes; ``resolved.json`` says wh
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from steerable.atomic import is_leftover
 from steerable.data.datasets import DATASETS
 from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import listing
+from steerable.locks import exclusive
 from steerable.training.checkpoints import has_checkpoint
 from steerable.training.config import OWN_IMAGES, RunConfig
 from steerable.training.plan import Plan
@@ -30,13 +32,13 @@ from steerable.training.run_files import (
     read_fields,
     read_object,
 )
-from steerable.training.run_lock import LOCK
 
 __all__ = [
     "check_run_folder",
     "check_same_data",
     "earlier_results",
     "is_of_last_revision",
+    "locked",
     "plan_of_first_process",
     "read_as_before",
     "recorded_plan",
@@ -47,6 +49,7 @@ FILES = (
     *("mistakes.json", "advice.json", "comparison.json", "results.json", "report.html"),
 )
 FOLDERS = ("checkpoints", "metrics", "model", SUB_RUN)
+LOCK = ".lock"  # the name of a file
 LONGEST_WAIT = 600.0  # seconds for the process that plans the run
 
 DEFAULTS_WITHOUT_TURNS = {"validation": 0.15, "patience": 20}
@@ -153,6 +156,21 @@ def read_as_before(request: RunConfig, folder: Path | None, given: Plan | None) 
         return request, PixelFormat.from_dict(data.get("pixels"))
     except (FileNotFoundError, ValueError):  # damage is named when the images are compared
         return request, None
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder; where another process holds it, refuse, and touch nothing.
+
+    The system lets go of the lock when a process ends, however it ends, so that a killed run can be resumed.
+    """
+    with exclusive(folder / LOCK) as alone:
+        if not alone:
+            raise ValueError(
+                f"another process is training in `{folder}`. Wait until it has ended, or stop it; or train in another "
+                "folder."
+            )
+        yield
 
 
 def earlier_results(folder: Path) -> dict[str, Any] | None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from torch import nn
-
 from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.families import dihedral, group_named
 from steerable.errors import did_you_mean
-from steerable.models import widths
-from steerable.models.registry import MODELS, build_model
+from steerable.models.registry import MODELS, build_model, described_model
+from steerable.models.widths import nearest_width
 from steerable.training.config import SIZES, RunConfig
 from steerable.types.field_types import FieldType
 from steerable.types.network_plans import HALVINGS, PAPER_MIXES, STEMS
@@ -38,7 +36,7 @@ def sized_model(model: dict[str, Any], parameters: int, **kind: Any) -> dict[str
     if (name := model["name"]) not in MODELS:
         raise ValueError(f"a model is one of {', '.join(MODELS)}. {did_you_mean(str(name), MODELS)}")
     option = MODELS[name].width
-    width = widths.nearest_width(lambda width: _built({**kind, **model, option: width}), parameters)
+    width = nearest_width(lambda width: build_model(**{**kind, **model, option: width}), parameters)
     return {**model, option: width}
 
 
@@ -134,7 +132,7 @@ def with_depth(model: dict[str, Any], *, shallow: bool) -> dict[str, Any]:
 
 def count_parameters(model: dict[str, Any]) -> int:
     """The number of parameters of a model, by its name and options."""
-    return widths.count_parameters(lambda: _built(model))
+    return sum(p.numel() for p in described_model(model).parameters())
 
 
 def _copies_for_one(model: Mapping[str, Any]) -> int:
@@ -162,7 +160,3 @@ def _stem(side: int, largest: int) -> int:
 def _is_exact(stem: int, side: int) -> bool:
     """Whether a network with this stem is exactly equivariant on images with this side."""
     return stem in STEMS and side % (HALVINGS * stem) == 0
-
-
-def _built(model: dict[str, Any]) -> nn.Module:
-    return build_model(model["name"], **{key: value for key, value in model.items() if key != "name"})

@@ -134,7 +134,7 @@ class Start:
             classes: the run's.
             freeze: which parts are frozen, for the line.
         """
-        source = build_model(self.model["name"], **{key: value for key, value in self.model.items() if key != "name"})
+        source = build_model(**self.model)
         source.load_state_dict(self.weights)
         same = self.classes == tuple(classes) and str(source.get_submodule("head")) == str(
             network.get_submodule("head")

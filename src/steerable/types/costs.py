@@ -52,22 +52,18 @@ def parameter_utilization(
     return space.dim * in_type.channels * out_type.channels / cost
 
 
-def dense_weights(
-    in_type: FieldType, out_type: FieldType, kernel_size: Size = None, *, filters: FilterSpace | None = None
-) -> int:
+def dense_weights(in_type: FieldType, out_type: FieldType, kernel_size: Size = None) -> int:
     """The number of weights of the expanded filter bank; a dense convolution has as many products per pixel."""
-    return _space(in_type, out_type, kernel_size, filters).taps * in_type.channels * out_type.channels
+    return _space(in_type, out_type, kernel_size).taps * in_type.channels * out_type.channels
 
 
-def fourier_products(
-    in_type: FieldType, out_type: FieldType, kernel_size: Size = None, *, filters: FilterSpace | None = None
-) -> int:
+def fourier_products(in_type: FieldType, out_type: FieldType, kernel_size: Size = None) -> int:
     """The number of products per pixel in the basis of irreps, where the map V ⊗ ρ_in → ρ_out is block diagonal.
 
     With nᵢ copies of irrep i coming in and mᵢ going out they are Σ sᵢ dᵢ nᵢ mᵢ; for D4 the change of basis is
     additions only.
     """
-    group, space = in_type.group, _space(in_type, out_type, kernel_size, filters)
+    group, space = in_type.group, _space(in_type, out_type, kernel_size)
     incoming = multiplicities(group, product(space.representation.character, in_type.character))
     return sum(
         irrep.commutant_dim * irrep.dim * n * m
@@ -75,7 +71,9 @@ def fourier_products(
     )
 
 
-def _space(in_type: FieldType, out_type: FieldType, kernel_size: Size, filters: FilterSpace | None) -> FilterSpace:
+def _space(
+    in_type: FieldType, out_type: FieldType, kernel_size: Size, filters: FilterSpace | None = None
+) -> FilterSpace:
     for given in (in_type, out_type):
         expect(given, FieldType, "field types such as FieldType(dihedral(4), '2*regular')")
     if in_type.group != out_type.group:

@@ -124,8 +124,11 @@ def _affine_backward_kernel(
     tl.store(grad_bias + index, along, mask=inside & (index >= 0))
 
 
+# ---------------------------------------------------------------- operators, as compiled graphs hold them
+
+
+@triton_op("steerable::capsule_affine", mutates_args=())
 def _affine(
-    kernel: Any,
     mean: Tensor,
     variance: Tensor,
     weight: Tensor,
@@ -141,7 +144,7 @@ def _affine(
     scale, shift, centre = (torch.empty_like(mean) for _ in range(3))
     capsules = weight.shape[0]
     total = mean.new_empty(capsules)
-    kernel[(triton.cdiv(capsules, CAPSULES_PER_PROGRAM),)](
+    wrap_triton(_affine_kernel)[(triton.cdiv(capsules, CAPSULES_PER_PROGRAM),)](
         mean,
         variance,
         weight,
@@ -163,8 +166,8 @@ def _affine(
     return scale, shift, centre, total
 
 
+@triton_op("steerable::capsule_affine_gradients", mutates_args=())
 def _affine_gradients(
-    kernel: Any,
     grad_scale: Tensor,
     grad_shift: Tensor,
     mean: Tensor,
@@ -182,7 +185,7 @@ def _affine_gradients(
     grad_mean, grad_variance = torch.empty_like(mean), torch.empty_like(mean)
     grad_weight, grad_bias = torch.empty_like(weight), torch.empty_like(bias)
     capsules = weight.shape[0]
-    kernel[(triton.cdiv(capsules, CAPSULES_PER_PROGRAM),)](
+    wrap_triton(_affine_backward_kernel)[(triton.cdiv(capsules, CAPSULES_PER_PROGRAM),)](
         grad_scale.contiguous(),
         grad_shift.contiguous(),
         mean,
@@ -205,48 +208,6 @@ def _affine_gradients(
     return grad_mean, grad_variance, grad_weight, grad_bias
 
 
-# ---------------------------------------------------------------- operators, as compiled graphs hold them
-
-
-@triton_op("steerable::capsule_affine", mutates_args=())
-def _affine_op(
-    mean: Tensor,
-    variance: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    first: Tensor,
-    bias_index: Tensor,
-    reference: Tensor,
-    inverse_square: Tensor,
-    width: int,
-    eps: float,
-    project: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    tables = (first, bias_index, reference, inverse_square, width, eps)
-    return _affine(wrap_triton(_affine_kernel), mean, variance, weight, bias, *tables, project)
-
-
-@triton_op("steerable::capsule_affine_gradients", mutates_args=())
-def _affine_gradients_op(
-    grad_scale: Tensor,
-    grad_shift: Tensor,
-    mean: Tensor,
-    centre: Tensor,
-    capsule_variance: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    first: Tensor,
-    bias_index: Tensor,
-    reference: Tensor,
-    inverse_square: Tensor,
-    width: int,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    moments, tables = (mean, centre, capsule_variance), (first, bias_index, reference, inverse_square, width, eps)
-    kernel = wrap_triton(_affine_backward_kernel)
-    return _affine_gradients(kernel, grad_scale, grad_shift, *moments, weight, bias, *tables)
-
-
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     mean, _, weight, bias, *tables, ctx.width, ctx.eps, _ = inputs
     _, _, centre, total = output
@@ -255,11 +216,11 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> 
 
 
 def _backward(ctx: Any, grad_scale: Tensor, grad_shift: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-    grads = _affine_gradients_op(grad_scale, grad_shift, *ctx.saved_tensors, ctx.width, ctx.eps)
+    grads = _affine_gradients(grad_scale, grad_shift, *ctx.saved_tensors, ctx.width, ctx.eps)
     return (*grads, *[None] * 7)
 
 
-_affine_op.register_autograd(_backward, setup_context=_remember)
+_affine.register_autograd(_backward, setup_context=_remember)
 
 
 def capsule_affine(
@@ -279,4 +240,4 @@ def capsule_affine(
     """
     weight = torch.ones_like(tables[3]) if weight is None else weight
     bias = weight.new_empty(0) if bias is None else bias
-    return _affine_op(mean, variance, weight, bias, *tables, project)
+    return _affine(mean, variance, weight, bias, *tables, project)
