@@ -17,7 +17,7 @@ from steerable.nn.convolution_layer import BankOptions, Numbers, refuse_unknown_
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.geometry import numbers_per_axis, spanned
 from steerable.nn.restricted_banks import carried_over, restricted_space
-from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_exchanged, axes_reversed
+from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_exchanged, axes_reversed, one_extent_missing
 from steerable.nn.seen_by_subgroup import both_ends
 from steerable.types.field_types import FieldType
 
@@ -71,6 +71,8 @@ class TransposedConvolutionLayer(FilterBankModule):
         extent, strict = spanned(kernel, self.dilation), options.get("strict", False)
         apart = self.plan.space.spacing
         SamplingGuard(self, extent, self.stride, self.padding, strict=strict, remedy="", spacing=apart)
+        if reason := one_extent_missing(in_type.group, "dilation", self.dilation, apart):
+            raise ValueError(f"{type(self).__name__}: {reason}")
         broken = self._broken_by_output_padding()
         if broken:
             message = (
