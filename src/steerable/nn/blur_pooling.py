@@ -56,7 +56,7 @@ class BlurPool(EquivariantModule):
             self.stride,
             self.padding,
             strict=strict,
-            mirrored=True,
+            padding_mode="reflect",
             spacing=apart,
             remedy="Or use filter_size=4 for even sizes and filter_size=3 for odd ones.",
         )

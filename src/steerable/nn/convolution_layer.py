@@ -107,7 +107,7 @@ class ConvolutionLayer(FilterBankModule):
             self.stride,
             self.padding,
             strict=options.get("strict", False),
-            mirrored=self.padding_mode == "reflect",
+            padding_mode=self.padding_mode,
             spacing=apart,
             remedy=f"Or use stride 1 and AvgPool{self.axes}d or BlurPool{self.axes}d, or an even kernel on even sizes.",
         )

@@ -154,7 +154,7 @@ class SamplingGuard:
         extent, stride, padding: one number per axis; the extent is that of the dilated kernel.
         strict: raise where the grid of an input is not symmetric, rather than warn.
         remedy: what else the user may do.
-        mirrored: the padding reflects the input, which needs something to reflect.
+        padding_mode: what the padding is made of; reflections and repetitions need something to repeat.
         spacing: how far apart pixels or voxels are along each axis, where not equally far.
     """
 
@@ -167,7 +167,7 @@ class SamplingGuard:
         *,
         strict: bool,
         remedy: str,
-        mirrored: bool = False,
+        padding_mode: str = "zeros",
         spacing: Spacing = (),
     ) -> None:
         group, self.axes, self.spacing = owner.in_type.group, axis_names(len(extent)), spacing
@@ -181,7 +181,7 @@ class SamplingGuard:
         self.extent, self.stride, self.padding = extent, stride, padding
         self.reversed = axes_reversed(group, len(extent), spacing)
         self.strict = strict
-        self.mirrored = mirrored
+        self.padding_mode = padding_mode
         self.remedy = remedy
         self.warned: set[tuple[int, ...]] = set()
         self.fitting: set[tuple[int, ...]] = set()  # sizes that need no second look
@@ -210,10 +210,11 @@ class SamplingGuard:
                     f"{self.owner_name}: the kernel spans {k} pixels but the padded {name} is only {n + 2 * p} ({n} + "
                     f"2·{p}). Use a larger input, more padding or a smaller kernel."
                 )
-            if self.mirrored and p >= n:
+            if p > {"reflect": n - 1, "circular": n}.get(self.padding_mode, p):
+                way = "reflecting" if self.padding_mode == "reflect" else "repeating"
                 raise ValueError(
-                    f"{self.owner_name}: a {name} of {n} cannot be padded by reflecting {p} pixels at its border. Use "
-                    "a larger input, or padding_mode 'zeros'."
+                    f"{self.owner_name}: a {name} of {n} cannot be padded by {way} {p} pixels at its border. Use a "
+                    "larger input, or padding_mode 'zeros'."
                 )
             rest = (n + 2 * p - k) % s
             if rest and self.reversed[axis] and size not in self.warned:
