@@ -70,6 +70,21 @@ def test_pooling_of_thin_axes_alone(make: type, text: str, sizes: tuple[object, 
         make(kind, *sizes, spacing=(0, 1, 1))
 
 
+def test_a_ball_is_round_in_real_distances():
+    mask = snn.DiskMask(FieldType(CUBE, "T1"), (4, 8, 8), softness=0, spacing=SLICES).double()
+    x = torch.randn(1, 3, 4, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert_equivariant(mask, x, elements=elements_on_the_grid(CUBE, SLICES), spacing=SLICES)
+    steps = [torch.arange(n) - (n - 1) / 2 for n in (4, 8, 8)]
+    z, row, column = torch.meshgrid(2 * steps[0], steps[1], steps[2], indexing="ij")
+    assert torch.equal(mask.mask, ((z**2 + row**2 + column**2).sqrt() < 4).double())
+    with pytest.raises(ValueError, match="O exchanges depth and height, so that the size has one extent for both"):
+        snn.DiskMask(FieldType(CUBE, "T1"), (4, 8, 8))
+    with pytest.raises(TypeError, match="size is a whole number or 3 of them, got 'a'"):
+        snn.DiskMask(FieldType(CUBE, "T1"), "a")
+    with pytest.raises(ValueError, match="DiskMask takes margin ≥ 0 and softness ≥ 0; got -1 and 1"):
+        snn.DiskMask(FieldType(CUBE, "T1"), 4, -1)
+
+
 def test_a_blur_has_the_binomial_weights_of_each_axis():
     kind = FieldType(st.about_axis(st.cyclic(2)), "A")
     blur = snn.BlurPool3d(kind, (1, 3, 2), (1, 2, 2), spacing=(3, 2, 1))

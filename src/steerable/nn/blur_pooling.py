@@ -21,7 +21,7 @@ from steerable.types.field_types import FieldType
 __all__ = ["BlurPool2d", "BlurPool3d"]
 
 _CONVOLVE: dict[int, Callable[..., Tensor]] = {2: F.conv2d, 3: F.conv3d}
-_PLAIN: dict[int, type[nn.Conv2d] | type[nn.Conv3d]] = {2: nn.Conv2d, 3: nn.Conv3d}
+_PLAIN: dict[int, Callable[..., nn.Conv2d | nn.Conv3d]] = {2: nn.Conv2d, 3: nn.Conv3d}
 
 
 class BlurPool(EquivariantModule):

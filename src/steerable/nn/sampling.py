@@ -60,7 +60,7 @@ def axes_reversed(group: Group, axes: int = 2, spacing: Spacing = ()) -> tuple[b
 
 def axes_exchanged(group: Group, axes: int = 2, spacing: Spacing = ()) -> list[tuple[int, int]]:
     """The pairs of the array's axes that some element which the grid carries exchanges."""
-    moved = (np.abs(_array_matrices(group, axes, spacing)[0]) > 0.5).any(axis=0)
+    moved = np.abs(_array_matrices(group, axes, spacing)[0]).max(axis=0) > 0.5
     return [(a, b) for a, b in itertools.combinations(range(axes), 2) if moved[a, b]]
 
 
