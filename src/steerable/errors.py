@@ -18,7 +18,7 @@ def expect(value: object, kind: type, what: str) -> None:
     TypeError: expected the element, such as 'r', got int 3.
     """
     if not isinstance(value, kind):
-        raise TypeError(f"expected {what}, got {type(value).__name__} {value!r}.")
+        raise TypeError(f"expected {what}, got {type(value).__name__} {shown(value)}.")
 
 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:

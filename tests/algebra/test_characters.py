@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from group_zoo import ALL_GROUPS, SMALL_GROUPS, group, sample_representations
@@ -97,3 +99,11 @@ def test_bad_input() -> None:
         multiplicities(D4, -np.ones(8))
     with pytest.raises(TypeError, match=r"representations of one group; got D4 and C4. Restrict both"):
         st.intertwining_number(D4.regular, st.cyclic(4).regular)
+
+
+def test_tables_are_compared_and_copied_like_other_values():
+    table = st.character_table(D4)
+    again = copy.deepcopy(table)
+    assert again == table
+    assert hash(again) == hash(table)
+    assert table != st.character_table(st.cyclic(8))

@@ -312,6 +312,8 @@ def test_a_pullback_needs_a_homomorphism_into_the_group() -> None:
         lambda: st.induce(D4.regular, "D4"),
         lambda: st.pixel_patch("D4", 3),
         lambda: st.transform(None, "r", "3*A1"),
+        lambda: D4.regular.restrict(None),
+        lambda: D4.quotient(3),
     ],
 )
 def test_arguments_of_another_kind_are_refused_with_an_example(call) -> None:
@@ -323,3 +325,36 @@ def test_representations_without_a_name_are_described_in_words() -> None:
     turned = D4.irrep("E").change_basis(random_orthogonal(2))
     assert repr(turned) == "<an orthogonal representation of dimension 2 of D4: dim 2, orthogonal>"
     assert str(D4.regular.renamed(None)) == "a permutation representation of dimension 8"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: st.Representation(D4, "abc"), "one matrix of real numbers per element; got 'abc'"),
+        (lambda: st.Representation(st.cyclic(4), [[[1j**k]] for k in range(4)]), "one matrix of real numbers per"),
+        (lambda: st.Representation(D4, {"r": "x", "m": "y"}), "the matrix of `r` has real numbers; got 'x'"),
+        (lambda: E.change_basis("x"), "a change of basis is a matrix of real numbers, one column per vector; got 'x'"),
+        (lambda: E.change_basis(np.array([[1, 1j], [1j, 1]])), "a change of basis is a matrix of real numbers"),
+        (lambda: st.Representation.from_permutations(st.cyclic(2), "ab"), "one list of points per element; got 'ab'"),
+        (lambda: st.spherical_harmonics(1, "north"), "points of the sphere are numbers of shape"),
+        (lambda: st.o3().element("x"), "an element of O3 is given by an orthogonal matrix; got 'x'"),
+        (lambda: st.FiniteGroup(["e"], [[0]], action="x"), "an action has one matrix of real numbers per element"),
+    ],
+)
+def test_what_is_not_real_numbers_is_refused_in_words(call, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_points_are_whole_numbers() -> None:
+    with pytest.raises(
+        ValueError, match=r"points are numbered from 0 on, by whole numbers; got \[\[0, 1\], \[1.5, 0\]\]"
+    ):
+        st.Representation.from_permutations(st.cyclic(2), [[0, 1], [1.5, 0]])
+
+
+@pytest.mark.parametrize("group", [D4, st.so2(), st.o3()], ids=lambda group: group.name)
+@pytest.mark.parametrize("seed", ["a", -1, 2.5])
+def test_seeds_are_whole_numbers(group: st.Group, seed: object) -> None:
+    with pytest.raises(ValueError, match="a seed is a whole number ≥ 0, or None for other elements each time; got "):
+        group.random(2, seed=seed)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from group_zoo import SMALL_GROUPS, group, is_orthonormal, sample_representations
 from planar_zoo import KINDS, PLANAR_GROUPS, planar_representation
+from spatial_zoo import KINDS as SPATIAL_KINDS
+from spatial_zoo import SPATIAL_GROUPS, spatial_representation
 
 import steerable as st
 from steerable.algebra.symmetric_squares import square_basis
@@ -52,3 +54,24 @@ def test_quadratic_maps_of_planar_groups_agree_with_those_of_a_large_finite_grou
         count = float(character @ target.restrict(finite).character) / finite.order
         assert square_basis(rho, target).count == round(count) == pytest.approx(count)
         _assert_equivariant(rho, target, group.random(4, seed=0))
+
+
+@pytest.mark.parametrize("group", SPATIAL_GROUPS.values(), ids=SPATIAL_GROUPS)
+@pytest.mark.parametrize("kind", [kind for kind in SPATIAL_KINDS if kind != "nothing"])
+def test_quadratic_maps_of_spatial_groups_are_the_symmetric_part_of_all_bilinear_ones(group, kind: str):
+    """Odd scalars too, which reflections alone change: the square of one is even."""
+    rho, scalars = spatial_representation(group, kind), ("L0e", "L0o", "r") if group.reflections else ("L0",)
+    targets = [group.capsule(name).representation for name in scalars]
+    for target in (*targets, spatial_representation(group, "turned")):
+        basis = st.intertwiner_basis(rho @ rho, target)
+        products = basis.reshape(len(basis), target.dim, rho.dim, rho.dim)
+        symmetric = (products + products.swapaxes(2, 3)).reshape(len(basis), target.dim * rho.dim**2)
+        assert square_basis(rho, target).count == np.linalg.matrix_rank(symmetric, tol=1e-8)
+        _assert_equivariant(rho, target, group.random(4, seed=0))
+
+
+@pytest.mark.parametrize("name", ["L0e", "L0o", "r", "L1o"])
+def test_the_square_of_an_odd_scalar_is_even(name: str):
+    rho = st.o3().capsule(name).representation
+    for target in ("L0e", "L0o", "r"):
+        _assert_equivariant(rho, st.o3().capsule(target).representation, st.o3().random(6, seed=0))

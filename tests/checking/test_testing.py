@@ -177,3 +177,11 @@ def test_outputs_may_be_whole_numbers_and_truth_values() -> None:
             st.testing.assert_equivariant(lambda x, f=function: f(x.roll(1, -1)), in_type=A1, out_type=A1)
     image = torch.randint(0, 255, (1, 1, 5, 5))
     st.testing.assert_equivariant(lambda x: x / 255, image, in_type=A1, out_type=A1)
+
+
+@pytest.mark.parametrize(
+    ("size", "error"), [(-1, ValueError), (0, ValueError), ("a", TypeError), ((5, 5, 5), TypeError)]
+)
+def test_a_size_is_one_that_fields_have(size: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"size is (at least 1|a whole number or a pair of them), got "):
+        st.testing.equivariance_error(snn.Identity(A1), size=size)

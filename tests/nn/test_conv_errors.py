@@ -130,3 +130,18 @@ def test_a_reflection_needs_pixels_to_reflect() -> None:
     layer = snn.Conv2d(A1, A1, 7, padding=4, padding_mode="reflect")
     with pytest.raises(ValueError, match="a height of 4 cannot be padded by reflecting 4 pixels at its border"):
         layer(torch.zeros(1, 3, 4, 4)[:, : A1.channels])
+
+
+def test_inputs_too_small_for_their_padding() -> None:
+    around = snn.Conv2d(A1, A1, 3, padding=3, padding_mode="circular")
+    assert around(torch.zeros(1, 1, 3, 3)).shape == (1, 1, 7, 7)
+    assert refusal(ValueError, around, torch.zeros(1, 1, 2, 3)) == (
+        "Conv2d: a height of 2 cannot be padded by repeating 3 pixels at its border. Use a larger input, or "
+        "padding_mode 'zeros'."
+    )
+    larger = snn.ConvTranspose2d(A1, A1, 3, 2, 5)
+    assert larger(torch.zeros(1, 1, 6, 5)).shape == (1, 1, 3, 1)
+    assert refusal(ValueError, larger, torch.zeros(1, 1, 6, 4)) == (
+        "ConvTranspose2d: nothing is left of an input of width 4, since the padding takes 5 pixels away on both sides "
+        "and there are only 9. Use a larger input or less padding."
+    )

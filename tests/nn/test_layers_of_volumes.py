@@ -157,7 +157,7 @@ def test_errors_off_the_grid_are_measured_inside_the_ball():
             "O exchanges depth and width, so that the output has one extent",
         ),
         (lambda t: snn.Upsample(t, 2, "bilinear"), "mode is 'nearest' or 'trilinear', got 'bilinear': fields of O are"),
-        (lambda t: snn.BlurPool3d(t, (3, 3, 1)), "BlurPool3d has one filter_size and one stride for all axes"),
+        (lambda t: snn.BlurPool3d(t, (3, 3, 1)), "O exchanges depth and width, so that the filter has one"),
         (lambda t: snn.DiskMask(t, 4)(torch.zeros(1, 1, 4, 4, 5)), "DiskMask was made for 4×4×4 volumes"),
         (
             lambda t: snn.MaxPool3d(t, 2, strict=True)(torch.zeros(1, 1, 4, 4, 5)),

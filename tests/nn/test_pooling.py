@@ -115,8 +115,8 @@ def test_other_errors() -> None:
         "AvgPool2d: the kernel spans 5 pixels but the padded height is only 4 (4 + 2·0). Use a larger input, more "
         "padding or a smaller kernel."
     )
-    assert message(ValueError, snn.BlurPool2d, FieldType(st.dihedral(1), "A1"), (4, 3)) == (
-        "BlurPool2d has one filter_size and one stride for both axes, got (4, 3) and 2."
+    assert message(ValueError, snn.BlurPool2d, PERMUTED, (4, 3)) == (
+        "BlurPool2d: D4 exchanges height and width, so that the filter has one extent for both; got (4, 3)."
     )
     assert message(ValueError, snn.Upsample, PERMUTED, 1.5) == (
         "scale_factor is a whole number ≥ 1, since other factors sample the grid unevenly; got 1.5."

@@ -11,7 +11,8 @@ import torch
 import steerable as st
 from steerable import FieldType
 from steerable import nn as snn
-from steerable.nn.sampling import axes_exchanged, axes_reversed
+from steerable.nn.sampling import EquivarianceWarning, axes_exchanged, axes_reversed, pads_alike
+from steerable.testing import assert_equivariant, equivariance_error
 
 D4 = st.dihedral(4)
 GROUPS = {
@@ -151,15 +152,61 @@ def test_groups_that_do_not_act_on_images() -> None:
 @pytest.mark.parametrize(
     ("name", "reverses", "swaps"),
     [
-        ("C3", (False, False), False),
-        ("D3", (False, True), False),
+        ("C3", (True, True), False),
+        ("D3", (True, True), False),
         ("C6", (True, True), False),
         ("C8", (True, True), True),
+        ("D1", (False, True), False),
     ],
 )
-def test_of_other_groups_the_part_counts_that_the_grid_carries(
-    name: str, reverses: tuple[bool, bool], swaps: bool
-) -> None:
+def test_turns_off_the_grid_move_every_axis_that_they_turn(name: str, reverses: tuple[bool, bool], swaps: bool) -> None:
     group = st.group_named(name)
     assert axes_reversed(group) == reverses
     assert bool(axes_exchanged(group)) == swaps
+
+
+def test_a_group_about_an_axis_leaves_that_axis_alone() -> None:
+    assert axes_reversed(st.about_axis(st.cyclic(3)), 3) == (False, True, True)
+    assert axes_reversed(st.about_axis(st.so2(), "x"), 3) == (True, True, False)
+    assert pads_alike(st.about_axis(st.cyclic(5)), (1, 1, 2, 2, 0, 3))
+    assert not pads_alike(st.about_axis(st.cyclic(5)), (1, 2, 1, 2, 0, 0))
+
+
+WINDOWS: dict[str, Callable[[FieldType], snn.EquivariantModule]] = {
+    "convolution": lambda t: snn.Conv2d(t, t, 2, 2),
+    "average": lambda t: snn.AvgPool2d(t, 2),
+    "maximum": lambda t: snn.MaxPool2d(t, 2),
+    "blur": lambda t: snn.BlurPool2d(t, 4),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Conv2d")
+@pytest.mark.parametrize("name", ["C3", "D3", "C5", "C7"])
+@pytest.mark.parametrize("make", WINDOWS.values(), ids=WINDOWS)
+def test_windows_that_shift_the_centre_are_noticed_where_only_other_angles_move_it(
+    make: Callable[[FieldType], snn.EquivariantModule], name: str
+) -> None:
+    """One pixel is left over, so that the result turns about another point: an error of half its size."""
+    torch.manual_seed(0)
+    layer = make(FieldType(name, "2*regular"))
+    with pytest.warns(EquivarianceWarning, match=f"is not exactly equivariant to {name} on inputs of height 33"):
+        errors = equivariance_error(layer, elements=["r"], size=33)
+    assert errors.max() > 0.2
+    assert_equivariant(layer)  # on a size that fits
+
+
+OBLONG: dict[str, Callable[[FieldType], object]] = {
+    "stride": lambda t: snn.Conv2d(t, t, 3, (1, 2)),
+    "dilation": lambda t: snn.Conv2d(t, t, 3, dilation=(1, 2)),
+    "kernel": lambda t: snn.AvgPool2d(t, (1, 2), 1),
+    "filter": lambda t: snn.BlurPool2d(t, (3, 5), 1),
+    "output": lambda t: snn.AdaptiveAvgPool2d(t, (1, 2)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Conv2d")
+@pytest.mark.parametrize("name", ["C3", "C6", "D5"])
+@pytest.mark.parametrize(("what", "make"), OBLONG.items())
+def test_turns_by_other_angles_mix_height_and_width(what: str, make: Callable[[FieldType], object], name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} mixes height and width, so that the {what} has one extent for both"):
+        make(FieldType(name, "regular"))

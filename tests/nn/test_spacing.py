@@ -47,12 +47,50 @@ def test_layers_are_exact_for_what_the_spacing_leaves(group: st.Group, make: typ
     assert 1e-6 < errors.max() < 0.3
 
 
-def test_pooling_of_thin_axes_alone():
-    pool = snn.AvgPool3d(FieldType(CUBE, "T1"), (1, 2, 2), spacing=SLICES, strict=True)
-    x = torch.randn(1, 3, 3, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+POOLS = {
+    "average": (snn.AvgPool3d, "T1", ((1, 2, 2),)),
+    "longest": (snn.NormMaxPool3d, "T1", ((1, 2, 2),)),
+    "blur": (snn.BlurPool3d, "T1", ((1, 4, 4), (1, 2, 2))),
+    "adaptive average": (snn.AdaptiveAvgPool3d, "T1", ((3, 2, 2),)),
+    "adaptive maximum": (snn.AdaptiveMaxPool3d, "q6a", ((1, 2, 2),)),
+}
+
+
+@pytest.mark.parametrize(("make", "text", "sizes"), POOLS.values(), ids=POOLS)
+def test_pooling_of_thin_axes_alone(make: type, text: str, sizes: tuple[object, ...]):
+    kind = FieldType(CUBE, text)
+    pool = make(kind, *sizes, spacing=SLICES).double()
+    x = torch.randn(1, kind.channels, 3, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert tuple(pool(x).shape[2:]) in ((3, 2, 2), (1, 2, 2))
     assert_equivariant(pool, x, elements=elements_on_the_grid(CUBE, SLICES), spacing=SLICES)
+    torch.testing.assert_close(snn.to_plain(pool)(x), pool(x))
     with pytest.raises(ValueError, match="O exchanges depth and height"):
-        snn.AvgPool3d(FieldType(CUBE, "T1"), (1, 2, 2))
+        make(kind, *sizes)
+    with pytest.raises(ValueError, match="a finite number above 0"):
+        make(kind, *sizes, spacing=(0, 1, 1))
+
+
+def test_a_ball_is_round_in_real_distances():
+    mask = snn.DiskMask(FieldType(CUBE, "T1"), (4, 8, 8), softness=0, spacing=SLICES).double()
+    x = torch.randn(1, 3, 4, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert_equivariant(mask, x, elements=elements_on_the_grid(CUBE, SLICES), spacing=SLICES)
+    steps = [torch.arange(n) - (n - 1) / 2 for n in (4, 8, 8)]
+    z, row, column = torch.meshgrid(2 * steps[0], steps[1], steps[2], indexing="ij")
+    assert torch.equal(mask.mask, ((z**2 + row**2 + column**2).sqrt() < 4).double())
+    with pytest.raises(ValueError, match="O exchanges depth and height, so that the size has one extent for both"):
+        snn.DiskMask(FieldType(CUBE, "T1"), (4, 8, 8))
+    with pytest.raises(TypeError, match="size is a whole number or 3 of them, got 'a'"):
+        snn.DiskMask(FieldType(CUBE, "T1"), "a")
+    with pytest.raises(ValueError, match="DiskMask takes margin ≥ 0 and softness ≥ 0; got -1 and 1"):
+        snn.DiskMask(FieldType(CUBE, "T1"), 4, -1)
+
+
+def test_a_blur_has_the_binomial_weights_of_each_axis():
+    kind = FieldType(st.about_axis(st.cyclic(2)), "A")
+    blur = snn.BlurPool3d(kind, (1, 3, 2), (1, 2, 2), spacing=(3, 2, 1))
+    assert blur.weights.shape == (1, 3, 2)
+    torch.testing.assert_close(blur.weights[0], torch.tensor([[1.0, 1.0], [2.0, 2.0], [1.0, 1.0]]) / 8)
+    assert blur(torch.ones(1, 1, 2, 5, 4)).unique().tolist() == [1.0]
 
 
 def test_groups_that_the_spacing_leaves_whole_have_all_filters():

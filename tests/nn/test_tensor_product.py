@@ -144,7 +144,8 @@ def test_capsules_that_would_stay_zero_are_refused_with_a_remedy():
     with pytest.raises(TypeError) as caught:
         snn.TensorProduct(FieldType(SO2, "8*E1"))
     assert str(caught.value) == (
-        "TensorProduct: no product of two capsules of `8*E1` has a part in capsule `E1`, which would always be 0. Add "
+        "TensorProduct: no product of a capsule of `8*E1` with itself or with another kind has a part in capsule `E1`, "
+        "which would always be 0. Add "
         "the trivial capsule to the type, as in `8*E1 + A`, by which every capsule can be multiplied, or leave `E1` "
         "out of out_type."
     )

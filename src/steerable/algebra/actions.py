@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from steerable.algebra.arrays import FloatArray, read_only
+from steerable.algebra.arrays import FloatArray, read_only, real_numbers
 from steerable.algebra.metrics import TOLERANCE, is_orthogonal, snap
 from steerable.algebra.motions_in_space import motion_of_space
 from steerable.algebra.multiplication_tables import MultiplicationTable
@@ -29,7 +29,7 @@ __all__ = [
 
 def checked_action(group: MultiplicationTable, matrices: ArrayLike) -> FloatArray:
     """(order, k, k): the matrices, after a check that they are orthogonal and multiply as the elements do."""
-    action = np.array(matrices, dtype=np.float64)
+    action = real_numbers(matrices, "an action has one matrix of real numbers per element")
     if action.ndim != 3 or action.shape[0] != group.order or action.shape[1] != action.shape[2]:
         raise ValueError(f"an action has shape ({group.order}, k, k), one matrix per element; got {action.shape}.")
     if not is_orthogonal(action):
@@ -91,10 +91,7 @@ def checked_degrees(value: object) -> float:
 
 def checked_motion(name: str, axes: int | None, matrix: ArrayLike) -> FloatArray:
     """(axes, axes): an orthogonal matrix by which a group of that name may move the plane or space; an error if not."""
-    try:
-        m = np.array(matrix, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"an element of {name} is given by an orthogonal matrix; got {matrix!r}.") from None
+    m = real_numbers(matrix, f"an element of {name} is given by an orthogonal matrix")
     if axes is None:
         raise ValueError(f"{name} is abstract, and nothing says how its elements move anything; name one.")
     if m.shape != (axes, axes) or not np.isfinite(m).all() or not is_orthogonal(m[None]):

@@ -6,7 +6,7 @@ group where it is not finite. A character is an array with one value per element
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -106,7 +106,7 @@ class CharacterTable:
     group: FiniteGroup
     irreps: tuple[str, ...]
     classes: tuple[tuple[str, ...], ...]
-    values: FloatArray
+    values: FloatArray = field(compare=False)  # those of these irreps on these classes
 
     def __str__(self) -> str:
         heads = [f"{len(c)}·[{c[0]}]" if len(c) > 1 else f"[{c[0]}]" for c in self.classes]

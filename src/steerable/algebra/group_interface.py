@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from steerable.algebra.actions import checked_degrees, checked_motion
 from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.motions_in_space import reflection_matrix, rotation_matrix
+from steerable.errors import shown
 
 if TYPE_CHECKING:
     from steerable.algebra.capsules import Capsule
@@ -90,7 +91,13 @@ class Group(ABC):
         """
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
             raise ValueError(f"the number of random elements is a whole number ≥ 0; got {count!r}.")
-        return self._drawn(int(count), np.random.default_rng(seed))
+        try:
+            generator = np.random.default_rng(seed)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"a seed is a whole number ≥ 0, or None for other elements each time; got {shown(seed)}."
+            ) from None
+        return self._drawn(int(count), generator)
 
     @abstractmethod
     def _drawn(self, count: int, generator: np.random.Generator) -> tuple[Element, ...]: ...

@@ -80,10 +80,9 @@ def intertwiner_basis(pi: Representation, rho: Representation) -> FloatArray:
 def hom_basis(pi: Representation, rho: Representation) -> SparseBasis:
     """The basis of :func:`intertwiner_basis` in sparse form, remembered by the content of π and ρ."""
     expected = intertwining_number(pi, rho)
-    if pi.monomial is not None and rho.monomial is not None:
-        # Of compact groups, rotations are 1 and reflections an involution: the first and last generator make a group.
-        rows = np.array([0, -1]) if isinstance(pi, CompactRepresentation) else np.arange(len(pi.monomial.image))
-        basis = solve_monomial(pi.monomial.at(rows), rho.monomial.at(rows))
+    source, target = over_a_group(pi), over_a_group(rho)
+    if source is not None and target is not None:
+        basis = solve_monomial(source, target)
     else:
         if isinstance(pi, CompactRepresentation) and isinstance(rho, CompactRepresentation):
             dense = _by_irreps(pi, rho)
@@ -96,6 +95,17 @@ def hom_basis(pi: Representation, rho: Representation) -> SparseBasis:
             "matrices are too inexact."
         )
     return basis
+
+
+def over_a_group(rho: Representation) -> Monomial | None:
+    """A representation's monomial matrices over a whole group, as averages need them; None where it has none.
+
+    Those of a compact group are known at its generators. Rotations are 1 there and reflections an involution, so that
+    the first and the last generator make a group of two.
+    """
+    if rho.monomial is None or not isinstance(rho, CompactRepresentation):
+        return rho.monomial
+    return rho.monomial.at(np.array([0, -1]))
 
 
 def _by_irreps(pi: CompactRepresentation, rho: CompactRepresentation) -> FloatArray:
@@ -121,7 +131,7 @@ def _by_irreps(pi: CompactRepresentation, rho: CompactRepresentation) -> FloatAr
 
 
 def solve_monomial(pi: Monomial, rho: Monomial) -> SparseBasis:
-    """Orbits of matrix entries (i, j) ↦ (ρ's image of i, π's image of j) with their factors.
+    """Orbits of matrix entries (i, j) ↦ (ρ's image of i, π's image of j) with their factors, over a whole group.
 
     An orbit whose stabiliser acts by -1 on it carries no intertwiner: its average is zero.
     """

@@ -8,10 +8,11 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steerable.algebra.arrays import FloatArray, read_only
+from steerable.algebra.arrays import FloatArray, read_only, real_numbers
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.metrics import TOLERANCE, in_own_units, invariant_metric
 from steerable.algebra.monomials import Monomial
+from steerable.errors import shown
 
 __all__ = ["check_homomorphism", "matrices_of", "permutations_of"]
 
@@ -28,8 +29,10 @@ def matrices_of(group: FiniteGroup, matrices: ArrayLike | Mapping[str, ArrayLike
             "G.irrep('E1') + 2 * G.irrep('E2'), in any basis with change_basis."
         )
     if isinstance(matrices, Mapping):
-        return _complete(group, {g: np.array(m, dtype=np.float64) for g, m in matrices.items()})
-    dense = np.array(matrices, dtype=np.float64)
+        return _complete(
+            group, {g: real_numbers(m, f"the matrix of `{g}` has real numbers") for g, m in matrices.items()}
+        )
+    dense = real_numbers(matrices, f"a representation of {group.name} has one matrix of real numbers per element")
     if dense.ndim != 3 or dense.shape[0] != group.order or dense.shape[1] != dense.shape[2]:
         raise ValueError(
             f"a representation of {group.name} is an array of shape ({group.order}, d, d), one square matrix per "
@@ -109,7 +112,10 @@ def permutations_of(group: FiniteGroup, images: ArrayLike | Mapping[str, Sequenc
         if missing:
             raise ValueError(f"no permutation was given for `{missing[0]}` of {group.name}; give one per element.")
         images = [images[g] for g in group.elements]
-    image = np.array(images, dtype=np.intp)
+    given = real_numbers(images, f"a permutation action of {group.name} has one list of points per element")
+    image = np.rint(given).astype(np.intp)
+    if not np.array_equal(image, given):
+        raise ValueError(f"points are numbered from 0 on, by whole numbers; got {shown(images)}.")
     if image.ndim != 2 or image.shape[0] != group.order:
         raise ValueError(
             f"a permutation action of {group.name} is an array of shape ({group.order}, points); got {image.shape}."

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steerable.algebra.arrays import IntArray, read_only
-from steerable.errors import did_you_mean, listing
+from steerable.errors import did_you_mean, listing, shown
 
 __all__ = ["MultiplicationTable", "closure"]
 
@@ -44,6 +44,11 @@ class MultiplicationTable:
             raise TypeError(
                 f"expected a sequence of elements of {self.name} such as ['e', ...], got the single text "
                 f"`{elements}`; put it into a list."
+            )
+        if not isinstance(elements, Iterable):
+            raise TypeError(
+                f"expected a sequence of elements of {self.name} such as ['{self.elements[0]}', ...], got "
+                f"{type(elements).__name__} {shown(elements)}."
             )
         return np.array([self.index(element) for element in elements], dtype=np.intp)
 

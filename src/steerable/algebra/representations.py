@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steerable.algebra.arrays import FloatArray, IntArray
+from steerable.algebra.arrays import FloatArray, IntArray, real_numbers
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.homomorphisms import Homomorphism, inclusion
@@ -155,7 +155,7 @@ class Representation(MatrixFamily):
 
     def change_basis(self, basis: ArrayLike) -> Representation:
         """A⁻¹ ρ(g) A: the same representation in the basis of A's columns."""
-        a = np.array(basis, dtype=np.float64)
+        a = real_numbers(basis, "a change of basis is a matrix of real numbers, one column per vector")
         if a.shape != (self.dim, self.dim):
             raise ValueError(f"a basis of this representation is a {(self.dim, self.dim)} matrix, got shape {a.shape}.")
         if not np.isfinite(a).all() or _condition(a) > 1e12:

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steerable.algebra.arrays import FloatArray, IntArray, read_only
+from steerable.algebra.arrays import FloatArray, IntArray, read_only, real_numbers
 
 __all__ = ["HIGHEST_DEGREE", "checked_degree", "orders", "quadrature_on_sphere", "spherical_harmonics"]
 
@@ -45,7 +45,7 @@ def spherical_harmonics(degree: int, points: ArrayLike) -> FloatArray:
     [1.936, 0.0, -1.118, 0.0, 0.0]
     """
     degree = checked_degree(degree)
-    given = np.asarray(points, dtype=np.float64)
+    given = real_numbers(points, "points of the sphere are numbers of shape (…, 3)")
     if given.ndim == 0 or given.shape[-1] != 3 or not np.isfinite(given).all():
         raise ValueError(f"points of the sphere are finite numbers of shape (…, 3); got shape {given.shape}.")
     largest = np.abs(given).max(axis=-1, initial=0, keepdims=True)

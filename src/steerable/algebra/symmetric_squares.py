@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.intertwiners import SparseBasis, hom_basis, solve_monomial
+from steerable.algebra.intertwiners import SparseBasis, hom_basis, over_a_group, solve_monomial
 from steerable.algebra.monomials import Monomial
 from steerable.algebra.representations import Representation
 
@@ -33,8 +33,9 @@ def square_basis(rho: Representation, target: Representation) -> SparseBasis:
     >>> square_basis(E, A2).count  # x ↦ x₁y₂ - x₂y₁ needs two vectors
     0
     """
-    if rho.monomial is not None and target.monomial is not None:
-        return solve_monomial(_symmetric_square(rho.monomial), target.monomial)
+    factor, image = over_a_group(rho), over_a_group(target)
+    if factor is not None and image is not None:
+        return solve_monomial(_symmetric_square(factor), image)
     products = hom_basis(rho @ rho, target).dense().reshape(-1, target.dim, rho.dim, rho.dim)
     a, b = np.triu_indices(rho.dim)
     weight = np.where(a == b, 0.5, math.sqrt(0.5))

@@ -24,6 +24,7 @@ from steerable.algebra.groups import FiniteGroup
 from steerable.checking.discs import distance_in_disc, in_disc, smoothed
 from steerable.errors import did_you_mean, shown
 from steerable.filters.pixel_grids import grid_spacing
+from steerable.nn.geometry import numbers_per_axis
 from steerable.nn.sampling import EquivarianceWarning, SamplingGuard
 from steerable.transforms import elements_on_the_grid, transform
 from steerable.types.field_types import FieldType
@@ -269,7 +270,7 @@ def _example(
 
     size, axes = options.get("size"), in_type.group.axes or 2
     if size is not None:
-        return draw(*(size if isinstance(size, tuple) else (size,) * axes))
+        return draw(*numbers_per_axis(size, "size", axes, minimum=1))
     flat = _SMOOTH_SIZES if smooth else _SIZES
     sizes = flat if axes == 2 else _SMOOTH_VOLUME_SIZES if smooth else _VOLUME_SIZES
     for shape in (*((s,) * axes for s in sizes), ()):

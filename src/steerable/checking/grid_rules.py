@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from steerable.algebra.capsules import Nonlinearity
 from steerable.checking.calls import Call, Refused, Result, Rule, Unfit
 from steerable.checking.value_rules import nonlinearity
-from steerable.nn.geometry import axis_names, spanned
-from steerable.nn.sampling import axes_exchanged, axes_reversed, pads_alike
+from steerable.nn.geometry import spanned
+from steerable.nn.sampling import axes_reversed, one_extent_missing, pads_alike
 
 __all__ = ["adaptive_pool", "check_windows", "interpolate", "pad", "per_axis", "window_pool"]
 
@@ -102,10 +102,5 @@ def per_axis(call: Call, value: int | Sequence[int]) -> tuple[int, ...]:
 
 def _check_alike(call: Call, what: str, values: Sequence[float]) -> None:
     """Refuse different numbers along axes that the group exchanges."""
-    group, names = call.field_type.group, axis_names(call.axes)
-    for a, b in axes_exchanged(group, call.axes):
-        if values[a] != values[b]:
-            raise Refused(
-                f"{group.name} exchanges {names[a]} and {names[b]}, so that the {what} of `{call.name}` has one "
-                f"extent for both; got {tuple(values)}."
-            )
+    if reason := one_extent_missing(call.field_type.group, f"{what} of `{call.name}`", values, mixed=what != "padding"):
+        raise Refused(reason)

@@ -114,7 +114,7 @@ class AxialHarmonic(Harmonic):
         return CircularHarmonic(self.frequency).at(seen[:, :2]) * (np.sign(seen[:, 2:]) if self.odd else 1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HarmonicFilter:
     """A filter that turns as a harmonic: 2 real filters in the plane, or 1 for frequency 0; 2l + 1 in space.
 

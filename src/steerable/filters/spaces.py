@@ -16,11 +16,11 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steerable.algebra.arrays import FloatArray, IntArray, read_only
+from steerable.algebra.arrays import FloatArray, IntArray, read_only, real_numbers
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation, direct_sum
-from steerable.errors import expect, shown
+from steerable.errors import expect
 from steerable.filters.harmonics import HarmonicFilter
 from steerable.filters.pixel_grids import (
     grid_size,
@@ -265,12 +265,7 @@ class FilterSpace:
 
 
 def _as_array(sampling: ArrayLike) -> FloatArray:
-    try:
-        matrix = np.array(sampling, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"a sampling matrix is an array of numbers, (taps, coefficients); got {shown(sampling)}."
-        ) from None
+    matrix = real_numbers(sampling, "a sampling matrix is an array of numbers, (taps, coefficients)")
     if matrix.ndim != 2:
         raise ValueError(f"a sampling matrix has two axes, (taps, coefficients); got shape {matrix.shape}.")
     if not np.isfinite(matrix).all():

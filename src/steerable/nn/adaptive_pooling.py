@@ -8,10 +8,11 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from steerable.filters.pixel_grids import grid_spacing
 from steerable.nn.admissibility import require_permutations
-from steerable.nn.geometry import axis_names, numbers_per_axis
+from steerable.nn.geometry import numbers_per_axis
 from steerable.nn.module import EquivariantModule
-from steerable.nn.sampling import axes_exchanged
+from steerable.nn.sampling import one_extent_missing
 from steerable.types.field_types import FieldType
 
 __all__ = [
@@ -30,21 +31,34 @@ _PLAIN_MAXIMUM: dict[int, Callable[..., nn.Module]] = {2: nn.AdaptiveMaxPool2d, 
 
 
 class AdaptivePool(EquivariantModule):
-    """The base of pooling to a given size; a subclass says over how many ``axes``."""
+    """The base of pooling to a given size; a subclass says over how many ``axes``.
+
+    Args:
+        field_type: the type, which stays the same.
+        output_size: the size of the result, one number or one per axis.
+        spacing: how far apart pixels or voxels are along each axis, if not equally far. Results may differ in size
+            along axes of other spacings: ``(2, 4, 4)`` where slices are twice as thick.
+    """
 
     axes: ClassVar[int]
     channelwise = True
 
-    def __init__(self, field_type: FieldType, output_size: int | Sequence[int]) -> None:
+    def __init__(
+        self,
+        field_type: FieldType,
+        output_size: int | Sequence[int],
+        *,
+        spacing: float | Sequence[float] | None = None,
+    ) -> None:
         super().__init__(field_type, field_type)
+        self.prepare()
         self.output_size = numbers_per_axis(output_size, "output_size", self.axes, minimum=1)
-        group, names = field_type.group, axis_names(self.axes)
-        for a, b in axes_exchanged(group, self.axes):
-            if self.output_size[a] != self.output_size[b]:
-                raise ValueError(
-                    f"{group.name} exchanges {names[a]} and {names[b]}, so that the output has one extent for both; "
-                    f"got {self.output_size}."
-                )
+        apart = grid_spacing(self.output_size, spacing)
+        if reason := one_extent_missing(field_type.group, "output", self.output_size, apart):
+            raise ValueError(reason)
+
+    def prepare(self) -> None:
+        """Check the capsules."""
 
 
 class AdaptiveAvgPool(AdaptivePool):
@@ -62,9 +76,8 @@ class AdaptiveAvgPool(AdaptivePool):
 class AdaptiveMaxPool(AdaptivePool):
     """The base of adaptive maximum pooling."""
 
-    def __init__(self, field_type: FieldType, output_size: int | Sequence[int]) -> None:
-        require_permutations(f"AdaptiveMaxPool{self.axes}d", field_type, f"NormMaxPool{self.axes}d")
-        super().__init__(field_type, output_size)
+    def prepare(self) -> None:
+        require_permutations(f"AdaptiveMaxPool{self.axes}d", self.in_type, f"NormMaxPool{self.axes}d")
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import ClassVar
 
@@ -12,15 +12,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from steerable.filters.pixel_grids import grid_spacing
 from steerable.nn.geometry import numbers_per_axis
 from steerable.nn.module import EquivariantModule
-from steerable.nn.sampling import SamplingGuard
+from steerable.nn.sampling import SamplingGuard, one_extent_missing
 from steerable.types.field_types import FieldType
 
 __all__ = ["BlurPool2d", "BlurPool3d"]
 
 _CONVOLVE: dict[int, Callable[..., Tensor]] = {2: F.conv2d, 3: F.conv3d}
-_PLAIN: dict[int, type[nn.Conv2d] | type[nn.Conv3d]] = {2: nn.Conv2d, 3: nn.Conv3d}
+_PLAIN: dict[int, Callable[..., nn.Conv2d | nn.Conv3d]] = {2: nn.Conv2d, 3: nn.Conv3d}
 
 
 class BlurPool(EquivariantModule):
@@ -31,27 +32,32 @@ class BlurPool(EquivariantModule):
 
     weights: Tensor
 
-    def __init__(self, field_type: FieldType, filter_size: int = 4, stride: int = 2, *, strict: bool = False) -> None:
+    def __init__(
+        self,
+        field_type: FieldType,
+        filter_size: int | Sequence[int] = 4,
+        stride: int | Sequence[int] = 2,
+        *,
+        strict: bool = False,
+        spacing: float | Sequence[float] | None = None,
+    ) -> None:
         super().__init__(field_type, field_type)
-        size = numbers_per_axis(filter_size, "filter_size", self.axes, minimum=1)
-        strides = numbers_per_axis(stride, "stride", self.axes, minimum=1)
-        if len({*size}) > 1 or len({*strides}) > 1:
-            axes = "both axes" if self.axes == 2 else "all axes"
-            raise ValueError(
-                f"{type(self).__name__} has one filter_size and one stride for {axes}, got {filter_size!r} and "
-                f"{stride!r}."
-            )
-        self.filter_size, self.stride = size[0], strides[0]
-        self.padding = (self.filter_size - 1) // 2
-        row = np.array([math.comb(self.filter_size - 1, k) for k in range(self.filter_size)], dtype=np.float64)
-        self.register_constant("weights", reduce(np.multiply.outer, [row / row.sum()] * self.axes))
+        self.filter_size = numbers_per_axis(filter_size, "filter_size", self.axes, minimum=1)
+        self.stride = numbers_per_axis(stride, "stride", self.axes, minimum=1)
+        self.padding = tuple((size - 1) // 2 for size in self.filter_size)
+        rows = [np.array([math.comb(size - 1, k) for k in range(size)], dtype=np.float64) for size in self.filter_size]
+        self.register_constant("weights", reduce(np.multiply.outer, [row / row.sum() for row in rows]))
+        apart = grid_spacing(self.filter_size, spacing)
+        if reason := one_extent_missing(field_type.group, "filter", self.filter_size, apart):
+            raise ValueError(f"{type(self).__name__}: {reason}")
         self.guard = SamplingGuard(
             self,
-            size,
-            strides,
-            (self.padding,) * self.axes,
+            self.filter_size,
+            self.stride,
+            self.padding,
             strict=strict,
-            mirrored=True,
+            padding_mode="reflect",
+            spacing=apart,
             remedy="Or use filter_size=4 for even sizes and filter_size=3 for odd ones.",
         )
 
@@ -62,8 +68,9 @@ class BlurPool(EquivariantModule):
 
     def pool(self, x: Tensor) -> Tensor:
         channels = self.in_type.channels
-        kernel = self.weights.to(x.dtype).expand(channels, 1, *(self.filter_size,) * self.axes)
-        padded = F.pad(x, (self.padding,) * 2 * self.axes, mode="reflect") if self.padding else x
+        kernel = self.weights.to(x.dtype).expand(channels, 1, *self.filter_size)
+        sides = [p for p in reversed(self.padding) for _ in range(2)]
+        padded = F.pad(x, sides, mode="reflect") if any(sides) else x
         return _CONVOLVE[self.axes](padded, kernel, stride=self.stride, groups=channels)
 
     @torch.no_grad()
@@ -98,6 +105,8 @@ class BlurPool2d(BlurPool):
         filter_size: 4 (weights 1 3 3 1) for even sizes, 3 (1 2 1) or 5 for odd ones: then the grid is symmetric.
         stride: by how much to subsample.
         strict: make an input size on which this is not exactly equivariant an error instead of a warning.
+        spacing: how far apart pixels or voxels are along each axis, if not equally far. Filters and strides may differ
+            along axes of other spacings: ``filter_size=(1, 4, 4), stride=(1, 2, 2)`` where slices are twice as thick.
     """
 
     axes = 2

@@ -22,7 +22,7 @@ from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.geometry import numbers_per_axis, resolved_padding, spanned
 from steerable.nn.module import EquivariantModule
 from steerable.nn.restricted_banks import exact_bank, exact_bias, in_shares, like, restricted_space, set_filters
-from steerable.nn.sampling import SamplingGuard
+from steerable.nn.sampling import SamplingGuard, one_extent_missing
 from steerable.nn.seen_by_subgroup import both_ends
 from steerable.nn.selection import Select
 from steerable.types.field_types import FieldType
@@ -98,7 +98,7 @@ class ConvolutionLayer(FilterBankModule):
         self.kernel_size, self.groups = kernel, groups
         self.stride = numbers_per_axis(stride, "stride", self.axes, minimum=1)
         self.dilation = numbers_per_axis(dilation, "dilation", self.axes, minimum=1)
-        extent = spanned(kernel, self.dilation)
+        extent, apart = spanned(kernel, self.dilation), self.plan.space.spacing
         self.padding = resolved_padding(padding, extent, self.stride)
         self.padding_mode = _padding_mode(options.get("padding_mode", "zeros"))
         self.guard = SamplingGuard(
@@ -107,10 +107,12 @@ class ConvolutionLayer(FilterBankModule):
             self.stride,
             self.padding,
             strict=options.get("strict", False),
-            mirrored=self.padding_mode == "reflect",
-            spacing=self.plan.space.spacing,
+            padding_mode=self.padding_mode,
+            spacing=apart,
             remedy=f"Or use stride 1 and AvgPool{self.axes}d or BlurPool{self.axes}d, or an even kernel on even sizes.",
         )
+        if reason := one_extent_missing(in_type.group, "dilation", self.dilation, apart):
+            raise ValueError(f"{type(self).__name__}: {reason}")
         self.in_order, self.out_order = _group_major(in_type, groups), _group_major(out_type, groups)
         if self.in_order is not None:
             self.register_index("in_index", self.in_order)

@@ -13,7 +13,7 @@ from steerable.nn.admissibility import require, require_permutations
 from steerable.nn.channels import widened
 from steerable.nn.geometry import numbers_per_axis
 from steerable.nn.module import EquivariantModule
-from steerable.nn.sampling import SamplingGuard
+from steerable.nn.sampling import SamplingGuard, one_extent_missing
 from steerable.nn.segments import Segments
 from steerable.types.field_types import FieldType
 
@@ -58,6 +58,8 @@ class WindowPool(EquivariantModule):
         if any(2 * p > k for p, k in zip(self.padding, self.kernel_size, strict=True)):
             raise ValueError(f"padding is at most half the kernel {self.kernel_size}, got {self.padding}.")
         apart = grid_spacing(self.kernel_size, spacing)
+        if reason := one_extent_missing(field_type.group, "kernel", self.kernel_size, apart):
+            raise ValueError(f"{type(self).__name__}: {reason}")
         window = self.kernel_size, self.stride, self.padding
         self.guard = SamplingGuard(self, *window, strict=strict, remedy=_REMEDY, spacing=apart)
 

@@ -64,10 +64,10 @@ class TensorProduct(EquivariantModule):
         for kind, (capsule, _) in enumerate(self.out_type.terms):
             if not tables.makes(kind):
                 raise TypeError(
-                    f"TensorProduct: no product of two capsules of `{self.in_type}` has a part in capsule `{capsule}`, "
-                    f"which would always be 0. Add the trivial capsule to the type, as in `{self.in_type} + "
-                    f"{self.out_type.group.trivial}`, by which every capsule can be multiplied, or leave `{capsule}` "
-                    "out of out_type."
+                    f"TensorProduct: no product of a capsule of `{self.in_type}` with itself or with another kind has "
+                    f"a part in capsule `{capsule}`, which would always be 0. Add the trivial capsule to the type, as "
+                    f"in `{self.in_type} + {self.out_type.group.trivial}`, by which every capsule can be multiplied, "
+                    f"or leave `{capsule}` out of out_type."
                 )
         self.hands, self.shape = tables.hands, tables.shape
         self.register_index("left", tables.left)

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from steerable.algebra.group_interface import Group
 from steerable.errors import frames_to_caller
+from steerable.nn.channels import hides_shapes
 from steerable.nn.convolution_layer import BankOptions, Numbers, refuse_unknown_options, spaced_filters
 from steerable.nn.filter_bank import FilterBankModule
-from steerable.nn.geometry import numbers_per_axis, spanned
+from steerable.nn.geometry import axis_names, numbers_per_axis, spanned
 from steerable.nn.restricted_banks import carried_over, restricted_space
-from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_exchanged, axes_reversed
+from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_exchanged, axes_reversed, one_extent_missing
 from steerable.nn.seen_by_subgroup import both_ends
 from steerable.types.field_types import FieldType
 
@@ -71,6 +72,8 @@ class TransposedConvolutionLayer(FilterBankModule):
         extent, strict = spanned(kernel, self.dilation), options.get("strict", False)
         apart = self.plan.space.spacing
         SamplingGuard(self, extent, self.stride, self.padding, strict=strict, remedy="", spacing=apart)
+        if reason := one_extent_missing(in_type.group, "dilation", self.dilation, apart):
+            raise ValueError(f"{type(self).__name__}: {reason}")
         broken = self._broken_by_output_padding()
         if broken:
             message = (
@@ -90,8 +93,23 @@ class TransposedConvolutionLayer(FilterBankModule):
         exchanged = axes_exchanged(group, self.axes, apart)
         return "the group exchanges height and width" if any(extra[a] != extra[b] for a, b in exchanged) else ""
 
+    def _check_room(self, x: Tensor) -> None:
+        """Refuse inputs of which the padding takes everything away."""
+        extent = spanned(self.kernel_size, self.dilation)
+        kept = [e + o - 2 * p for e, o, p in zip(extent, self.output_padding, self.padding, strict=True)]
+        if min(kept) > 0 or hides_shapes(x) or torch.compiler.is_compiling():
+            return
+        for n, s, k, p, name in zip(x.shape[2:], self.stride, kept, self.padding, axis_names(self.axes), strict=True):
+            if (n - 1) * s + k < 1:
+                raise ValueError(
+                    f"{type(self).__name__}: nothing is left of an input of {name} {n}, since the padding takes {p} "
+                    f"pixels away on both sides and there are only {(n - 1) * s + k + 2 * p}. Use a larger input or "
+                    "less padding."
+                )
+
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
+        self._check_room(x)
         bank, bias = self.filters()
         return _CONVOLVE[self.axes](
             x, bank.transpose(0, 1), bias, self.stride, self.padding, self.output_padding, 1, self.dilation
