@@ -19,7 +19,10 @@ def report(
     ],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
 ) -> None:
-    """Write one HTML page with curves, accuracy and drift under every pose, confusion matrices and costs."""
+    """Write one HTML page about one or several runs.
+
+    It has their curves, accuracy and drift in every pose, confusion matrices and costs.
+    """
     from steerable.atomic import check_new_file
 
     check_new_file(out, "report.html")

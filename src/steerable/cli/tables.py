@@ -36,9 +36,10 @@ def types(
     ] = "D4",
     as_json: Json = False,
 ) -> None:
-    """Show what a group offers: its irreps and capsules, and which nonlinearities each admits.
+    """Show the irreps and capsules of a group, and what each admits.
 
-    An infinite group has infinitely many, of which the first are shown.
+    The last column has the nonlinearities that a capsule admits. An infinite group has infinitely many irreps and
+    capsules, of which the first are shown.
     """
     found = group_named(group)
     rows: list[dict[str, Any]] = [
@@ -105,7 +106,10 @@ def cost(
     size: Annotated[int, typer.Option(help="The side of the images or volumes, for FLOPs.", min=1, max=10**6)] = 32,
     as_json: Json = False,
 ) -> None:
-    """Show channels, parameters, utilisation μ and FLOPs of one convolution, or of all those of a residual network."""
+    """Show what a convolution costs, or all those of a network.
+
+    The table has their channels, parameters, utilisation μ and FLOPs.
+    """
     wide = out_type is None and in_type == "wide_resnet"
     found = stage_groups(group or "D8,D4,D1")[0] if wide else group_named(group or "D4")
     if out_type is not None:

@@ -63,10 +63,11 @@ def predict(
         int | None, typer.Option(help="For segmentation: the side of the squares that are in memory together.", min=32)
     ] = None,
 ) -> None:
-    """Print the most probable class of each image and all probabilities, or write label images.
+    """Say which class each image belongs to, or write label images.
 
-    Unreadable files are named and left out. A network for segmentation writes a label image for each image, of any
-    size, into the folder --out. A command that was killed goes on where it was.
+    The most probable class and all probabilities are printed, or written to the file --csv. A network for segmentation
+    writes a label image for each image, of any size, into the folder --out. Unreadable files are named and left out. A
+    command that was killed goes on where it was.
     """
     from steerable.atomic import check_new_file, write_text
     from steerable.data.files import named, printable
@@ -255,6 +256,7 @@ def _print_figures(results: dict[str, Any]) -> None:
     count = sum(map(sum, poses["confusion"]))
     if "macro_f1" in results:  # runs of earlier versions have none
         each = f"balanced accuracy {results['balanced_accuracy']:.2%}, F1 {results['macro_f1']:.3f}"
-        console.print(f"{count:,} upright test images: accuracy {poses['upright']:.2%}, {each} (mean over classes)")
+        images = "1 upright test image" if count == 1 else f"{count:,} upright test images"
+        console.print(f"{images}: accuracy {poses['upright']:.2%}, {each} (mean over classes)")
     if 0 < poses.get("images", 0) < count:
         console.print(f"poses: a random sample of {poses['images']:,} of these images")

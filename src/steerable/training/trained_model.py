@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from steerable import nn as snn
 from steerable.data.assembling import read_labelled, stacked
 from steerable.data.datasets import DATASETS, check_source, load_dataset
-from steerable.data.files import named, source_name
+from steerable.data.files import left_out, named, source_name
 from steerable.data.folders import labelled_folder
 from steerable.data.given_images import given_pixels
 from steerable.data.images import Progress, image_chunks
@@ -194,8 +194,7 @@ class TrainedModel(nn.Module):
         if data is None:
             raise ValueError(f"none of the images in `{path}` can be read: {named([*skipped, *unreadable])}.")
         if skipped or unreadable:
-            text = f"{len(skipped) + len(unreadable)} files in `{path}` cannot be read and are left out: "
-            warnings.warn(f"{text}{named([*skipped, *unreadable])}.", stacklevel=4)
+            warnings.warn(left_out([*skipped, *unreadable], path), stacklevel=4)
         return data
 
     def _warn_if_changed(self, digest: str) -> None:
