@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from steerable.algebra.families import group_named
-from steerable.cli.application import app, console
+from steerable.cli.application import app, at_home, console
 from steerable.extras import require
 
 __all__ = ["explore", "figures"]
@@ -17,7 +17,7 @@ __all__ = ["explore", "figures"]
 
 @app.command()
 def figures(
-    out: Annotated[Path, typer.Option(help="The folder to write the figures into.")],
+    out: Annotated[Path, typer.Option(help="The folder to write the figures into.", callback=at_home)],
     group: Annotated[
         str,
         typer.Option(

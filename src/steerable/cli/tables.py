@@ -130,7 +130,8 @@ def cost(
         return
     axes = axes_moved_by(found)
     seen = "×".join([str(size)] * axes) + (" image" if axes == 2 else " volume")
-    _print_costs(rows, f"{total['parameters']:,} parameters, {total['flops'] / 1e9:.2f} GFLOP per {seen}")
+    flops = f"{total['flops'] / 1e9:.2f} GFLOP" if total["flops"] >= 1e8 else f"{total['flops'] / 1e6:.2f} MFLOP"
+    _print_costs(rows, f"{total['parameters']:,} parameters, {flops} per {seen}")
 
 
 def _print_costs(rows: list[dict[str, Any]], title: str) -> None:

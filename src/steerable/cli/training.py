@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steerable.cli.application import Json, app, shown
+from steerable.cli.application import Json, app, at_home, shown
 from steerable.cli.option_groups import grouped_options
 from steerable.cli.setting_options import with_settings
 from steerable.cli.trained_models import print_results
@@ -42,7 +42,7 @@ BY_DATA = ("parameters", "minutes", "validation", "patience", "task", "volumes",
 Dataset = Annotated[str, typer.Argument(metavar="DATASET", help=settings_of(RunConfig)["dataset"].help)]
 Out = Annotated[
     Path | None,
-    typer.Option(help="The run folder; an interrupted run in it is resumed. By default runs/NAME."),
+    typer.Option(help="The run folder; an interrupted run in it is resumed. By default runs/NAME.", callback=at_home),
 ]
 PlanFile = Annotated[
     Path | None,

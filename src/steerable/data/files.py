@@ -92,7 +92,7 @@ def reason(error: Exception) -> str:
         return "no permission to read it"
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
-    return f"{kind}: {error}".rstrip(".")
+    return str(error if isinstance(error, OSError) else f"{kind}: {error}").rstrip(".")
 
 
 def named(skipped: Sequence[tuple[str, str]], limit: int = 5) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from steerable.data.assembling import FoundFiles, LabelledFile, Part, Reading, assemble
@@ -80,7 +81,7 @@ def labelled_folder(root: Path, *, fewest_classes: int = 2, group_by: str | None
             for path in found:
                 specimen = _specimen(path.relative_to(folder / name)) if group_by else ""
                 files.append(LabelledFile(path, printable(path.relative_to(root)), printable(name), part, specimen))
-            skipped += closed
+            skipped += [(os.path.relpath(name, root), why) for name, why in closed]
             if not found and not closed:
                 empty.append(name)
         if empty and part == "train":

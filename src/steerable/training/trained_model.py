@@ -85,7 +85,7 @@ class TrainedModel(nn.Module):
         exported = (run / "images.json").is_file()
         if not exported and not (run / "results.json").is_file():
             raise FileNotFoundError(
-                f"{run} has no results.json: it is not a run folder, or its run has not finished. Finish it with the "
+                f"`{run}` has no results.json: it is not a run folder, or its run has not finished. Finish it with the "
                 "command that started it."
             )
         try:
@@ -147,6 +147,7 @@ class TrainedModel(nn.Module):
         return {
             "dataset": name,
             "images": len(data),
+            "image_size": list(data.image_size),
             "model": self.model_config,
             "parameters": sum(p.numel() for p in self.model.parameters()),
             "test_error": 1 - poses.upright,
