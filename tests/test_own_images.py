@@ -54,7 +54,7 @@ def test_the_network_is_right_in_every_pose(work: Path) -> None:
     assert 1 <= results["best_epoch"] <= 24
 
 
-def test_predictions_and_onnx_agree(work: Path) -> None:
+def test_predictions_and_onnx_agree(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = steerable("predict", "runs/my-digits", "new-digits", "--csv", "predictions.csv", cwd=work)
     assert "15 predictions written to predictions.csv" in run.stdout
     assert "left out new-digits/broken.png: not an image of a known format" in run.stderr
@@ -75,6 +75,10 @@ def test_predictions_and_onnx_agree(work: Path) -> None:
 
     again = json.loads(steerable("predict", "exported", "new-digits", "--json", cwd=work).stdout)
     assert [(item["file"], item["class"]) for item in again] == [(row["file"], row["class"]) for row in rows]
+    monkeypatch.setenv("HOME", str(work))  # a shell leaves the second ~ as it is
+    steerable("predict", "~/exported", "new-digits", "--csv=~/at-home.csv", cwd=work)
+    assert (work / "at-home.csv").read_bytes() == (work / "predictions.csv").read_bytes()
+    assert b"\r" not in (work / "at-home.csv").read_bytes()
 
 
 def test_another_folder_is_tested_as_a_whole(work: Path) -> None:

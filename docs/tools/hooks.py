@@ -54,6 +54,8 @@ def on_page_markdown(markdown: str, page: Page, **kwargs: object) -> str:
     """Fill in the reference of the command line, and lead links to the pages that are made."""
     markdown = links_to_made_pages(markdown, page.file.src_uri)
     if COMMANDS not in markdown:
+        if page.file.src_uri.startswith("api/"):
+            page.meta["search"] = {"boost": 0.5}  # a search finds what pages explain before what docstrings mention
         return markdown
     return markdown.replace(COMMANDS, command_reference(app))
 

@@ -202,7 +202,9 @@ def test_a_run_takes_the_backends_that_layers_take() -> None:
 
 
 def test_help_and_version() -> None:
-    assert "train" in steerable("--help").stdout
+    shown = steerable("--help").stdout
+    assert "train" in shown
+    assert "..." not in shown.partition("Commands:")[2], "a command's first sentence fits its line"
     for command in app.registered_commands:  # paragraphs are broken where the terminal ends, not where the code is
         assert "\n" not in (command.help or "\n").replace("\n\n", "")
     assert steerable("--version").stdout.strip() == "0.1.0rc1"

@@ -146,7 +146,7 @@ def test_pages_are_named_and_chosen(tmp_path: Path) -> None:
 
     folder(tmp_path, faint, save)
     with pytest.warns(
-        UserWarning, match=r"20 of 20 files have several pages, and only the first one is used\. .*--page"
+        UserWarning, match=r"20 of 20 files have several pages or frames, and only the first one is used\. .*--page"
     ):
         first = load_image_folder(tmp_path)
     second = load_image_folder(tmp_path, pixels=Selection(1))
@@ -194,7 +194,7 @@ def test_odd_files_are_left_out_of_training_and_prediction(counts: np.ndarray, r
     known = load_image_folder(tmp_path).pixels
     assert known is not None
     save_tiff(tmp_path / "a" / "x.tif", counts)
-    with pytest.warns(UserWarning, match=r"1 of 21 files in .* cannot be read and are left out: `a/x.tif`") as caught:
+    with pytest.warns(UserWarning, match=r"1 of 21 files in .* cannot be read and is left out: `a/x.tif`") as caught:
         splits = load_image_folder(tmp_path)
     for skipped in (splits.skipped, read_images(tmp_path / "a", 16, 1, pixels=known)[2]):
         ((name, why),) = skipped
@@ -220,7 +220,7 @@ def test_a_class_of_another_depth_is_not_lost_in_silence(tmp_path: Path) -> None
 )
 def test_what_no_file_has(selection: Selection, reason: str, tmp_path: Path) -> None:
     folder(tmp_path, faint)
-    with pytest.raises(ValueError, match=rf"none of the 20 files in .*`0.tif` \({reason}\).*choose other pages or"):
+    with pytest.raises(ValueError, match=rf"none of the 20 files in .*`a/0.tif` \({reason}\).*choose other pages or"):
         load_image_folder(tmp_path, pixels=selection)
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +122,29 @@ def test_grey_only_if_all_are(tmp_path: Path) -> None:
     splits = load_image_folder(tmp_path, test_fraction=0.2)
     assert splits.channels == 3
     assert splits.train.images[0, :, 0, 0].tolist() == list(GREY)
+
+
+def test_a_tinge_from_compression_is_not_a_colour(tmp_path: Path) -> None:
+    """WebP gives grey images back with colours that differ by one grey level."""
+    rng = np.random.default_rng(0)
+    for i, name in enumerate("aabb"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        grey = Image.fromarray(rng.integers(0, 256, (16, 16), dtype=np.uint8))
+        grey.convert("RGB").save(tmp_path / name / f"{i}.webp", quality=80)
+    splits = load_image_folder(tmp_path, test_fraction=0.5)
+    assert splits.pixels is not None
+    assert (splits.channels, splits.pixels.channels, splits.pixels.in_words()) == (1, 1, "grey")
+    stored = np.asarray(Image.open(tmp_path / splits.train.files[0])).astype(int)
+    assert np.ptp(stored, axis=-1).max() == 1
+    assert np.abs(splits.train.images[0, 0].numpy() - stored.mean(-1)).max() < 1
+    _, image, _ = read_images(tmp_path / splits.train.files[0], 16, 1, pixels=splits.pixels)  # as `predict` reads it
+    assert torch.equal(image[0], splits.train.images[0])
+    # A run that began with three channels keeps them, and one that began with one channel takes brightness of colours.
+    colour = replace(splits.pixels, channels=3)
+    assert load_image_folder(tmp_path, test_fraction=0.5, pixels=colour).channels == 3
+    save(tmp_path / "b" / "9.png", RED, (16, 16))
+    assert load_image_folder(tmp_path, test_fraction=0.5, pixels=splits.pixels).channels == 1
+    assert load_image_folder(tmp_path, test_fraction=0.5).channels == 3
 
 
 def _formats() -> Iterator[tuple[str, str, Image.Image, list[int]]]:

@@ -278,7 +278,7 @@ def test_a_folder_without_any_volume_says_what_it_expects(tmp_path: Path) -> Non
         (tmp_path / label).mkdir()
         Image.new("L", (8, 8)).save(tmp_path / label / "x.png")
     with pytest.raises(
-        ValueError, match=r"expected volumes, \.npy, \.npz, \.nii, \.nii\.gz, or TIFF: `x\.png` \(not a vol"
+        ValueError, match=r"expected volumes, \.npy, \.npz, \.nii, \.nii\.gz, or TIFF: `a/x\.png` \(not a vol"
     ):
         load_dataset(tmp_path, pixels=VOLUMES)
 

@@ -52,6 +52,25 @@ def truncated(root: Path) -> None:
     (root / "apple" / "cut.jpg").write_bytes((root / "apple" / "cut.jpg").read_bytes()[:900])
 
 
+def run(root: Path) -> None:
+    """What a run folder is known by, and a folder in it."""
+    (root / "model").mkdir(parents=True)
+    for name in ("config.json", "plan.json"):
+        (root / name).write_text("{}")
+
+
+def copied(root: Path) -> None:
+    """One picture so often that it is both trained and tested on."""
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8))
+    for i in range(5):
+        noise.save(root / "apple" / f"copy{i}.png")
+
+
+def film(root: Path) -> None:
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+    frames[0].save(root / "apple" / "film.gif", save_all=True, append_images=frames[1:])
+
+
 def huge(root: Path) -> None:
     """A file of a few bytes that says it has 10^10 pixels."""
     header = b"P5\n100000 100000\n255\n"
@@ -72,6 +91,12 @@ GOES_ON: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda r: ((r / "plum").mkdir(), (r / "plum" / "x.png").write_text("x")),
         "no training image of `plum` can be read; training goes on without",
     ),
+    "a copy of an image": (copied, "1 test image is among the training images as well, pixel by pixel.*Remove the co"),
+    "a link to a folder": (
+        lambda r: (r / "apple" / "more").symlink_to(r / "pear"),
+        r"1 of 11 files .*apple/more` \(a link to a folder, which is not followed",
+    ),
+    "a film": (film, "1 of 11 files have several pages or frames, and only the first one is used"),
     "a huge image": (huge, r"`apple/bomb.pgm` \(too large: images of up to [\d,]+ pixels are read; shrink it\)"),
     "a link to nothing": (
         lambda r: (r / "apple" / "gone.png").symlink_to(r / "nowhere.png"),
@@ -123,6 +148,7 @@ FINE: dict[str, Callable[[Path], object]] = {
         (r / "__MACOSX").mkdir(),
         (r / ".cache").mkdir(),
     ),
+    "runs beside and in the classes": lambda r: (run(r / "runs" / "data"), run(r / "again"), run(r / "pear" / "run")),
     "a read-me": lambda r: (r / "README.txt").write_text("x"),
     "one image twice in its class": lambda r: picture(r / "apple" / "again.png", (255, 0, 0)),
     "grey, palettes and transparency": lambda r: (
@@ -157,6 +183,14 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a table beside the images": (
         lambda r: (picture(r / "0.png"), (r / "labels.csv").write_text("file,label\n")),
         r"Or give the table: .*labels\.csv",
+    ),
+    "a table beside the folder of images": (
+        lambda r: (picture(r / "images" / "0.png"), (r / "labels.csv").write_text("file,label\n")),
+        r"has only one class, `images`.*Or give the table: .*labels\.csv",
+    ),
+    "a run": (
+        run,
+        "is a run folder, expected a folder with one sub-folder.*to test its network, `steerable evaluate",
     ),
     "one class": (lambda r: picture(r / "apple" / "0.png"), "has only one class, `apple`; expected at least two"),
     "a folder around the folder": (lambda r: good(r / "inner"), r"only one class, `inner`.*Or did you mean .*inner\?"),
@@ -278,10 +312,16 @@ def test_a_table_that_can_be_used_is_used(rows: str, message: str, tmp_path: Pat
     assert min(splits.train.counts) >= 3
 
 
+def test_a_table_from_windows(tmp_path: Path) -> None:
+    splits = load_dataset(table(tmp_path, "file,label\n" + ROWS.replace("/", "\\")))
+    assert len(splits.train) + len(splits.test) == 10
+    assert splits.notes == ()
+
+
 TABLE_REFUSED = {
-    "an empty file": ("", "has no column `file`, `label`: its first line is ''"),
-    "other columns": ("path,class\n" + ROWS, "no column `file`, `label`: its first line is 'path,class'.*rename"),
-    "no header": (ROWS, "no column `file`, `label`: its first line is 'images/a0.png,apple'"),
+    "an empty file": ("", "has no columns `file`, `label`: its first line is ''"),
+    "other columns": ("path,class\n" + ROWS, "no columns `file`, `label`: its first line is 'path,class'.*rename"),
+    "no header": (ROWS, "no columns `file`, `label`: its first line is 'images/a0.png,apple'"),
     "one column": ("file\nimages/a0.png\n", "no column `label`"),
     "no rows": ("file,label\n\n", "has no rows below its header"),
     "another encoding": ("file,label\nimages/café.png,x\n".encode("latin-1"), "not UTF-8 text: byte 0xe9.*CSV UTF-8"),

@@ -15,6 +15,7 @@ from lightning.pytorch import Trainer
 from small_runs import killed_in, request, same_weights
 
 from steerable.training import Plan, RunConfig, load_recipe
+from steerable.training.checkpoints import has_checkpoint
 from steerable.training.deadline import Deadline
 from steerable.training.planning import make_plan
 from steerable.training.preparing import TrainingData, prepare_data
@@ -200,7 +201,11 @@ def test_a_run_that_is_killed_and_resumed_ends_with_the_same_bits(
     monkeypatch.setattr(Deadline, "epochs_that_fit", slow)
     with killed_in(epoch):
         train(config(), tmp_path)
-    assert train(config(), tmp_path)["epochs"] == 7
+    said: list[str] = []
+    was_saved = has_checkpoint(tmp_path / "checkpoints")
+    assert train(config(), tmp_path, tell=said.append)["epochs"] == 7
+    assert was_saved == ("This run was begun earlier, and goes on from its last checkpoint." in said)
+    assert was_saved or epoch == 1
     assert same_weights(whole, tmp_path)
 
 

@@ -32,11 +32,11 @@ def advise(
     seed: Annotated[int, typer.Option(help=HELP["seed"], min=0)] = 0,
     as_json: Json = False,
 ) -> None:
-    """Look at a folder of images and recommend a group, a head, augmentation, a size and a time, with reasons.
+    """Look at images and recommend how to train on them.
 
-    A small network learns to tell images from their turned and mirrored selves. Where it can, the images have an up or
-    a handedness, and a short trial shows whether a network should be allowed to use that. Test images are not looked
-    at.
+    The advice is a group, a head, augmentation, a size and a time, each with its reason. A small network learns to tell
+    images from their turned and mirrored selves. Where it can, the images have an up or a handedness, and a short trial
+    shows whether a network should be allowed to use that. Test images are not looked at.
     """
     require("lightning", "torchmetrics", "huggingface_hub", "safetensors")
     phase = unseen if as_json else shown

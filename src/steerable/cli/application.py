@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from steerable import __version__
 from steerable.errors import listing
 
-__all__ = ["DataDir", "Json", "RunFolder", "app", "console", "run", "shown"]
+__all__ = ["DataDir", "Json", "RunFolder", "app", "at_home", "console", "run", "shown"]
 
 app = typer.Typer(
     help="Steerable CNNs: networks that know how their features move when an image is turned or mirrored.",
@@ -31,7 +31,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 DataDir = Annotated[Path | None, typer.Option(help="Where the data set's files are, or are downloaded to.")]
 
 
+def at_home(path: Path | None) -> Path | None:
+    """The path with ``~`` replaced, which a shell leaves as it is in ``--out=~/runs``."""
+    return None if path is None else path.expanduser()
+
+
 def _existing(path: Path) -> Path:
+    path = path.expanduser()
     if path.is_dir():
         return path
     what = "is a file, expected a run folder" if path.exists() else "does not exist"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from steerable.algebra.families import group_named
-from steerable.cli.application import app, console
+from steerable.cli.application import app, at_home, console
 from steerable.extras import require
 
 __all__ = ["explore", "figures"]
@@ -17,7 +17,7 @@ __all__ = ["explore", "figures"]
 
 @app.command()
 def figures(
-    out: Annotated[Path, typer.Option(help="The folder to write the figures into.")],
+    out: Annotated[Path, typer.Option(help="The folder to write the figures into.", callback=at_home)],
     group: Annotated[
         str,
         typer.Option(
@@ -30,7 +30,7 @@ def figures(
         str, typer.Option("--format", help="The format of the files: png, svg, or both as png,svg.")
     ] = "png,svg",
 ) -> None:
-    """Draw the paper's figures, and a group's tables and irreps, from what the library computes."""
+    """Draw the paper's figures, and the tables and irreps of a group."""
     from steerable.figures import write_figures
 
     for path in write_figures(out, group_named(group), formats=tuple(name.strip() for name in formats.split(","))):
@@ -47,7 +47,10 @@ def explore(
         typer.Option(help="Another name by which browsers reach it, such as that of a proxy. Repeatable."),
     ] = None,
 ) -> None:
-    """Serve a page that shows groups, filters, costs, steering and trained models; Ctrl+C ends it."""
+    """Serve a page to explore groups, filters and trained models.
+
+    It also shows costs, and how feature maps turn with an image. Ctrl+C ends it.
+    """
     require("gradio")  # before the address is printed
     from steerable.explorer import Explorer
 

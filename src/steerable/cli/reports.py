@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from steerable.cli.application import app
+from steerable.cli.application import app, at_home
 
 __all__ = ["report"]
 
@@ -17,9 +17,12 @@ def report(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUNS", help="Run folders to compare.", exists=True, file_okay=False)
     ],
-    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="The HTML file to write.", callback=at_home)] = Path("report.html"),
 ) -> None:
-    """Write one HTML page with curves, accuracy and drift under every pose, confusion matrices and costs."""
+    """Write one HTML page about one or several runs.
+
+    It has their curves, accuracy and drift in every pose, confusion matrices and costs.
+    """
     from steerable.atomic import check_new_file
 
     check_new_file(out, "report.html")

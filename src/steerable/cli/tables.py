@@ -36,9 +36,10 @@ def types(
     ] = "D4",
     as_json: Json = False,
 ) -> None:
-    """Show what a group offers: its irreps and capsules, and which nonlinearities each admits.
+    """Show the irreps and capsules of a group, and what each admits.
 
-    An infinite group has infinitely many, of which the first are shown.
+    The last column has the nonlinearities that a capsule admits. An infinite group has infinitely many irreps and
+    capsules, of which the first are shown.
     """
     found = group_named(group)
     rows: list[dict[str, Any]] = [
@@ -105,7 +106,10 @@ def cost(
     size: Annotated[int, typer.Option(help="The side of the images or volumes, for FLOPs.", min=1, max=10**6)] = 32,
     as_json: Json = False,
 ) -> None:
-    """Show channels, parameters, utilisation μ and FLOPs of one convolution, or of all those of a residual network."""
+    """Show what a convolution costs, or all those of a network.
+
+    The table has their channels, parameters, utilisation μ and FLOPs.
+    """
     wide = out_type is None and in_type == "wide_resnet"
     found = stage_groups(group or "D8,D4,D1")[0] if wide else group_named(group or "D4")
     if out_type is not None:
@@ -126,7 +130,8 @@ def cost(
         return
     axes = axes_moved_by(found)
     seen = "×".join([str(size)] * axes) + (" image" if axes == 2 else " volume")
-    _print_costs(rows, f"{total['parameters']:,} parameters, {total['flops'] / 1e9:.2f} GFLOP per {seen}")
+    flops = f"{total['flops'] / 1e9:.2f} GFLOP" if total["flops"] >= 1e8 else f"{total['flops'] / 1e6:.2f} MFLOP"
+    _print_costs(rows, f"{total['parameters']:,} parameters, {flops} per {seen}")
 
 
 def _print_costs(rows: list[dict[str, Any]], title: str) -> None:

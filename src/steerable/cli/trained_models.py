@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from steerable.cli.application import DataDir, Json, RunFolder, app, console, shown
+from steerable.cli.application import DataDir, Json, RunFolder, app, at_home, console, shown
 from steerable.cli.comparisons import print_comparison, recorded_comparison
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ def predict(
     images: Annotated[
         Path, typer.Argument(metavar="IMAGES", help="An image or a volume, or a folder of them.", exists=True)
     ],
-    out: Annotated[Path | None, typer.Option("--csv", help="The CSV file to write, instead of printing.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--csv", help="The CSV file to write, instead of printing.", callback=at_home)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
     labels: Annotated[
         Path | None, typer.Option("--out", help="For segmentation: the folder to write label images into.")
@@ -63,10 +65,11 @@ def predict(
         int | None, typer.Option(help="For segmentation: the side of the squares that are in memory together.", min=32)
     ] = None,
 ) -> None:
-    """Print the most probable class of each image and all probabilities, or write label images.
+    """Say which class each image belongs to, or write label images.
 
-    Unreadable files are named and left out. A network for segmentation writes a label image for each image, of any
-    size, into the folder --out. A command that was killed goes on where it was.
+    The most probable class and all probabilities are printed, or written to the file --csv. A network for segmentation
+    writes a label image for each image, of any size, into the folder --out. Unreadable files are named and left out. A
+    command that was killed goes on where it was.
     """
     from steerable.atomic import check_new_file, write_text
     from steerable.data.files import printable
@@ -120,7 +123,7 @@ def _as_values(found: Prediction, classes: Sequence[str]) -> dict[str, Any]:
 
 def _as_table(predictions: Sequence[Prediction], classes: Sequence[str]) -> str:
     text = io.StringIO(newline="")
-    writer = csv.writer(text)
+    writer = csv.writer(text, lineterminator="\n")  # which other programs on a pipe expect
     writer.writerow(["file", "class", "probability", *(f"p({name})" for name in classes)])
     writer.writerows(
         [p.file, p.label, f"{p.probability:.4f}", *(f"{share:.4f}" for share in p.probabilities)] for p in predictions
@@ -154,10 +157,12 @@ def _legend(trained: TrainedSegmenter) -> list[str]:
 def export(
     run: RunFolder,
     onnx: Annotated[
-        Path | None, typer.Option(help="The ONNX file to write; it takes images and gives probabilities.")
+        Path | None,
+        typer.Option(help="The ONNX file to write; it takes images and gives probabilities.", callback=at_home),
     ] = None,
     safetensors: Annotated[
-        Path | None, typer.Option(help="The folder to write, with weights, config and class names.")
+        Path | None,
+        typer.Option(help="The folder to write, with weights, config and class names.", callback=at_home),
     ] = None,
     licence: Annotated[
         str | None,
@@ -194,7 +199,8 @@ def export(
     if safetensors is not None:
         written["safetensors"] = str(export_safetensors(trained, safetensors, licence=licence))
     if onnx is not None:
-        written["onnx"] = str(export_onnx(trained, onnx))
+        with nullcontext() if as_json else shown("writing the ONNX file"):
+            written["onnx"] = str(export_onnx(trained, onnx))
     if as_json:
         shape = ["batch", *trained.input_shape]
         typer.echo(json.dumps({**written, "input": shape, "classes": list(trained.classes)}, indent=2))
@@ -224,7 +230,7 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
     if turned := poses.get("turned_accuracy"):
         console.print(_turned_table(turned, poses["turned_drift"]))
     if overlaps:
-        each = ", ".join(f"{name} {value:.4f}" for name, value in poses["class_dice"].items() if value is not None)
+        each = ", ".join(f"{name}: {value:.4f}" for name, value in poses["class_dice"].items() if value is not None)
         typer.echo(f"Dice of all test images: {results['test_dice']:.4f} ({each}); IoU {results['test_iou']:.4f}")
         if "test_average_precision" in results:
             mean, half = results["test_average_precision"], results["test_ap50"]
@@ -238,15 +244,12 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
 
 
 def _turned_table(accuracy: dict[str, float], drift: dict[str, float]) -> Table:
-    """Accuracy and drift by angle; one quarter of a circle a column, since quarter turns are exact on pixels."""
-    table = Table(title="turned inside a disc: accuracy, drift of the scores")
-    quarters = [[a for a in accuracy if int(a) // 90 == k] for k in range(4)]
-    for _ in quarters:
-        table.add_column("angle", justify="right")
-        table.add_column("", justify="right")
-    for row in zip(*quarters, strict=False):
-        cells = [(f"{angle}°", f"{accuracy[angle]:.2%}, {drift[angle]:.1e}") for angle in row]
-        table.add_row(*(cell for pair in cells for cell in pair))
+    """Accuracy and drift by angle."""
+    table = Table(title="turned inside a disc")
+    for head in ("angle", "accuracy", "drift of the scores"):
+        table.add_column(head, justify="right")
+    for angle, value in accuracy.items():
+        table.add_row(f"{angle}°", f"{value:.2%}", f"{drift[angle]:.1e}")
     return table
 
 
@@ -256,6 +259,8 @@ def _print_figures(results: dict[str, Any]) -> None:
     count = sum(map(sum, poses["confusion"]))
     if "macro_f1" in results:  # runs of earlier versions have none
         each = f"balanced accuracy {results['balanced_accuracy']:.2%}, F1 {results['macro_f1']:.3f}"
-        console.print(f"{count:,} upright test images: accuracy {poses['upright']:.2%}, {each} (mean over classes)")
+        thing = "volume" if len(results.get("image_size", ())) == 3 else "image"
+        things = f"1 upright test {thing}" if count == 1 else f"{count:,} upright test {thing}s"
+        console.print(f"{things}: accuracy {poses['upright']:.2%}, {each} (mean over classes)")
     if 0 < poses.get("images", 0) < count:
         console.print(f"poses: a random sample of {poses['images']:,} of these images")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steerable.cli.application import Json, app, shown
+from steerable.cli.application import Json, app, at_home, shown
 from steerable.cli.option_groups import grouped_options
 from steerable.cli.setting_options import with_settings
 from steerable.cli.trained_models import print_results
@@ -41,7 +42,7 @@ BY_DATA = ("parameters", "minutes", "validation", "patience", "task", "volumes",
 Dataset = Annotated[str, typer.Argument(metavar="DATASET", help=settings_of(RunConfig)["dataset"].help)]
 Out = Annotated[
     Path | None,
-    typer.Option(help="The run folder; an interrupted run in it is resumed. By default runs/NAME."),
+    typer.Option(help="The run folder; an interrupted run in it is resumed. By default runs/NAME.", callback=at_home),
 ]
 PlanFile = Annotated[
     Path | None,
@@ -130,9 +131,10 @@ def train(
     as_json: Json = False,
     **settings: Any,
 ) -> None:
-    """Train a network and write a run folder with curves, checkpoints, the model, results and a report.
+    """Train a network on images or volumes of your own.
 
-    A folder of your own is all that it needs: images or volumes sorted by class, or `images` beside their `masks`.
+    All that it needs is a folder of images or volumes sorted by class, or of `images` beside their `masks`. It writes a
+    run folder with the model, curves, checkpoints, results and a report.
     """
     started = time.monotonic()  # before torch is imported, which takes seconds
     # What is needed at the end of a run, to save the network and to draw the report, is missed at once.
@@ -185,7 +187,8 @@ def _tell_next(tell: Callable[[str], None], results: dict[str, Any], config: Run
         where = f"in epoch {results['epochs']}" if results.get("stopped") else "while the plain network was trained"
         tell(f"The run was stopped {where}. The same command goes on with the training.")
     labels = " --out LABELS" if config.task == "segment" else ""
-    tell(f"Next: steerable predict {folder} IMAGES{labels}, steerable export {folder} --onnx model.onnx")
+    run = shlex.quote(str(folder))
+    tell(f"Next: steerable predict {run} IMAGES{labels}, steerable export {run} --onnx model.onnx")
 
 
 def _request(dataset: str, network: ModelAndRecipe, followed: Plan | None, said: dict[str, Any]) -> RunConfig:

@@ -17,7 +17,7 @@ from steerable.data.files import named, source_name
 from steerable.data.images import Pixels, Progress, read_squares, with_channels
 from steerable.data.labelled_images import LabelledImages
 from steerable.data.pixel_formats import PixelFormat, Selection
-from steerable.data.pixel_survey import survey
+from steerable.data.pixel_survey import common_channels, survey
 from steerable.data.specimens import check_apart
 from steerable.data.splits import Splits
 from steerable.errors import listing
@@ -91,12 +91,12 @@ def assemble(found: FoundFiles, source: Path, how: Reading, progress: Progress |
     if skipped:
         notes.append(
             f"{len(skipped)} of {len(files) + len(known_unreadable)} files in `{source}` cannot be read and "
-            f"are left out: {named(skipped)}."
+            f"{'is' if len(skipped) == 1 else 'are'} left out: {named(skipped)}."
         )
     classes = _classes(files, read, source, notes)
     read = [(file, pixels) for file, pixels in read if file.label in classes]
     notes += _same_pixels_other_label(read, size)
-    channels = max(len(square) for _, square in read)
+    channels = common_channels([square for _, square in read], pixels, known=isinstance(how.pixels, PixelFormat))
     parts = {
         part: stacked([item for item in read if item[0].part == part], channels, classes)
         for part in ("train", "validation", "test")
@@ -112,6 +112,7 @@ def assemble(found: FoundFiles, source: Path, how: Reading, progress: Progress |
                 "test folder and let training images be held out."
             )
         train, test = _held_out(train, how.test_fraction, how.seed, source, notes)
+    notes += _trained_and_tested(train, test)
     for note in notes:
         warnings.warn(note, stacklevel=3)
     known = replace(pixels, channels=channels) if pixels.depth else None
@@ -171,8 +172,7 @@ def _same_pixels_other_label(read: Sequence[Read], size: int) -> list[str]:
     seen: dict[bytes, LabelledFile] = {}
     pairs = []
     for file, pixels in read:
-        digest = hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).digest()
-        first = seen.setdefault(digest, file)
+        first = seen.setdefault(_digest(pixels), file)
         if first.label != file.label:
             pairs.append(f"`{first.name}` ({first.label}) and `{file.name}` ({file.label})")
     if not pairs:
@@ -184,6 +184,27 @@ def _same_pixels_other_label(read: Sequence[Read], size: int) -> list[str]:
         f"the same {same}, has two labels: {'; '.join(pairs[:5])}{more}. Nothing can learn both; remove one of each "
         "pair."
     ]
+
+
+def _trained_and_tested(train: LabelledImages, test: LabelledImages) -> list[str]:
+    """A note that names test images of which a copy is among the training images; those of one colour do not count."""
+    known = set(map(_digest, train.images.numpy()))
+    copies = [
+        name
+        for name, pixels in zip(test.files, test.images.numpy(), strict=True)
+        if np.ptp(pixels.reshape(len(pixels), -1), axis=1).any() and _digest(pixels) in known
+    ]
+    if not copies:
+        return []
+    count = "1 test image is" if len(copies) == 1 else f"{len(copies):,} test images are"
+    return [
+        f"{count} among the training images as well, pixel by pixel, which makes the test look better than it is: "
+        f"{listing(copies, 5)}. Remove the copies."
+    ]
+
+
+def _digest(pixels: Pixels) -> bytes:
+    return hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).digest()
 
 
 def _held_out(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steerable.data.cifar_archives import CIFAR10, CIFAR100
+from steerable.data.files import is_run_folder
 from steerable.data.modelnet import MODELNET10
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.errors import listing
@@ -136,6 +137,11 @@ def check_source(name_or_path: str | Path) -> None:
                 stacklevel=2,
             )
         return
+    if path.is_dir() and is_run_folder(path):
+        raise ValueError(
+            f"`{path}` is a run folder, expected {OWN_IMAGES}. Give the images that it was trained on; to test its "
+            f"network, `steerable evaluate {path}`."
+        )
     if path.is_dir() or (path.is_file() and path.suffix.lower() == ".csv"):
         return
     if path.is_file():

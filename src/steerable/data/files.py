@@ -6,7 +6,17 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["Unusable", "files_below", "left_out", "looks_like_an_image", "named", "printable", "reason", "source_name"]
+__all__ = [
+    "Unusable",
+    "files_below",
+    "is_run_folder",
+    "left_out",
+    "looks_like_an_image",
+    "named",
+    "printable",
+    "reason",
+    "source_name",
+]
 
 SUFFIXES = frozenset(
     (
@@ -14,6 +24,8 @@ SUFFIXES = frozenset(
         *(".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".avif", ".npy", ".npz", ".nii"),
     )
 )
+
+LINK = "a link to a folder, which is not followed; put the folder itself there"
 
 
 class Unusable(ValueError):
@@ -23,7 +35,8 @@ class Unusable(ValueError):
 def files_below(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
     """Return (files, [(folder, why it cannot be opened)]) with all files below a folder in the order of their names.
 
-    Hidden files and folders, and what desktops leave behind, are left out.
+    Links to folders are not followed, because they may lead in a circle. Hidden files and folders, what desktops leave
+    behind, and runs of this library are left out.
     """
     left_behind = ("thumbs.db", "desktop.ini", "__macosx")
     closed: list[tuple[str, str]] = []
@@ -36,9 +49,15 @@ def files_below(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
 
     found = []
     for here, folders, names in os.walk(folder, onerror=complain):
-        folders[:] = filter(wanted, folders)
+        folders[:] = [name for name in folders if wanted(name) and not is_run_folder(Path(here, name))]
+        closed += [(printable(Path(here, name)), LINK) for name in folders if Path(here, name).is_symlink()]
         found += [Path(here, name) for name in names if wanted(name)]
     return sorted(found, key=lambda path: path.as_posix()), closed
+
+
+def is_run_folder(folder: Path) -> bool:
+    """Whether ``steerable train`` has written a folder, which people keep among their images."""
+    return (folder / "config.json").is_file() and (folder / "plan.json").is_file()
 
 
 def looks_like_an_image(path: Path) -> bool:
@@ -73,7 +92,7 @@ def reason(error: Exception) -> str:
         return "no permission to read it"
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
-    return f"{kind}: {error}".rstrip(".")
+    return str(error if isinstance(error, OSError) else f"{kind}: {error}").rstrip(".")
 
 
 def named(skipped: Sequence[tuple[str, str]], limit: int = 5) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from steerable.data.assembling import FoundFiles, LabelledFile, Part, Reading, assemble
-from steerable.data.files import files_below, looks_like_an_image, printable
+from steerable.data.files import files_below, is_run_folder, looks_like_an_image, printable
 from steerable.data.images import Progress
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.specimens import BY_FOLDER
@@ -80,7 +81,7 @@ def labelled_folder(root: Path, *, fewest_classes: int = 2, group_by: str | None
             for path in found:
                 specimen = _specimen(path.relative_to(folder / name)) if group_by else ""
                 files.append(LabelledFile(path, printable(path.relative_to(root)), printable(name), part, specimen))
-            skipped += closed
+            skipped += [(os.path.relpath(name, root), why) for name, why in closed]
             if not found and not closed:
                 empty.append(name)
         if empty and part == "train":
@@ -126,23 +127,32 @@ def _sub_folders(folder: Path) -> list[str]:
     return sorted(
         entry.name
         for entry in folder.iterdir()
-        if entry.is_dir() and not entry.name.startswith(".") and entry.name != "__MACOSX"
+        if entry.is_dir() and not entry.name.startswith(".") and entry.name != "__MACOSX" and not _holds_runs(entry)
     )
+
+
+def _holds_runs(folder: Path) -> bool:
+    """Whether a folder is a run, or holds nothing but runs: `steerable train .` writes them beside the classes."""
+    try:
+        inside = list(folder.iterdir())
+    except OSError:  # which is named where its files are looked for
+        return False
+    return is_run_folder(folder) or (bool(inside) and all(map(is_run_folder, inside)))
 
 
 def _classes(folder: Path, fewest: int) -> list[str]:
     """The sub-folders, sorted by name."""
     names = _sub_folders(folder)
+    table = next(iter(sorted(folder.glob("*.csv"))), None)
+    hint = f" Or give the table: {table}." if table is not None else ""
     if not names:
-        table = next((path for path in sorted(folder.glob("*.csv"))), None)
-        hint = f" Or give the table: {table}." if table is not None else ""
         raise ValueError(
             f"`{folder}` has no sub-folders, expected one for each class: its name is the label of the images in it. "
             f"Sort the images into such folders.{hint}"
         )
     if len(names) < fewest:
         inside = folder / names[0]
-        hint = f" Or did you mean {inside}?" if len(_sub_folders(inside)) > 1 else ""
+        hint = f" Or did you mean {inside}?" if len(_sub_folders(inside)) > 1 else hint
         raise ValueError(
             f"`{folder}` has only one class, {listing(names)}; expected at least two sub-folders, as otherwise "
             f"there is nothing to tell apart. Give the folder above the classes, or above `train` and `test`.{hint}"

@@ -50,7 +50,7 @@ def labelled_table(path: Path, group_by: str | None = None) -> FoundFiles:
     rows = 0
     for line, name, label, specimen in _rows(path, group_by):
         rows += 1
-        file = path.parent / name
+        file = _file(path.parent, name)
         if not name:
             skipped.append((f"line {line}", "it has no file"))
         elif not label:
@@ -74,6 +74,12 @@ def labelled_table(path: Path, group_by: str | None = None) -> FoundFiles:
         notes.append(f"`{path}` lists {listing(repeated, 5)} more than once; each is used once.")
     notes += _without_label(path, {file.path for file in files.values()} | {path.parent / name for name, _ in skipped})
     return FoundFiles(list(files.values()), skipped, notes)
+
+
+def _file(folder: Path, name: str) -> Path:
+    """The file of this name; backslashes lead into folders, as Windows writes them, where no name has them."""
+    file = folder / name
+    return folder / name.replace("\\", "/") if "\\" in name and _missing(file) else file
 
 
 def _missing(file: Path) -> str:
@@ -100,8 +106,8 @@ def _rows(path: Path, group_by: str | None) -> Iterator[tuple[int, str, str, str
     columns = [name.strip().lower() for name in next(reader, [])]
     if missing := [name for name in COLUMNS if name not in columns]:
         raise ValueError(
-            f"`{path}` has no column {listing(missing)}: its first line is {header[:80]!r}, expected the header "
-            "`file,label`. Add that line or rename the columns."
+            f"`{path}` has no {'column' if len(missing) == 1 else 'columns'} {listing(missing)}: its first line is "
+            f"{header[:80]!r}, expected the header `file,label`. Add that line or rename the columns."
         )
     wanted = [*COLUMNS, *([] if group_by is None else [group_by.strip().lower()])]
     if wanted[-1] not in columns:

@@ -18,7 +18,7 @@ from steerable.data.mask_pairs import FoundPairs, ImageAndMask, paired_folder
 from steerable.data.mask_survey import class_values, kind_of_masks, object_numbers, tile_for
 from steerable.data.masked_images import MaskedImages, MaskKind
 from steerable.data.pixel_formats import PixelFormat, Selection
-from steerable.data.pixel_survey import Survey, survey
+from steerable.data.pixel_survey import Survey, common_channels, survey
 from steerable.data.stretching import Stretching, with_stretching
 from steerable.errors import listing
 
@@ -106,14 +106,15 @@ def load_mask_folder(
     else:
         values = class_values([item.labels for item in read if item.pair.part == "train"], root, notes)
     side = tile or tile_for([item.labels.shape for item in read])
-    parts = _parts(read, found, values, side, notes, root)
+    channels = _channels(read, looked_at, pixels)
+    parts = _parts(read, found, values, notes, root, tile=side, channels=channels)
     if "test" not in parts:
         if len(parts["train"]) < 2:
             raise ValueError(f"`{root}` has one image with a mask, expected two or more: none can be held out to test.")
         parts["train"], parts["test"] = parts["train"].split(test_fraction, seed)
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    known = replace(looked_at.pixels, channels=parts["train"].channels)
+    known = replace(looked_at.pixels, channels=channels)
     validation = parts.get("validation")
     told = source_name(root), tuple(skipped), tuple(notes), known, values
     return MaskSplits(parts["train"], parts["test"], validation, *told)
@@ -126,6 +127,10 @@ def _surveyed(found: FoundPairs, root: Path, pixels: PixelFormat | Selection, st
     if isinstance(pixels, PixelFormat):
         return looked_at
     return looked_at._replace(pixels=with_stretching(looked_at.pixels, training, stretch))
+
+
+def _channels(read: Sequence[MaskedPair], looked_at: Survey, given: PixelFormat | Selection) -> int:
+    return common_channels([item.pixels for item in read], looked_at.pixels, known=isinstance(given, PixelFormat))
 
 
 def read_masked(
@@ -162,7 +167,14 @@ def with_numbered_objects(read: Sequence[MaskedPair], root: Path, notes: list[st
 
 
 def _parts(
-    read: Sequence[MaskedPair], found: FoundPairs, values: tuple[int, ...], tile: int, notes: list[str], root: Path
+    read: Sequence[MaskedPair],
+    found: FoundPairs,
+    values: tuple[int, ...],
+    notes: list[str],
+    root: Path,
+    *,
+    tile: int,
+    channels: int,
 ) -> dict[str, MaskedImages]:
     """The images of each part that has some; an image that shows a class without training images is left out."""
     if values:
@@ -181,7 +193,6 @@ def _parts(
         notes.append(
             f"{small} images are smaller than a tile of {tile}×{tile} pixels and are continued as in a mirror."
         )
-    channels = max(len(item.pixels) for item in read)
     parts = {}
     for part in ("train", "validation", "test"):
         items = [item for item in read if item.pair.part == part]

@@ -15,12 +15,12 @@ import numpy as np
 from steerable.data.files import named, printable
 from steerable.data.images import image_headers, read_counts
 from steerable.data.pixel_formats import PixelFormat, Selection
-from steerable.data.squares import Counts, with_channels
+from steerable.data.squares import Counts, Pixels, with_channels
 from steerable.data.stored_arrays import StoredImage
 from steerable.data.volume_files import VOLUMES
 from steerable.errors import listing
 
-__all__ = ["Survey", "common_size", "scale", "survey"]
+__all__ = ["Survey", "common_channels", "common_size", "scale", "survey"]
 
 LARGEST_DEFAULT = {2: 128, 3: 32}  # by the number of axes
 MEASURED = 2000  # files whose first bytes are looked at, at most
@@ -28,6 +28,8 @@ COUNTED = 1000  # training images whose counts are looked at, at most
 FEWEST_COUNTED, COUNTED_PIXELS = 50, 1 << 24  # fewer of large ones, which have that many pixels in all
 TAIL = 0.1  # per cent of the counts at both ends, in which what is left of hot and dead pixels may lie
 MARGIN = 0.5  # how far counts may lie outside the rest, relative to its range, before they are cut
+
+TINGE = 1  # grey level, by which rounding may set apart the colours of a grey image that was compressed with losses
 
 
 class Survey(NamedTuple):
@@ -78,6 +80,24 @@ def survey(
         common, gaps = _scaled(training, size, common, source)
         notes += gaps
     return Survey(size, common, notes)
+
+
+def common_channels(images: Sequence[Pixels], pixels: PixelFormat, *, known: bool) -> int:
+    """How many channels the images of a data set have in common, as they were read, (channels, height, width) each.
+
+    Grey ones among coloured ones count as coloured. But if the colours of every image differ by one grey level at most,
+    all are grey: some formats, such as WebP, give grey images back with a tinge.
+
+    Args:
+        images: what was read.
+        pixels: how the numbers in their files became bytes.
+        known: whether ``pixels`` comes from an earlier run, whose number of channels is kept.
+    """
+    most = max(map(len, images))
+    if known:
+        return pixels.channels or most
+    may_be_grey = most == 3 and pixels == PixelFormat("8-bit", pixels.channels)
+    return 1 if may_be_grey and all(np.ptp(image, axis=0).max() <= TINGE for image in images) else most
 
 
 def common_size(sides: Sequence[float], axes: int = 2) -> int:
@@ -162,7 +182,9 @@ def _far_from_cubes(headers: Sequence[StoredImage]) -> list[str]:
 def _unreadable(paths: Sequence[Path], reasons: Sequence[object], source: Path, axes: int) -> ValueError:
     """The error for files none of which can be read."""
     expected = "images such as PNG, JPEG or TIFF" if axes == 2 else f"volumes, {VOLUMES}"
-    each = [(printable(path.name), str(why)) for path, why in zip(paths, reasons, strict=True)]
+    root = source if source.is_dir() else source.parent
+    names = [printable(path.relative_to(root) if path.is_relative_to(root) else path) for path in paths]
+    each = [(name, str(why)) for name, why in zip(names, reasons, strict=True)]
     return ValueError(
         f"none of the {len(paths)} files in `{source}` can be read, expected {expected}: {named(each)}. Convert them "
         "to one of these, or choose other pages or channels."
@@ -175,8 +197,9 @@ def _unused(headers: Sequence[StoredImage]) -> list[str]:
     notes = []
     if pages:
         notes.append(
-            f"{pages} of {len(headers)} files have several pages, and only the first one is used. Choose another with "
-            "`--page`, make all of them channels with `--page all`, or slices of a volume with `--volumes`."
+            f"{pages} of {len(headers)} files have several pages or frames, and only the first one is used. Choose "
+            "another with `--page`, make all of them channels with `--page all`, or slices of a volume with "
+            "`--volumes`."
         )
     if extra:
         notes.append(

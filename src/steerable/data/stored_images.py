@@ -23,6 +23,7 @@ __all__ = ["array_image", "in_grey_or_colour", "joined", "opened", "stored_image
 
 # Formats that are pixels and nothing else: EPS, for one, would start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000", "AVIF")
+FILMS = ("GIF", "PNG", "WEBP")  # whose frames are pages; further pictures in a photograph are previews
 DEEP_PNG = {"RGB;16B": 3, "RGBA;16B": 4, "LA;16B": 2}
 """The channels of PNG files with 16 bits, by what Pillow calls them when it drops the lower 8."""
 
@@ -49,8 +50,9 @@ def stored_image(path: Path, selection: Selection) -> Iterator[StoredImage]:
         return
     with opened(path) as image:
         numbers = [0] if selection.page is None else _wanted(range(getattr(image, "n_frames", 1)), selection)
+        is_film = selection.page is None and image.format in FILMS and getattr(image, "is_animated", False)
         found = [_of_pillow(path, image, number, whole) for number in numbers]
-        yield replace(joined(found, selection), unused=besides)
+        yield replace(joined(found, selection), unused=(besides[0] or is_film, besides[1]))
 
 
 def opened(path: Path) -> Image.Image:

@@ -52,7 +52,7 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
     sized = with_memory_format(with_sized_model(config, data), data)
     epochs = epochs_within(end, sized, data, settle=True)
     if config.fit == "shrink":
-        _refuse_too_few(epochs, steps_per_epoch(config, data), minutes, config.task)
+        _refuse_too_few(epochs, steps_per_epoch(config, data), minutes, config)
     whole = min(most_epochs(config, data), max(1, int(epochs)))
     if config.fit != "stretch" and whole < min(FEW_EPOCHS, config.recipe.epochs):
         _warn_of_few(whole, minutes, data.train, image_size)
@@ -124,17 +124,24 @@ def _largest_at_size(config: RunConfig, data: TrainingData, end: float, first: i
     return best or _Choice(config, data, -1, 0.0)
 
 
-def _refuse_too_few(epochs: float, steps: int, minutes: float, task: str) -> None:
+def _refuse_too_few(epochs: float, steps: int, minutes: float, config: RunConfig) -> None:
     """ValueError for a run that would end before it has learnt anything."""
     few, least = TOO_FEW
+    if not epochs:  # then nothing says how long an epoch takes
+        whole = config.minutes or minutes
+        raise ValueError(
+            f"reading the images and measuring this machine's speed took nearly all of the {whole:g} minutes, and none "
+            f"are left to train. Give at least --minutes {math.ceil(3 * whole)}, or a number of --epochs."
+        )
     if epochs < 1 or (epochs < few and epochs * steps < least):
-        needed = 1.3 * minutes * max(1.0, min(few, least / steps)) / max(epochs, 1e-3)
-        smaller = " a smaller --image-size," if task == "classify" else ""
+        needed = 1.3 * minutes * max(1.0, min(few, least / steps)) / epochs
+        smaller = " a smaller --image-size," if config.task == "classify" else ""
         shown = f"{epochs:.1f}" if epochs >= 0.1 else "less than 0.1"
         raise ValueError(
             f"{_in_words(minutes)} minutes are left after reading the images, and the smallest network can be trained "
-            f"for {shown} epochs of {steps} steps in that time, which is too little to learn anything. Give at least "
-            f"--minutes {_in_words(needed)},{smaller} fewer --labels, or a number of --epochs."
+            f"for {shown} epochs of {steps} {'step' if steps == 1 else 'steps'} in that time, which is too little to "
+            f"learn anything. Give at least --minutes {_in_words(needed)},{smaller} fewer --labels, or a number of "
+            "--epochs."
         )
 
 

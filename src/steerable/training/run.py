@@ -34,6 +34,7 @@ from steerable.atomic import check_place, naming_full_disk, remove_leftovers
 from steerable.data.images import Progress
 from steerable.errors import listing
 from steerable.training.carrying_out import PreparedRun, announcement, carry_out, prepared_run
+from steerable.training.checkpoints import has_checkpoint
 from steerable.training.config import RunConfig
 from steerable.training.deadline import Deadline
 from steerable.training.fitting import most_epochs, with_sized_model
@@ -139,6 +140,8 @@ def _carried_out(run: PreparedRun, tell: Callable[[str], None] | None, phase: Ph
         if run.origin:
             tell(run.origin)
         tell(announce_speed(vars(plan.settings), plan.backends.values()))
+        if has_checkpoint(run.folder / "checkpoints"):
+            tell("This run was begun earlier, and goes on from its last checkpoint.")
     with reporting_interruptions(run.folder), threads_of_torch(plan.threads):
         return carry_out(run, phase)
 

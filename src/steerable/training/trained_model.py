@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from steerable import nn as snn
 from steerable.data.assembling import read_labelled, stacked
 from steerable.data.datasets import DATASETS, check_source, load_dataset
-from steerable.data.files import named, source_name
+from steerable.data.files import left_out, named, source_name
 from steerable.data.folders import labelled_folder
 from steerable.data.given_images import given_pixels
 from steerable.data.images import Progress, image_chunks
@@ -85,7 +85,7 @@ class TrainedModel(nn.Module):
         exported = (run / "images.json").is_file()
         if not exported and not (run / "results.json").is_file():
             raise FileNotFoundError(
-                f"{run} has no results.json: it is not a run folder, or its run has not finished. Finish it with the "
+                f"`{run}` has no results.json: it is not a run folder, or its run has not finished. Finish it with the "
                 "command that started it."
             )
         try:
@@ -147,6 +147,7 @@ class TrainedModel(nn.Module):
         return {
             "dataset": name,
             "images": len(data),
+            "image_size": list(data.image_size),
             "model": self.model_config,
             "parameters": sum(p.numel() for p in self.model.parameters()),
             "test_error": 1 - poses.upright,
@@ -194,8 +195,7 @@ class TrainedModel(nn.Module):
         if data is None:
             raise ValueError(f"none of the images in `{path}` can be read: {named([*skipped, *unreadable])}.")
         if skipped or unreadable:
-            text = f"{len(skipped) + len(unreadable)} files in `{path}` cannot be read and are left out: "
-            warnings.warn(f"{text}{named([*skipped, *unreadable])}.", stacklevel=4)
+            warnings.warn(left_out([*skipped, *unreadable], path), stacklevel=4)
         return data
 
     def _warn_if_changed(self, digest: str) -> None:
