@@ -96,7 +96,6 @@ ADMITTED: list[tuple[str, st.FieldType, Function]] = [
     ("single precision", VECTORS, lambda x: x.to(torch.float32).double()),
     ("half of the batch", VECTORS, lambda x: x.chunk(2, 0)[0]),
     ("samples apart", VECTORS, lambda x: x.split(1, dim=-4)[1]),
-    ("one sample for all", VECTORS, lambda x: x[:1].expand(2, 4, 9, 9)),
     ("group norm of scalars", SCALARS, nn.GroupNorm(1, 5).double()),
     ("instance norm of scalars", SCALARS, nn.InstanceNorm2d(5, affine=True).double()),
     ("one norm of pooled scalars", SCALARS, lambda x: F.rms_norm(x.mean((2, 3)), (5,), x.new_ones(5))),
@@ -247,6 +246,9 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
     ("a field into a factor", st.FieldType(G, "A2"), lambda x: x * _scaled(x), "into an untyped tensor"),
     ("a value as a number", STREAM, lambda x: x * float(x.mean((1, 2, 3), keepdim=True)), "`float` is not known"),
     ("a learned constant", STREAM, lambda x: x + typed(nn.Parameter(torch.zeros(1, 20, 1, 1)), STREAM), "a learned"),
+    ("one sample for all", VECTORS, lambda x: x[:1].expand(2, 4, 9, 9), "depends on how another one of the batch"),
+    ("the next sample", SCALARS, lambda x: x + torch.cat([x[1:], x[:1]]), "depends on how another one of the batch"),
+    ("a matrix before a field", SCALARS, lambda x: torch.eye(9) @ x, "`matmul` is not known to be equivariant"),
     ("oblong dilation", STREAM, lambda x: F.max_pool2d(x, 3, 1, 1, (2, 1)), "D4 exchanges height and width"),
     ("dropped channels", VECTORS, lambda x: F.feature_alpha_dropout(x, 0.5, True), "Use `snn.Dropout`"),
 ]

@@ -27,7 +27,7 @@ from steerable.checking.other_angles import (
 )
 from steerable.types.field_types import FieldType
 
-__all__ = ["element_that_fails", "is_invariant", "redrawn_parameters", "redrawn_values", "replaced"]
+__all__ = ["element_that_fails", "grid_generators", "is_invariant", "redrawn_parameters", "redrawn_values", "replaced"]
 
 
 def element_that_fails(
@@ -69,7 +69,7 @@ def element_that_fails(
         parent_of = embedding(out_group, in_group)
         outputs = [v for v, result in zip(before, results, strict=True) if result is not None]
         pooled = all(field.ndim == 2 for field in (*drawn.values(), *outputs))
-        for g in _tried(out_group, pooled=pooled):
+        for g in grid_generators(out_group, pooled=pooled):
             after = run({key: move_field(x, parent_of(g), types[key]) for key, x in drawn.items()})
             for value, moved, result in zip(before, after, results, strict=True):
                 if result is not None and not agree(moved, move_field(value, g, result), slack):
@@ -122,13 +122,13 @@ def _is_uniform(x: Tensor) -> bool:
 def is_invariant(x: Tensor, field_type: FieldType) -> bool:
     """Whether π(g)x = x for all g; only nearly so, inside a disc, where the pixel grid does not carry g."""
     group = field_type.group
-    if not all(agree(move_field(x, g, field_type), x) for g in _tried(group, pooled=is_pooled(x))):
+    if not all(agree(move_field(x, g, field_type), x) for g in grid_generators(group, pooled=is_pooled(x))):
         return False
     off_grid = () if is_pooled(x) else (g for g in group.generators if g not in set(group.grid_elements))
     return all(is_nearly_invariant(x, g, field_type) for g in off_grid)
 
 
-def _tried(group: Group, *, pooled: bool) -> tuple[Element, ...]:
+def grid_generators(group: Group, *, pooled: bool = False) -> tuple[Element, ...]:
     """Generators of the group, or of the part that moves pixels exactly: other angles leave more than rounding.
 
     A group moves pooled fields by ρ alone, which is exact for each of its elements.

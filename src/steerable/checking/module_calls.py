@@ -44,6 +44,7 @@ def followed_modules(model: object, run: Run) -> Iterator[None]:
     def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() != thread:
             return _CALL(module, *args, **kwargs)
+        module = getattr(module, "_orig_mod", module)  # a compiled part is checked as it was written
         if module.training and not run.in_training:
             evaluated(module)
         if run.on_plain_tensors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
@@ -13,7 +13,23 @@ from types import CodeType, FrameType
 import torch
 from torch import nn
 
-__all__ = ["EquivarianceError", "Run", "UnfitSize", "current", "current_run", "place"]
+__all__ = [
+    "Answers",
+    "EquivarianceError",
+    "Run",
+    "Shape",
+    "UnfitSize",
+    "current",
+    "current_run",
+    "place",
+    "source_line",
+]
+
+Shape = tuple[int, ...]  # (batch, height, width), or (batch, depth, height, width)
+
+# What was asked of sizes, by the source line, the comparison and the number that a size was compared with: each answer
+# that was found, with the question as a function of the input's shape.
+Answers = dict[tuple[str, str, int | str], dict[bool, Callable[[Shape], bool]]]
 
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 _LIBRARY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
@@ -33,6 +49,8 @@ class Run:
 
     Attributes:
         start: the code of the function that began it; source lines above it are not the model's.
+        shape: the input's batch and sides.
+        answers: what the model asked of sizes.
         names: the path of each module in the model, by its identity.
         running: the modules whose ``forward`` has begun and not ended, outermost first.
         inside_layer: whether a layer of a known type is running, whose inner tensors are plain.
@@ -41,6 +59,8 @@ class Run:
     """
 
     start: CodeType
+    shape: Shape
+    answers: Answers
     names: dict[int, str] = field(default_factory=dict)
     running: list[nn.Module] = field(default_factory=list)
     inside_layer: bool = False
@@ -67,7 +87,7 @@ def current(run: Run) -> Iterator[None]:
 
 def place() -> str:
     """``"in module `1.1` (ReLU), net.py, line 7 (`y = F.relu(x)`): "``, as far as it is known."""
-    parts = [part for part in (_module(), _source_line()) if part]
+    parts = [part for part in (_module(), source_line()) if part]
     return f"in {', '.join(parts)}: " if parts else ""
 
 
@@ -80,7 +100,7 @@ def _module() -> str:
     return f"module `{path}` ({name})" if path else name
 
 
-def _source_line() -> str:
+def source_line() -> str:
     """The innermost line that is neither torch's nor this library's, below the start of the run."""
     run = current_run()
     frame: FrameType | None = sys._getframe()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from steerable.checking.calls import Refused, Result, Unfit, bound_call, tensors_in
 from steerable.checking.commutation import element_that_fails, is_invariant, replaced
+from steerable.checking.extents import Extent, extents
 from steerable.checking.operation_lookup import operation_name
 from steerable.checking.operations import QUESTIONS, known_operation
 from steerable.checking.places import EquivarianceError, UnfitSize, current_run, place
@@ -64,8 +66,10 @@ class TypedTensor(Tensor):
     __rsub__ = _operator(lambda x, other: torch.add(torch.neg(x), other))
     __rtruediv__ = _operator(lambda x, other: torch.mul(torch.reciprocal(x), other))
     __pow__, __rpow__ = _operator(torch.pow), _operator(lambda x, other: torch.pow(other, x))
-    __matmul__ = _operator(torch.matmul)
+    __matmul__, __rmatmul__ = _operator(torch.matmul), _operator(lambda x, other: torch.matmul(other, x))
     __mod__, __floordiv__ = _operator(torch.remainder), _operator(torch.floor_divide)
+    __rmod__ = _operator(lambda x, other: torch.remainder(other, x))
+    __rfloordiv__ = _operator(lambda x, other: torch.floor_divide(other, x))
     __gt__, __ge__, __lt__, __le__ = (_operator(f) for f in (torch.gt, torch.ge, torch.lt, torch.le))
     __eq__, __ne__ = _operator(torch.eq), _operator(torch.ne)
     __hash__ = Tensor.__hash__  # which a class with an __eq__ of its own would lose
@@ -151,7 +155,7 @@ def plain_tensors(value: Any, known: dict[int, FieldType]) -> Any:
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     if isinstance(value, dict):
         return {key: plain_tensors(item, known) for key, item in value.items()}
-    return value
+    return int(value) if isinstance(value, Extent) else value  # what is asked from here on, the model does not ask
 
 
 def _usable_type(value: TypedTensor, plain: Tensor) -> FieldType:
@@ -213,6 +217,12 @@ def _answer(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: 
     """A field's shape, dtype and the like, or the field itself under another name."""
     with torch._C.DisableTorchFunctionSubclass():
         value = func(*args, **kwargs)
+    if isinstance(value, torch.Size):
+        return extents(value)
+    if name == "size":
+        return args[0].shape[args[1] if len(args) > 1 else kwargs["dim"]]
+    if name in ("numel", "nelement"):
+        return math.prod(args[0].shape)
     if not isinstance(value, Tensor):
         return value
     if func not in _SAME_FIELD:
