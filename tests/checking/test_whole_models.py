@@ -154,13 +154,13 @@ def _shifted(x: Tensor) -> Tensor:
         ("inputs of size 113", lambda x: _shifted(x) if x.shape[2] * x.shape[3] >= 10_000 else x),
         ("inputs of size 1", lambda x: x if x.size(-1) >= 12 else _shifted(x)),
         ("inputs of size 49", lambda x: x if x.size(dim=3) % 7 else _shifted(x)),
-        ("inputs of size 97", lambda x: _shifted(x) if 96 <= x.shape[-1] and x.shape[-2] == 97 else x),
+        ("inputs of size 97", lambda x: _shifted(x) if x.shape[-1] >= 96 and x.shape[-2] == 97 else x),
         ("inputs of size 224", lambda x: _shifted(x) if x.shape[-1] == 224 else x),
         ("a batch of 5; on one of 2", lambda x: _shifted(x) if 1 + x.numel() > 20_000 else x),
         ("inputs of size 33×65", lambda x: _shifted(x) if x.shape[-1] != x.shape[-2] else x),
         ("inputs of size 49", lambda x: F.avg_pool2d(x, 3, 2, 1) if x.shape[-1] < 40 else _pooled_and_shifted(x)),
         ("a batch of 1; on one of 2", lambda x: _shifted(x) if len(x.shape) > 2 and x.shape[0] == 1 else x),
-        ("a batch of 9; on one of 2", lambda x: _shifted(x) if 8 < x.size(0) else x),
+        ("a batch of 9; on one of 2", lambda x: _shifted(x) if x.size(0) > 8 else x),
     ],
 )
 def test_what_a_model_asks_of_sizes_is_answered_both_ways(found: str, model: Callable[[Tensor], Tensor]) -> None:

@@ -374,16 +374,65 @@ def _twice_in_place(x: Tensor) -> Tensor:
     return y.tanh_() + y
 
 
+def _two_names(x: Tensor) -> Tensor:
+    y = z = x * 1.0
+    y += x
+    z *= 3
+    y -= 1
+    y /= 2
+    return y * 2 + z
+
+
 def _numbers_in_place(x: Tensor) -> Tensor:
     size = count = x.size(0)
     count += 1
     return x.reshape(size, 4, 8, 8) if False else x.mean((2, 3)).view(size, 4) + 0 * (1.0 if count is None else 0.0)
 
 
-@pytest.mark.parametrize("function", [_relu_in_passing, _both_names, _twice_in_place, _numbers_in_place])
+@pytest.mark.parametrize("function", [_relu_in_passing, _both_names, _twice_in_place, _two_names, _numbers_in_place])
 def test_changes_in_place_are_seen_by_whoever_holds_the_tensor(function: Callable[[Tensor], Tensor]) -> None:
     net = st.convert(Between(function), D4, in_channels=4)
     torch.testing.assert_close(net(images()), function(images()))
+
+
+def _changed(x: Tensor, shared: Tensor) -> Tensor:
+    return x.abs() + shared.relu_()
+
+
+class ThroughIdentity(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.same = nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 1.0
+        return _changed(y, self.same(y)) + y
+
+
+def _changed_through_a_view(x: Tensor) -> Tensor:
+    y = x.mean((2, 3), keepdim=True)
+    z = y.flatten(1)
+    y += 1
+    return z * 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        ThroughIdentity(),
+        lambda x: _changed(y := x * 1.0, y.contiguous()) + y,
+        lambda x: _changed(y := x * 1.0, F.dropout(y, 0.5, False)) + y,
+        lambda x: _changed(y := x.mean((2, 3)), y[:, :, None, None]).mean((2, 3)) + y,
+        _changed_through_a_view,
+    ],
+    ids=["identity", "contiguous", "dropout", "index", "view"],
+)
+def test_changes_in_place_under_another_name_are_refused(function: Callable[[Tensor], Tensor]) -> None:
+    """In the plain network both change; its counterpart would change one of them."""
+    with pytest.raises(ConversionError, match="it writes into a tensor that is used later under another name"):
+        st.convert(function if isinstance(function, nn.Module) else Between(function), D4, in_channels=4)
+    unused = st.convert(Between(lambda x: (x * 1.0).contiguous().relu_()), D4, in_channels=4)
+    torch.testing.assert_close(unused(images()), images().relu())
 
 
 def test_a_module_that_works_in_place_in_passing() -> None:

@@ -27,7 +27,15 @@ from steerable.checking.other_angles import (
 )
 from steerable.types.field_types import FieldType
 
-__all__ = ["element_that_fails", "grid_generators", "is_invariant", "redrawn_parameters", "redrawn_values", "replaced"]
+__all__ = [
+    "element_that_fails",
+    "grid_generators",
+    "is_invariant",
+    "is_uniform",
+    "redrawn_parameters",
+    "redrawn_values",
+    "replaced",
+]
 
 
 def element_that_fails(
@@ -89,7 +97,7 @@ def redrawn_parameters(model: object) -> Iterator[None]:
     """
     parameters = list(model.parameters()) if isinstance(model, nn.Module) else []
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()] if isinstance(model, nn.Module) else []
-    redrawn = [p for p in parameters if p.device.type != "meta" and p.numel() and (p.requires_grad or _is_uniform(p))]
+    redrawn = [p for p in parameters if p.device.type != "meta" and p.numel() and (p.requires_grad or is_uniform(p))]
     kept = [parameter.data for parameter in redrawn]
     generator = torch.Generator().manual_seed(0)
     try:
@@ -108,14 +116,15 @@ def redrawn_values(parameter: Tensor, generator: torch.Generator) -> Tensor:
     """Other values of the same magnitudes: positive ones for zeros and where all are equal, else with their signs."""
     drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64, device="cpu")
     drawn = drawn.to(parameter.device, parameter.dtype)
-    if _is_uniform(parameter):
+    if is_uniform(parameter):
         return drawn + 0.5
     values = parameter.detach()
     scale = values.abs().square().mean().sqrt()
     return torch.where(values == 0, scale * drawn, values * (drawn + 0.5))
 
 
-def _is_uniform(x: Tensor) -> bool:
+def is_uniform(x: Tensor) -> bool:
+    """Whether all entries are equal, as those of scales and biases are before training."""
     return bool((x == x.flatten()[:1]).all())
 
 

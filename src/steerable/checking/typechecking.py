@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from steerable.checking.calls import Refused
-from steerable.checking.module_calls import followed_modules
 from steerable.checking.extents import unseen_shapes
+from steerable.checking.module_calls import followed_modules
 from steerable.checking.places import Answers, EquivarianceError, Run, Shape, UnfitSize
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
 from steerable.checking.whole_models import confirm_as_a_whole
