@@ -14,7 +14,7 @@ from steerable.checking.calls import Refused, Result, Unfit, bound_call, tensors
 from steerable.checking.commutation import element_that_fails, is_invariant, replaced
 from steerable.checking.extents import Extent, extents
 from steerable.checking.operation_lookup import operation_name
-from steerable.checking.operations import QUESTIONS, known_operation
+from steerable.checking.operations import QUESTIONS, REMEDIES, known_operation
 from steerable.checking.places import EquivarianceError, UnfitSize, current_run, place
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
@@ -140,7 +140,7 @@ def typed_result(value: Any, result: Result) -> Any:
         except ValueError as error:
             raise Refused(str(error)) from None
     parts = [_wrapped(part, part_type) for part, part_type in zip(value, result, strict=True)]
-    return type(value)(parts) if type(value) in (tuple, list) else tuple(parts)
+    return type(value)(parts)
 
 
 def plain_tensors(value: Any, known: dict[int, FieldType]) -> Any:
@@ -186,10 +186,8 @@ def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         raise Refused("writing into a part of a field is not known to be equivariant.")
     operation = known_operation(func)
     if operation is None:
-        raise Refused(
-            f"`{name}` is not known to be equivariant. Use a layer of steerable.nn, or operations that act on whole "
-            "capsules."
-        )
+        remedy = REMEDIES.get(name, "Use a layer of steerable.nn, or operations that act on whole capsules.")
+        raise Refused(f"`{name}` is not known to be equivariant. {remedy}")
     known: dict[int, FieldType] = {}
     plain_args, plain_kwargs = plain_tensors(args, known), plain_tensors(kwargs, known)
     call = bound_call(name, operation, plain_args, plain_kwargs, known)

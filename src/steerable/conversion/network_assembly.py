@@ -86,7 +86,8 @@ def _counterpart(
 def _check_function(step: Step, before: tuple[FieldType, ...], after: FieldType) -> None:
     """Refuse sums and products of fields that the group moves differently, or whose capsules do not admit them."""
     product = step.call.becomes == "product"
-    different = [t for t in before if t != after and not (t.channels == 1 and product)]
+    reduces = step.call.becomes in ("mean over pixels", "maximum over pixels")  # over channels, if a function does it
+    different = [t for t in before if t != after and not ((t.channels == 1 and product) or reduces)]
     if different:
         raise refusal(
             step.call.place,
@@ -94,9 +95,12 @@ def _check_function(step: Step, before: tuple[FieldType, ...], after: FieldType)
             "both to the same channels with a 1×1 convolution.",
         )
     shifts = step.call.becomes == "sum" and len(before) == 1
-    if shifts or (product and len(before) == 2 and before[0] == before[1]):
+    if shifts or reduces or (product and len(before) == 2 and before[0] == before[1]):
+        what = (
+            "a sum with a number" if shifts else "one number for all channels" if reduces else "a product of two fields"
+        )
         try:
-            require("a sum with a number" if shifts else "a product of two fields", after, "pointwise")
+            require(what, before[0], "pointwise")
         except TypeError as reason:
             raise refusal(step.call.place, reason) from None
 
