@@ -82,8 +82,7 @@ def test_what_begins_too_small_to_be_seen_is_measured(monkeypatch: pytest.Monkey
         def forward(self, x: Tensor) -> Tensor:
             return self.last(torch.sin(self.gamma * self.first(x)))
 
-    forward = snn.Odd.forward
-    monkeypatch.setattr(snn.Odd, "forward", lambda layer, x: forward(layer, x).roll(1, -1))
+    forward = snn.Pointwise.forward
     monkeypatch.setattr(snn.Pointwise, "forward", lambda layer, x: forward(layer, x).roll(1, -1))
     with pytest.raises(
         ConversionError, match=r"\(Hidden\): in the model's output: on random input it depends on whether"

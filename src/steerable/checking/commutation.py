@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from steerable.algebra.embeddings import embedding
 from steerable.algebra.group_interface import Element, Group
-from steerable.checking.calls import tensors_in
+from steerable.checking.calls import replaced, tensors_in
 from steerable.checking.other_angles import (
     OtherAngles,
     agree,
@@ -34,7 +34,6 @@ __all__ = [
     "is_uniform",
     "redrawn_parameters",
     "redrawn_values",
-    "replaced",
 ]
 
 
@@ -62,8 +61,8 @@ def element_that_fails(
     fields: dict[int, Tensor] = {id(t): t for t in tensors_in((*args, dict(kwargs))) if id(t) in types}
 
     def run(values: Mapping[int, Tensor]) -> list[Tensor]:
-        def argument(tensor: Tensor) -> Tensor:
-            return values.get(id(tensor), tensor).clone()  # a copy, since the function may write into its arguments
+        def argument(value: Any) -> Any:  # a copy, since the function may write into its arguments
+            return values.get(id(value), value).clone() if isinstance(value, Tensor) else value
 
         value = function(*replaced(args, argument), **replaced(dict(kwargs), argument))
         return list(value) if isinstance(value, tuple | list) else [value]
@@ -151,14 +150,3 @@ def _random_like(x: Tensor, generator: torch.Generator) -> Tensor:
     draw = partial(torch.randn, x.shape, generator=generator, dtype=torch.float64, device="cpu")
     normal, size = draw(), draw()
     return (normal * size.exp()).to(x.device, x.dtype)
-
-
-def replaced(value: Any, replace: Callable[[Tensor], Tensor]) -> Any:
-    """The same structure of tuples, lists and dicts with other tensors."""
-    if isinstance(value, Tensor):
-        return replace(value)
-    if type(value) in (tuple, list):
-        return type(value)(replaced(item, replace) for item in value)
-    if type(value) is dict:
-        return {key: replaced(item, replace) for key, item in value.items()}
-    return value

@@ -23,9 +23,10 @@ from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.checking.commutation import grid_generators, is_uniform, redrawn_parameters
 from steerable.checking.discs import distance_in_disc, in_disc, smoothed
+from steerable.checking.places import as_if_unwarned
 from steerable.errors import did_you_mean, shown
 from steerable.filters.pixel_grids import grid_spacing
-from steerable.nn.sampling import EquivarianceWarning, SamplingGuard
+from steerable.nn.sampling import EquivarianceWarning
 from steerable.transforms import elements_on_the_grid, transform
 from steerable.types.field_types import FieldType
 
@@ -294,7 +295,7 @@ def _example(
     sizes = flat if axes == 2 else _SMOOTH_VOLUME_SIZES if smooth else _VOLUME_SIZES
     for shape in (*((s,) * axes for s in sizes), ()):
         x = draw(*shape)
-        with warnings.catch_warnings(), _as_if_unwarned(function):
+        with warnings.catch_warnings(), as_if_unwarned(function):
             warnings.simplefilter("error", EquivarianceWarning)
             try:
                 function(x)
@@ -302,21 +303,6 @@ def _example(
                 continue
             return x
     return draw(*(sizes[0],) * axes)
-
-
-@contextmanager
-def _as_if_unwarned(function: object) -> Iterator[None]:
-    """Layers warn again of sizes of which they have warned before: an unfit size must be noticed every time."""
-    modules = function.modules() if isinstance(function, nn.Module) else ()
-    guards = [guard for m in modules if isinstance(guard := getattr(m, "guard", None), SamplingGuard)]
-    warned = [guard.warned for guard in guards]
-    for guard in guards:
-        guard.warned = set()
-    try:
-        yield
-    finally:
-        for guard, sizes in zip(guards, warned, strict=True):
-            guard.warned = sizes
 
 
 @contextmanager

@@ -19,6 +19,7 @@ __all__ = [
     "Run",
     "Shape",
     "UnfitSize",
+    "as_if_unwarned",
     "current",
     "current_run",
     "place",
@@ -83,6 +84,20 @@ def current(run: Run) -> Iterator[None]:
         yield
     finally:
         _runs.pop()
+
+
+@contextmanager
+def as_if_unwarned(model: object) -> Iterator[None]:
+    """A context in which layers warn again of sizes that do not fit, of which they otherwise warn once."""
+    parts = [owner for m in model.modules() for owner in (m, *vars(m).values())] if isinstance(model, nn.Module) else []
+    warned = [(part, part.warned) for part in parts if isinstance(getattr(part, "warned", None), set)]
+    try:
+        for part, _ in warned:
+            part.warned = set()
+        yield
+    finally:
+        for part, sizes in warned:
+            part.warned = sizes
 
 
 def place() -> str:

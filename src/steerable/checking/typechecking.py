@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steerable.checking.calls import Refused
+from steerable.checking.calls import Refused, replaced
 from steerable.checking.extents import unseen_shapes
 from steerable.checking.module_calls import followed_modules
 from steerable.checking.places import Answers, EquivarianceError, Run, Shape, UnfitSize
@@ -34,14 +34,15 @@ def typecheck(
     It follows arithmetic, ``torch.cat``, activations, pooling and the like through your own ``forward`` methods, and
     the layers of this library by their types. Operations, arguments and ways of calling that are not known to be
     equivariant are refused; those that are known are tried on random fields as well. The model as a whole is tried too,
-    in float64 where it can be, with parameters as they may become, in evaluation and, unless it is random there, in
-    training. It is not changed.
+    in float64 where it can be, with parameters as they may become, in evaluation, with all samples of a batch turned
+    and with one of them alone, and in training, with one value in place of all random ones. It is not changed.
 
     Args:
         model: any module, or a function of one tensor.
         in_type: the type of its input; by default the model's own ``in_type``.
         size: height and width of the input that it is run on, or depth, height and width; by default an odd and an
-            even one, and others until all strides and windows fit.
+            even one, others until all strides and windows fit, and where the model compares sizes also such as change
+            the answer, up to 512 pixels or 64 voxels.
         batch: the number of samples in it.
 
     Returns:
@@ -138,7 +139,7 @@ def _output_types(model: Callable[[Any], Any], in_type: FieldType, run: Run, *, 
     with torch.no_grad(), followed_modules(model, run):
         output = model(typed_result(x, in_type))
         try:
-            types = _types_in(output)
+            types = replaced(output, _type_of)
             run.on_plain_tensors = True
             if measured:
                 confirm_as_a_whole(model, x, in_type, types, run)
@@ -147,15 +148,10 @@ def _output_types(model: Callable[[Any], Any], in_type: FieldType, run: Run, *, 
     return types
 
 
-def _types_in(value: Any) -> Any:
+def _type_of(value: Any) -> Any:
     if isinstance(value, TypedTensor):
         plain_tensors(value, {})  # refuses what is not a field
         return value.field_type
-    if isinstance(value, tuple | list):
-        parts = [_types_in(item) for item in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    if isinstance(value, dict):
-        return {key: _types_in(item) for key, item in value.items()}
     if isinstance(value, Tensor):
         raise EquivarianceError(
             "the model's output is an untyped tensor: it does not depend on the input through fields."

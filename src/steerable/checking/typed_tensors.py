@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steerable.checking.calls import Refused, Result, Unfit, bound_call, tensors_in
-from steerable.checking.commutation import element_that_fails, is_invariant, replaced
+from steerable.checking.calls import Refused, Result, Unfit, bound_call, replaced, tensors_in
+from steerable.checking.commutation import element_that_fails, is_invariant
 from steerable.checking.extents import Extent, extents
 from steerable.checking.operation_lookup import operation_name
 from steerable.checking.operations import QUESTIONS, REMEDIES, known_operation
@@ -145,17 +145,15 @@ def typed_result(value: Any, result: Result) -> Any:
 
 def plain_tensors(value: Any, known: dict[int, FieldType]) -> Any:
     """The same structure with plain tensors; ``known`` learns the types of those that are fields."""
-    if isinstance(value, TypedTensor):
-        with torch._C.DisableTorchFunctionSubclass():
-            plain = value.as_subclass(Tensor)
-        known[id(plain)] = _usable_type(value, plain)
-        return plain
-    if isinstance(value, tuple | list):
-        parts = [plain_tensors(item, known) for item in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    if isinstance(value, dict):
-        return {key: plain_tensors(item, known) for key, item in value.items()}
-    return int(value) if isinstance(value, Extent) else value  # what is asked from here on, the model does not ask
+
+    def plain(item: Any) -> Any:
+        if isinstance(item, TypedTensor):
+            tensor = _untyped(item)
+            known[id(tensor)] = _usable_type(item, tensor)
+            return tensor
+        return int(item) if isinstance(item, Extent) else item  # what is asked from here on, the model does not ask
+
+    return replaced(value, plain)
 
 
 def _usable_type(value: TypedTensor, plain: Tensor) -> FieldType:
@@ -207,8 +205,9 @@ def _on_plain_tensors() -> bool:
     return run is not None and run.on_plain_tensors
 
 
-def _untyped(x: Tensor) -> Tensor:
-    return x.as_subclass(Tensor) if isinstance(x, TypedTensor) else x
+def _untyped(value: Any) -> Any:
+    with torch._C.DisableTorchFunctionSubclass():
+        return value.as_subclass(Tensor) if isinstance(value, TypedTensor) else value
 
 
 def _answer(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -235,10 +234,10 @@ def _value(func: Callable[..., Any], name: str, args: Any, kwargs: Any, known: M
     """What the function returns. Tensors that are not fields are copied, so that the model is not changed."""
     copies: list[Tensor] = []
 
-    def own(tensor: Tensor) -> Tensor:
-        if id(tensor) in known:
-            return tensor
-        copies.append(tensor.clone())
+    def own(item: Any) -> Any:
+        if id(item) in known or not isinstance(item, Tensor):
+            return item
+        copies.append(item.clone())
         return copies[-1]
 
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from steerable.algebra.embeddings import embedding
-from steerable.checking.calls import Refused, tensors_in
+from steerable.checking.calls import Refused, replaced, tensors_in
 from steerable.checking.commutation import element_that_fails, grid_generators, redrawn_parameters
 from steerable.checking.other_angles import agree, move_field
 from steerable.checking.places import Run
@@ -34,7 +34,8 @@ def confirm_as_a_whole(model: Callable[[Any], Any], x: Tensor, in_type: FieldTyp
         types: the type of what comes out, or a structure of such types.
         run: how its modules are called.
     """
-    results = list(_field_types(types))
+    results: list[FieldType] = []
+    replaced(types, lambda found: results.append(found) if isinstance(found, FieldType) else None)
     if not results:
         return
     model, x = _in_double(model, x)
@@ -131,7 +132,7 @@ class _OneDraw(TorchDispatchMode):
 
 
 def _drawn_like(x: Tensor) -> Tensor:
-    return torch.randn(x.shape).to(x)
+    return torch.randn(x.shape, device="cpu").to(x)
 
 
 def _in_double(model: Callable[[Any], Any], x: Tensor) -> tuple[Callable[[Any], Any], Tensor]:
@@ -145,11 +146,3 @@ def _in_double(model: Callable[[Any], Any], x: Tensor) -> tuple[Callable[[Any], 
     except Exception:  # a model that cannot be copied, or that works in one precision only
         pass
     return model, x
-
-
-def _field_types(types: Any) -> Iterator[FieldType]:
-    if isinstance(types, FieldType):
-        yield types
-    elif isinstance(types, tuple | list | dict):
-        for part in types.values() if isinstance(types, dict) else types:
-            yield from _field_types(part)

@@ -27,11 +27,11 @@ def assembled(
 ) -> tuple[fx.GraphModule, tuple[ReportRow, ...]]:
     """The network with fresh weights, and what was replaced by what; ConversionError where a layer refuses its type.
 
-    Each call of its graph knows its field type, and what it is called in messages, in ``meta``.
+    Each call of its graph knows its field type, in ``meta``.
     """
     graph, modules, rows = fx.Graph(), dict[str, nn.Module](), list[ReportRow]()
     values = {plan.image: graph.placeholder("x")}
-    values[plan.image].meta = {"field_type": widths.type_of(plan.in_variable), "place": "the image"}
+    values[plan.image].meta["field_type"] = widths.type_of(plan.in_variable)
     made: dict[tuple[str, tuple[FieldType, ...], FieldType], str] = {}
     score_layers = plan.score_layers
     for step in plan.steps:
@@ -56,7 +56,7 @@ def assembled(
                 remarks = filter(None, (rounding(step, after), note, tied))
                 rows.append(report_row(made[key], step, module, "; ".join(remarks)))
             values[call.node] = graph.call_module(made[key], tuple(inputs[node] for node in step.inputs))
-        values[call.node].meta = {"field_type": after, "place": call.place}
+        values[call.node].meta["field_type"] = after
     graph.output(values[plan.result])
     return fx.GraphModule(modules, graph, class_name="ConvertedNetwork"), tuple(rows)
 

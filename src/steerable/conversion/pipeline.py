@@ -108,11 +108,12 @@ def convert(
     asked = _known_type(out_type, group)
     plan = read_network(model, in_channels, asked, pools_head=head == "pool", axes=group.axes or 2)
     widths = Widths(group, mix, _width_factor(plan, Widths(group, mix), downsampling, model, match))
-    with torch.device("cpu"):  # wherever new tensors go by default; the check below needs values
-        net, rows = assembled(plan, widths, downsampling)
     types = widths.type_of(plan.in_variable), widths.type_of(plan.out_variable)
+    with torch.device("cpu"):  # wherever new tensors go by default; the check needs values
+        net, rows = assembled(plan, widths, downsampling)
+        checked = _checked(net, model, *types)
     counts = count_parameters(model.parameters()), count_parameters(net.parameters())
-    report = _report(match, widths, rows, counts, _checked(net, model, *types), plan.remark)
+    report = _report(match, widths, rows, counts, checked, plan.remark)
     converted = _in_the_manner_of(model, Converted(net, *types, report))
     converted.plain_name = type(model).__name__
     converted.request = _request(group, match, mix, downsampling, head, in_channels, out_type)
@@ -218,7 +219,7 @@ def _checked(net: fx.GraphModule, model: nn.Module, in_type: FieldType, out_type
         That size, or None and why the first one does not fit.
     """
     # A copy: a copied slope may be on another device.
-    trial = copy.deepcopy(net).to("cpu", torch.get_default_dtype())
+    trial = copy.deepcopy(net).to("cpu", torch.float64)
     failures: list[str] = []
     axes = in_type.group.axes or 2
     for size in _SIZES if axes == 2 else _VOLUME_SIZES:
