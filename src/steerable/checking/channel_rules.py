@@ -163,13 +163,12 @@ def reduce(kind: Nonlinearity | None) -> Rule:
         dims = [] if dims is None else [dims] if isinstance(dims, int) else list(dims)
         dims = sorted(d % rank for d in dims)
         pixels = list(range(2, 2 + call.axes))
-        found = None
-        if rank == 2 + call.axes and dims == pixels:
-            found = nonlinearity(kind)(call) if kind is not None else call.field_type
-        elif dims in ([1], [1, *pixels]) and call["keepdim"]:
-            nonlinearity("pointwise")(call)
-            found = _invariant(call)
-        if found is not None:
+        over_pixels = rank == 2 + call.axes and dims == pixels
+        if over_pixels or (dims in ([1], [1, *pixels]) and call["keepdim"]):
+            needed = kind if over_pixels else "pointwise"
+            if needed is not None:
+                nonlinearity(needed)(call)
+            found = call.field_type if over_pixels else _invariant(call)
             return (found, None) if isinstance(call.value, tuple) else found  # the places of maxima are not a field
         raise Refused(
             f"`{call.name}` over dimensions {dims or 'all'} is not known to be equivariant. Reduce over "

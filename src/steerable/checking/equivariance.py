@@ -150,8 +150,8 @@ def assert_equivariant(
     entries are all equal is measured on the grid a second time, with parameters as training may make them.
     """
     _check_names(options, "elements", "tolerance", "off_grid")
-    if options.get("elements") is not None:
-        options["elements"] = _listed(options["elements"])  # type: ignore[arg-type]
+    if (chosen := options.get("elements")) is not None:
+        options["elements"] = _listed(chosen)
     exact, interpolated = _errors_by_kind(function, x, **options)
     if tolerance is None:  # whole numbers have single precision at most once they are computed with
         tolerance = _TOLERANCES.get(x.dtype if x is not None else _dtype(function), _TOLERANCES[torch.float32])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
+from typing import Any
 
 import torch
 from torch import nn
@@ -89,7 +90,9 @@ def current(run: Run) -> Iterator[None]:
 @contextmanager
 def as_if_unwarned(model: object) -> Iterator[None]:
     """A context in which layers warn again of sizes that do not fit, of which they otherwise warn once."""
-    parts = [owner for m in model.modules() for owner in (m, *vars(m).values())] if isinstance(model, nn.Module) else []
+    parts: list[Any] = (
+        [owner for m in model.modules() for owner in (m, *vars(m).values())] if isinstance(model, nn.Module) else []
+    )
     warned = [(part, part.warned) for part in parts if isinstance(getattr(part, "warned", None), set)]
     try:
         for part, _ in warned:
