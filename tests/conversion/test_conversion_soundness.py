@@ -437,6 +437,15 @@ def test_a_module_that_works_in_place_in_passing() -> None:
     torch.testing.assert_close(st.convert(Passing(), D4, in_channels=4)(images()), (images() + 1).relu())
 
 
+def test_attention_from_all_channels_of_a_pixel() -> None:
+    def attend(x: Tensor) -> Tensor:
+        return x * torch.sigmoid(x.mean(1, keepdim=True) + x.amax(dim=1, keepdim=True))
+
+    st.testing.assert_equivariant(st.convert(Calls(attend), D4).double())
+    with pytest.raises(ConversionError, match=r"one number for all channels is not admissible for capsule `E`"):
+        st.convert(Calls(attend), D4, mix="E")
+
+
 # -------------------------------------------------------------------- every option reaches the counterpart
 
 

@@ -112,10 +112,9 @@ def convert(
     with torch.device("cpu"):  # wherever new tensors go by default; the check needs values
         net, rows = assembled(plan, widths, downsampling)
         checked = _checked(net, model, *types)
-    counts = count_parameters(model.parameters()), count_parameters(net.parameters())
+    counts = (count_parameters(model.parameters()), count_parameters(net.parameters()))
     report = _report(match, widths, rows, counts, checked, plan.remark)
     converted = _in_the_manner_of(model, Converted(net, *types, report))
-    converted.plain_name = type(model).__name__
     converted.request = _request(group, match, mix, downsampling, head, in_channels, out_type)
     if _is_trained(model):
         warnings.warn(
@@ -209,6 +208,7 @@ def _in_the_manner_of(model: nn.Module, converted: Converted) -> Converted:
     like = next((t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()), None)
     if like is not None:
         converted.to(like.device, like.dtype)
+    converted.plain_name = type(model).__name__
     return converted.train(model.training)
 
 
