@@ -59,6 +59,45 @@ def test_a_convolution_with_a_spoiled_filter_is_found() -> None:
         st.testing.assert_equivariant(spoiled, in_type=REGULAR, out_type=REGULAR)
 
 
+class Residual(nn.Sequential):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + super().forward(x)
+
+
+def _of_zeros(layer: nn.Module) -> nn.Module:
+    for parameter in layer.parameters():
+        nn.init.zeros_(parameter)
+    return layer
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        nn.BatchNorm2d(8),
+        nn.LayerNorm((8, 17, 17)),
+        Residual(_of_zeros(nn.Conv2d(8, 8, 3, padding=1))),
+        _of_zeros(nn.Conv2d(8, 8, 1)),
+    ],
+    ids=["scales per channel", "scales per pixel", "residual", "nothing but zeros"],
+)
+def test_a_fault_that_training_would_bring_to_light_is_found(hidden: nn.Module) -> None:
+    before = {name: value.clone() for name, value in hidden.state_dict().items()}
+    assert st.testing.equivariance_error(hidden, in_type=REGULAR, out_type=REGULAR, size=17) < 1e-6
+    with pytest.raises(AssertionError, match="not equivariant once parameters that are all equal now have been train"):
+        st.testing.assert_equivariant(hidden, in_type=REGULAR, out_type=REGULAR, size=17)
+    assert all(torch.equal(value, before[name]) for name, value in hidden.state_dict().items())
+    only = {"in_type": REGULAR, "out_type": REGULAR, "size": 17}
+    st.testing.assert_equivariant(hidden, elements=iter(["e"]), **only)  # type: ignore[arg-type]
+    net = snn.Sequential(snn.Conv2d(A1, REGULAR, 3, padding=1), snn.BatchNorm2d(REGULAR)).double()
+    st.testing.assert_equivariant(net)
+
+
+@pytest.mark.parametrize("result", [(1, 2), {"a": 1}, None, 1.0])
+def test_one_tensor_is_measured_at_a_time(result: object) -> None:
+    with pytest.raises(TypeError, match=f"the function returned {type(result).__name__}. Measure one output at a time"):
+        st.testing.equivariance_error(lambda x: result, in_type=A1, out_type=A1, size=4)  # type: ignore[arg-type, return-value]
+
+
 def test_results_that_are_not_numbers_are_no_success() -> None:
     with pytest.raises(AssertionError, match="nan"):
         st.testing.assert_equivariant(lambda x: x / 0 * 0, in_type=A1, out_type=A1, size=4)

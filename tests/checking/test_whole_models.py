@@ -108,6 +108,94 @@ def test_what_training_alone_does_at_random_is_let_pass(extra: Callable[[Tensor]
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
+class StochasticDepth(nn.Module):
+    def __init__(self, *, shifted: bool) -> None:
+        super().__init__()
+        self.conv, self.shifted = snn.Conv2d(SCALARS, SCALARS, 3, padding=1), shifted
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        if self.training:
+            y = y * (torch.rand(len(x), 1, 1, 1) < 0.8) / 0.8
+            y = y.roll(1, -1) if self.shifted else y
+        return x + y
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_chance_hides_nothing_and_breaks_nothing(seed: int) -> None:
+    """Two seeds may drop the same samples, and a third others: that is not a breach, but a shift beside it is one."""
+    torch.manual_seed(seed)
+    assert st.typecheck(StochasticDepth(shifted=False), SCALARS) == SCALARS
+    with pytest.raises(EquivarianceError, match=f"in training, {AS_A_WHOLE}"):
+        st.typecheck(StochasticDepth(shifted=True), SCALARS)
+
+
+def test_random_places_in_training_are_let_pass() -> None:
+    def cut_out(x: Tensor) -> Tensor:
+        column = int(torch.randint(0, x.shape[-1], ()))
+        return torch.cat([x[..., :column], 0 * x[..., column:]], -1)
+
+    assert st.typecheck(InMode(cut_out), SCALARS) == STREAM
+
+
+def test_a_compiled_part_is_checked_as_it_was_written() -> None:
+    conv = torch.compile(snn.Conv2d(SCALARS, STREAM, 3, padding=1), backend="eager")
+    assert st.typecheck(nn.Sequential(conv, nn.ReLU()), SCALARS) == STREAM
+
+
+def _shifted(x: Tensor) -> Tensor:
+    return x.roll(1, -1)
+
+
+@pytest.mark.parametrize(
+    ("found", "model"),
+    [
+        ("inputs of size 49", lambda x: _shifted(x) if x.shape[-1] > 40 else x),
+        ("inputs of size 113", lambda x: _shifted(x) if x.shape[2] * x.shape[3] >= 10_000 else x),
+        ("inputs of size 1", lambda x: x if x.size(-1) >= 12 else _shifted(x)),
+        ("inputs of size 49", lambda x: x if x.size(dim=3) % 7 else _shifted(x)),
+        ("inputs of size 97", lambda x: _shifted(x) if x.shape[-1] >= 96 and x.shape[-2] == 97 else x),
+        ("inputs of size 224", lambda x: _shifted(x) if x.shape[-1] == 224 else x),
+        ("a batch of 5; on one of 2", lambda x: _shifted(x) if 1 + x.numel() > 20_000 else x),
+        ("inputs of size 33×65", lambda x: _shifted(x) if x.shape[-1] != x.shape[-2] else x),
+        ("inputs of size 49", lambda x: F.avg_pool2d(x, 3, 2, 1) if x.shape[-1] < 40 else _pooled_and_shifted(x)),
+        ("a batch of 1; on one of 2", lambda x: _shifted(x) if len(x.shape) > 2 and x.shape[0] == 1 else x),
+        ("a batch of 9; on one of 2", lambda x: _shifted(x) if x.size(0) > 8 else x),
+    ],
+)
+def test_what_a_model_asks_of_sizes_is_answered_both_ways(found: str, model: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(EquivarianceError, match=f"`roll` is not known .*{re.escape(f'This is so on {found}')}"):
+        st.typecheck(model, SCALARS)
+    assert st.typecheck(model, SCALARS, size=33) == SCALARS
+
+
+def _pooled_and_shifted(x: Tensor) -> Tensor:
+    return F.avg_pool2d(_shifted(F.avg_pool2d(x, 3, 2, 1)), 3, 2, 1)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x * 2 if x.shape[-1] > 40 else x,
+        lambda x: x if x.shape[-1] == x.shape[-2] else x.mean((2, 3), keepdim=True) + x,
+        lambda x: F.interpolate(x, scale_factor=2) if min(x.shape[2:]) < 8 else x,
+        lambda x: x * sum(1 for k in range(40) if k < x.shape[-1]),
+        lambda x: x * (x.shape[-1] / 2) * (x.shape[-1] // max(x.shape[-1] - 33, 1)),
+    ],
+)
+def test_sound_answers_are_accepted(model: Callable[[Tensor], Tensor]) -> None:
+    assert st.typecheck(model, SCALARS) == SCALARS
+
+
+def test_a_model_may_refuse_what_it_asks_for() -> None:
+    def square_only(x: Tensor) -> Tensor:
+        if x.shape[-1] != x.shape[-2] or x.shape[-1] > 100:
+            raise ValueError("small squares only")
+        return 2 * x
+
+    assert st.typecheck(square_only, SCALARS) == SCALARS
+
+
 def test_a_small_fault_is_told_from_rounding() -> None:
     """What is not seen as an operation is measured in float64, where a millionth is far more than rounding."""
 

@@ -666,7 +666,7 @@ def between(*layers: nn.Module) -> nn.Module:
             r"`fft_fft2` in the forward of `0` \(Calls\): it is not known to be equivariant",
         ),
         (Calls(lambda x: x[:, :8]), r"`getitem` in the forward of the network \(Calls\): indexing takes channels"),
-        (Calls(lambda x: x.mean(1, keepdim=True)), r"`mean` in .*: only over all pixels, dim=\(2, 3\)"),
+        (Calls(lambda x: x.mean(2, keepdim=True)), r"`mean` in .*: only over all pixels, dim=\(2, 3\)"),
         (Calls(lambda x: torch.cat([x, x], 2)), r"`cat` in .*: only channels, dim=1"),
         (Calls(lambda x: x / x), r"`truediv` in .*: division by a field"),
         (Calls(lambda x: 1 / x), r"`truediv` in .*: division by a field"),

@@ -24,6 +24,7 @@ __all__ = [
     "Unfit",
     "bound_call",
     "is_number",
+    "replaced",
     "tensors_in",
 ]
 
@@ -201,6 +202,16 @@ def tensors_in(value: object) -> Iterator[Tensor]:
             yield from tensors_in(item)
     elif isinstance(value, Mapping):
         yield from tensors_in(tuple(value.values()))
+
+
+def replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
+    """The same structure of tuples, lists and dicts, with what ``replace`` makes of everything in it."""
+    if isinstance(value, tuple | list):
+        parts = [replaced(item, replace) for item in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if isinstance(value, dict):
+        return {key: replaced(item, replace) for key, item in value.items()}
+    return replace(value)
 
 
 def is_number(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from torch import Tensor
@@ -15,7 +16,7 @@ from steerable.nn.sampling import pads_alike
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 
-__all__ = ["concatenate", "expand", "index", "permute", "reduce", "reshape", "softmax", "split"]
+__all__ = ["concatenate", "expand", "index", "norm", "normalise", "permute", "reduce", "reshape", "softmax", "split"]
 
 
 def concatenate(call: Call) -> Result:
@@ -53,6 +54,8 @@ def index(call: Call) -> Result:
     key = call["index"] if isinstance(call["index"], tuple) else (call["index"],)
     added = [k for k in key if k is None]
     key = tuple(k for k in key if k is not None)
+    if _is_fibre(call.field) and call.field.ndim == len(key) and key[2:] == (0,) * (len(key) - 2):
+        key = (*key[:2], *[slice(None)] * (len(key) - 2))  # x[:, :, 0, 0] of one pixel
     if Ellipsis in key:
         place = key.index(Ellipsis)
         key = (*key[:place], *[slice(None)] * (call.field.ndim - len(key) + 1), *key[place + 1 :])
@@ -123,7 +126,8 @@ def reshape(call: Call) -> Result:
         return FieldType(field_type.group, [(int(value.shape[1]), field_type.group.trivial)])
     raise Refused(
         f"`{call.name}` to shape {tuple(value.shape)} mixes pixels and channels, which the group moves differently. "
-        "Pool first, with `snn.GlobalAvgPool`."
+        f"Pool over pixels with x.mean({(*range(2, 2 + call.axes),)}), or over the channels of capsules with "
+        "`snn.GroupPool`."
     )
 
 
@@ -159,11 +163,13 @@ def reduce(kind: Nonlinearity | None) -> Rule:
         dims = [] if dims is None else [dims] if isinstance(dims, int) else list(dims)
         dims = sorted(d % rank for d in dims)
         pixels = list(range(2, 2 + call.axes))
-        if rank == 2 + call.axes and dims == pixels:
-            return nonlinearity(kind)(call) if kind is not None else call.field_type
-        if dims in ([1], [1, *pixels]) and call["keepdim"]:
-            nonlinearity("pointwise")(call)
-            return FieldType(call.field_type.group, call.field_type.group.trivial)
+        over_pixels = rank == 2 + call.axes and dims == pixels
+        if over_pixels or (dims in ([1], [1, *pixels]) and call["keepdim"]):
+            needed = kind if over_pixels else "pointwise"
+            if needed is not None:
+                nonlinearity(needed)(call)
+            found = call.field_type if over_pixels else _invariant(call)
+            return (found, None) if isinstance(call.value, tuple) else found  # the places of maxima are not a field
         raise Refused(
             f"`{call.name}` over dimensions {dims or 'all'} is not known to be equivariant. Reduce over "
             f"{'both' if call.axes == 2 else 'all'} spatial dimensions {tuple(pixels)}, or use `snn.GroupPool` to "
@@ -171,6 +177,24 @@ def reduce(kind: Nonlinearity | None) -> Rule:
         )
 
     return rule
+
+
+def _invariant(call: Call) -> FieldType:
+    return FieldType(call.field_type.group, call.field_type.group.trivial)
+
+
+def norm(call: Call) -> Result:
+    """The norm over all channels of a pixel, which every capsule keeps; others than Euclid's only permutations do."""
+    if call["dim"] not in (1, (1,), [1], 1 - call.field.ndim) or not call["keepdim"]:
+        raise Refused(f"`{call.name}` is known to be equivariant over channels (dim=1, keepdim=True) only.")
+    nonlinearity("norm" if call["p"] in (2, "fro", None) else "pointwise")(call)
+    return _invariant(call)
+
+
+def normalise(call: Call) -> Result:
+    """A field divided by its norm over all channels."""
+    norm(dataclasses.replace(call, arguments={**call.arguments, "keepdim": True}))
+    return call.field_type
 
 
 def softmax(call: Call) -> Result:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from steerable.algebra.embeddings import embedding
 from steerable.algebra.group_interface import Element, Group
-from steerable.checking.calls import tensors_in
+from steerable.checking.calls import replaced, tensors_in
 from steerable.checking.other_angles import (
     OtherAngles,
     agree,
@@ -27,7 +27,14 @@ from steerable.checking.other_angles import (
 )
 from steerable.types.field_types import FieldType
 
-__all__ = ["element_that_fails", "is_invariant", "redrawn_parameters", "redrawn_values", "replaced"]
+__all__ = [
+    "element_that_fails",
+    "grid_generators",
+    "is_invariant",
+    "is_uniform",
+    "redrawn_parameters",
+    "redrawn_values",
+]
 
 
 def element_that_fails(
@@ -54,8 +61,8 @@ def element_that_fails(
     fields: dict[int, Tensor] = {id(t): t for t in tensors_in((*args, dict(kwargs))) if id(t) in types}
 
     def run(values: Mapping[int, Tensor]) -> list[Tensor]:
-        def argument(tensor: Tensor) -> Tensor:
-            return values.get(id(tensor), tensor).clone()  # a copy, since the function may write into its arguments
+        def argument(value: Any) -> Any:  # a copy, since the function may write into its arguments
+            return values.get(id(value), value).clone() if isinstance(value, Tensor) else value
 
         value = function(*replaced(args, argument), **replaced(dict(kwargs), argument))
         return list(value) if isinstance(value, tuple | list) else [value]
@@ -69,7 +76,7 @@ def element_that_fails(
         parent_of = embedding(out_group, in_group)
         outputs = [v for v, result in zip(before, results, strict=True) if result is not None]
         pooled = all(field.ndim == 2 for field in (*drawn.values(), *outputs))
-        for g in _tried(out_group, pooled=pooled):
+        for g in grid_generators(out_group, pooled=pooled):
             after = run({key: move_field(x, parent_of(g), types[key]) for key, x in drawn.items()})
             for value, moved, result in zip(before, after, results, strict=True):
                 if result is not None and not agree(moved, move_field(value, g, result), slack):
@@ -89,7 +96,7 @@ def redrawn_parameters(model: object) -> Iterator[None]:
     """
     parameters = list(model.parameters()) if isinstance(model, nn.Module) else []
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()] if isinstance(model, nn.Module) else []
-    redrawn = [p for p in parameters if p.device.type != "meta" and p.numel() and (p.requires_grad or _is_uniform(p))]
+    redrawn = [p for p in parameters if p.device.type != "meta" and p.numel() and (p.requires_grad or is_uniform(p))]
     kept = [parameter.data for parameter in redrawn]
     generator = torch.Generator().manual_seed(0)
     try:
@@ -108,27 +115,28 @@ def redrawn_values(parameter: Tensor, generator: torch.Generator) -> Tensor:
     """Other values of the same magnitudes: positive ones for zeros and where all are equal, else with their signs."""
     drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64, device="cpu")
     drawn = drawn.to(parameter.device, parameter.dtype)
-    if _is_uniform(parameter):
+    if is_uniform(parameter):
         return drawn + 0.5
     values = parameter.detach()
     scale = values.abs().square().mean().sqrt()
     return torch.where(values == 0, scale * drawn, values * (drawn + 0.5))
 
 
-def _is_uniform(x: Tensor) -> bool:
+def is_uniform(x: Tensor) -> bool:
+    """Whether all entries are equal, as those of scales and biases are before training."""
     return bool((x == x.flatten()[:1]).all())
 
 
 def is_invariant(x: Tensor, field_type: FieldType) -> bool:
     """Whether π(g)x = x for all g; only nearly so, inside a disc, where the pixel grid does not carry g."""
     group = field_type.group
-    if not all(agree(move_field(x, g, field_type), x) for g in _tried(group, pooled=is_pooled(x))):
+    if not all(agree(move_field(x, g, field_type), x) for g in grid_generators(group, pooled=is_pooled(x))):
         return False
     off_grid = () if is_pooled(x) else (g for g in group.generators if g not in set(group.grid_elements))
     return all(is_nearly_invariant(x, g, field_type) for g in off_grid)
 
 
-def _tried(group: Group, *, pooled: bool) -> tuple[Element, ...]:
+def grid_generators(group: Group, *, pooled: bool = False) -> tuple[Element, ...]:
     """Generators of the group, or of the part that moves pixels exactly: other angles leave more than rounding.
 
     A group moves pooled fields by ρ alone, which is exact for each of its elements.
@@ -142,14 +150,3 @@ def _random_like(x: Tensor, generator: torch.Generator) -> Tensor:
     draw = partial(torch.randn, x.shape, generator=generator, dtype=torch.float64, device="cpu")
     normal, size = draw(), draw()
     return (normal * size.exp()).to(x.device, x.dtype)
-
-
-def replaced(value: Any, replace: Callable[[Tensor], Tensor]) -> Any:
-    """The same structure of tuples, lists and dicts with other tensors."""
-    if isinstance(value, Tensor):
-        return replace(value)
-    if type(value) in (tuple, list):
-        return type(value)(replaced(item, replace) for item in value)
-    if type(value) is dict:
-        return {key: replaced(item, replace) for key, item in value.items()}
-    return value

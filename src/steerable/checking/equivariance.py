@@ -21,11 +21,13 @@ from torch import Tensor, nn
 from steerable.algebra.embeddings import embedding
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
+from steerable.checking.commutation import grid_generators, is_uniform, redrawn_parameters
 from steerable.checking.discs import distance_in_disc, in_disc, smoothed
+from steerable.checking.places import as_if_unwarned
 from steerable.errors import did_you_mean, shown
 from steerable.filters.pixel_grids import grid_spacing
 from steerable.nn.geometry import numbers_per_axis
-from steerable.nn.sampling import EquivarianceWarning, SamplingGuard
+from steerable.nn.sampling import EquivarianceWarning
 from steerable.transforms import elements_on_the_grid, transform
 from steerable.types.field_types import FieldType
 
@@ -144,20 +146,34 @@ def assert_equivariant(
     pixel grid carries, by default 1e-12 in float64 and 1e-5 in float32, relative to the largest output. ``off_grid``
     is for all others, relative to the root mean square inside the disc. Their errors depend on the image as well as on
     the network, and the default is coarse: it overlooks small faults, and a sound network can exceed it on some images.
+
+    A scale of ones and a bias of zeros can hide a fault until they are trained. So a module with a parameter whose
+    entries are all equal is measured on the grid a second time, with parameters as training may make them.
     """
     _check_names(options, "elements", "tolerance", "off_grid")
+    if (chosen := options.get("elements")) is not None:
+        options["elements"] = _listed(chosen)
     exact, interpolated = _errors_by_kind(function, x, **options)
     if tolerance is None:  # whole numbers have single precision at most once they are computed with
         tolerance = _TOLERANCES.get(x.dtype if x is not None else _dtype(function), _TOLERANCES[torch.float32])
-    for errors, allowed, of in (
-        (exact, tolerance, "the largest output"),
-        (interpolated, off_grid, "the mean output inside the disc"),
-    ):
-        if errors and not errors[worst := _worst(errors)] <= allowed:
-            raise AssertionError(
-                f"not equivariant: f(π(g)x) differs from π(g)f(x) by {errors[worst]:.2e} of {of} for g = `{worst}`; "
-                f"expected at most {allowed:.0e}. Errors: " + ", ".join(f"{g} {e:.1e}" for g, e in errors.items())
-            )
+    _assert_at_most(tolerance, exact, "", "the largest output")
+    _assert_at_most(off_grid, interpolated, "", "the mean output inside the disc")
+    if isinstance(function, nn.Module) and any(map(is_uniform, function.parameters())):
+        group = _types(function, options.get("in_type"), options.get("out_type"))[1].group
+        options["elements"] = options.get("elements") or (group.identity, *grid_generators(group))
+        with redrawn_parameters(function):
+            exact, _ = _errors_by_kind(function, x, **options)
+        _assert_at_most(
+            tolerance, exact, " once parameters that are all equal now have been trained", "the largest output"
+        )
+
+
+def _assert_at_most(allowed: float, errors: dict[Element, float], when: str, of: str) -> None:
+    if errors and not errors[worst := _worst(errors)] <= allowed:
+        raise AssertionError(
+            f"not equivariant{when}: f(π(g)x) differs from π(g)f(x) by {errors[worst]:.2e} of {of} for g = `{worst}`; "
+            f"expected at most {allowed:.0e}. Errors: " + ", ".join(f"{g} {e:.1e}" for g, e in errors.items())
+        )
 
 
 def _errors_by_kind(
@@ -182,6 +198,11 @@ def _errors_by_kind(
             apart = grid_spacing(tuple(field.shape[2:]), spacing)
             field = in_disc(field, apart) if in_a_disc else field
             y = function(field.clone())  # a function may write into what it gets
+            if not isinstance(y, Tensor):
+                raise TypeError(
+                    f"one tensor is compared with another, but the function returned {type(y).__name__}. Measure one "
+                    "output at a time, for instance with lambda x: model(x)[0], in_type=... and out_type=...."
+                )
             if not y.numel():
                 raise ValueError(
                     f"an output of shape {tuple(y.shape)} has no values to compare; give an input with at least one "
@@ -275,7 +296,7 @@ def _example(
     sizes = flat if axes == 2 else _SMOOTH_VOLUME_SIZES if smooth else _VOLUME_SIZES
     for shape in (*((s,) * axes for s in sizes), ()):
         x = draw(*shape)
-        with warnings.catch_warnings(), _as_if_unwarned(function):
+        with warnings.catch_warnings(), as_if_unwarned(function):
             warnings.simplefilter("error", EquivarianceWarning)
             try:
                 function(x)
@@ -283,21 +304,6 @@ def _example(
                 continue
             return x
     return draw(*(sizes[0],) * axes)
-
-
-@contextmanager
-def _as_if_unwarned(function: object) -> Iterator[None]:
-    """Layers warn again of sizes of which they have warned before: an unfit size must be noticed every time."""
-    modules = function.modules() if isinstance(function, nn.Module) else ()
-    guards = [guard for m in modules if isinstance(guard := getattr(m, "guard", None), SamplingGuard)]
-    warned = [guard.warned for guard in guards]
-    for guard in guards:
-        guard.warned = set()
-    try:
-        yield
-    finally:
-        for guard, sizes in zip(guards, warned, strict=True):
-            guard.warned = sizes
 
 
 @contextmanager

@@ -48,17 +48,17 @@ def interpolate(call: Call) -> Result:
     before, after = call.field.shape[2:], call.value.shape[2:]
     factors = [a / b for b, a in zip(before, after, strict=True)]
     _check_alike(call, "scale", factors)
-    if any(a % b for b, a in zip(before, after, strict=True)):
+    if call["mode"].startswith("nearest") and any(a % b for b, a in zip(before, after, strict=True)):
         raise Unfit(
             f"`{call.name}` from {tuple(before)} to {tuple(after)} pixels, not by a whole factor, samples the grid "
-            f"unevenly. Use a whole factor, or adaptive_avg_pool{call.axes}d."
+            f"unevenly. Use a whole factor, mode='bilinear', or adaptive_avg_pool{call.axes}d."
         )
     given = call["scale_factor"]
     given = [given] if isinstance(given, int | float) else list(given or factors)
     if any(scale != factor for scale, factor in zip(given, factors, strict=False)):
         raise Refused(
             f"`{call.name}` by {call['scale_factor']} gives as many pixels as a factor {factors[0]:g}, but samples "
-            f"between them. Use scale_factor={factors[0]:g}."
+            f"off the centre. Use size=... or a whole factor."
         )
     return call.field_type
 

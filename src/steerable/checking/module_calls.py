@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from steerable.checking.calls import Refused, tensors_in
 from steerable.checking.commutation import element_that_fails, redrawn_parameters
-from steerable.checking.places import Run, current
+from steerable.checking.places import Run, as_if_unwarned, current
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, refused_at_place, typed_result
 from steerable.nn.module import EquivariantModule
 from steerable.types.field_types import FieldType
@@ -44,6 +44,7 @@ def followed_modules(model: object, run: Run) -> Iterator[None]:
     def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() != thread:
             return _CALL(module, *args, **kwargs)
+        module = getattr(module, "_orig_mod", module)  # a compiled part is checked as it was written
         if module.training and not run.in_training:
             evaluated(module)
         if run.on_plain_tensors:
@@ -73,24 +74,15 @@ def _call_layer(run: Run, module: EquivariantModule, args: tuple[Any, ...], kwar
     known: dict[int, FieldType] = {}
     if outermost:
         _check_arguments(module, args, kwargs)
-        _forget_warnings(module)
         args, kwargs = plain_tensors(args, known), plain_tensors(kwargs, known)
     run.inside_layer = True
     try:
-        value = _CALL(module, *args, **kwargs)
+        with as_if_unwarned(module):
+            value = _CALL(module, *args, **kwargs)
         _confirm(module, args, kwargs, known, value)
     finally:
         run.inside_layer = not outermost
     return typed_result(value, module.out_type) if outermost else value
-
-
-def _forget_warnings(module: EquivariantModule) -> None:
-    """Make the layers warn again of sizes that do not fit, which they otherwise do once."""
-    for part in module.modules():
-        for owner in (part, *vars(part).values()):
-            warned = getattr(owner, "warned", None)
-            if isinstance(warned, set):
-                warned.clear()
 
 
 def _types_taken(module: EquivariantModule) -> tuple[FieldType, ...]:

@@ -24,7 +24,7 @@ from steerable.checking.calls import Operation
 from steerable.checking.operation_lookup import OperationTable, Row, row
 from steerable.checking.value_rules import nonlinearity
 
-__all__ = ["OPERATIONS", "QUESTIONS", "ROWS", "SHAPE_QUESTIONS", "known_layer", "known_operation"]
+__all__ = ["OPERATIONS", "QUESTIONS", "REMEDIES", "ROWS", "SHAPE_QUESTIONS", "known_layer", "known_operation"]
 
 _POINTWISE, _ODD = nonlinearity("pointwise"), nonlinearity("odd")
 _MAX_POOL = "input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False"
@@ -164,6 +164,15 @@ ROWS: tuple[Row, ...] = (
     row("expand_as", channels.expand, "input, other", models="other", becomes="expansion"),
     row("mean", channels.reduce(None), _MEAN, becomes="mean over pixels"),
     row("sum", channels.reduce(None), _MEAN),
+    row("max min", channels.reduce("pointwise"), "input, dim=None, keepdim=False, *, out=None"),
+    row("logsumexp", channels.reduce("pointwise"), "input, dim, keepdim=False, *, out=None"),
+    row(
+        "var std",
+        channels.reduce("pointwise"),
+        "input, dim=None, unbiased=True, keepdim=False, *, correction=1, out=None",
+    ),
+    row("norm", channels.norm, "input, p='fro', dim=None, keepdim=False, out=None, dtype=None"),
+    row("normalize", channels.normalise, "input, p=2.0, dim=1, eps=1e-12, out=None"),
     row(
         "amax", channels.reduce("pointwise"), "input, dim=(), keepdim=False, *, out=None", becomes="maximum over pixels"
     ),
@@ -175,6 +184,7 @@ ROWS: tuple[Row, ...] = (
         becomes="softmax",
     ),
     # torch's own layers
+    row("matmul mm", layers.linear, "input, other, *, out=None", weights="other"),
     row("linear:Linear", layers.linear, "input, weight, bias=None", weights="weight bias", becomes="linear map"),
     row(
         "conv2d:Conv2d conv3d:Conv3d",
@@ -241,6 +251,26 @@ QUESTIONS = SHAPE_QUESTIONS | frozenset(
         "is_pinned is_same_size is_shared is_signed len nelement numel repr storage_offset stride"
     ).split()
 )
+
+# What to do in place of operations that have no row.
+_REMEDIES = {
+    "flip roll rot90 grid_sample cumsum sort as_strided narrow select unbind gather index_select": (
+        "It moves or picks pixels or channels. Use a layer of steerable.nn."
+    ),
+    "gt ge lt le eq ne where masked_fill": (
+        "Write what depends on single values as one function of them, `snn.Pointwise(type, function)`."
+    ),
+    "item tolist numpy array float int bool": (
+        "What is computed from values outside of tensors cannot be followed. Keep to operations on fields."
+    ),
+    "rand_like randn_like bernoulli": "Chance does not move with the image. Draw one number per sample, in training.",
+    "stack": "Return the fields in a list, add them up, or join their channels with `snn.Concat`.",
+    "argmax argmin topk": "Apply it to what the model returns.",
+    "einsum bmm tensordot": "Use `snn.Conv2d` with kernel size 1, `snn.Linear` or `snn.TensorProduct`.",
+    "unflatten": "Use `snn.GroupPool` to reduce capsules, or `snn.Select` to take some.",
+    "glu": "Use x.chunk(2, 1) and a product, or `snn.Gated`.",
+}
+REMEDIES = {name: remedy for names, remedy in _REMEDIES.items() for name in names.split()}
 
 _TABLE = OperationTable(ROWS)
 OPERATIONS = _TABLE.by_name

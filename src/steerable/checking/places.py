@@ -5,15 +5,33 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
+from typing import Any
 
 import torch
 from torch import nn
 
-__all__ = ["EquivarianceError", "Run", "UnfitSize", "current", "current_run", "place"]
+__all__ = [
+    "Answers",
+    "EquivarianceError",
+    "Run",
+    "Shape",
+    "UnfitSize",
+    "as_if_unwarned",
+    "current",
+    "current_run",
+    "place",
+    "source_line",
+]
+
+Shape = tuple[int, ...]  # (batch, height, width), or (batch, depth, height, width)
+
+# What was asked of sizes, by the source line, the comparison and the number that a size was compared with: each answer
+# that was found, with the question as a function of the input's shape.
+Answers = dict[tuple[str, str, int | str], dict[bool, Callable[[Shape], bool]]]
 
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 _LIBRARY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
@@ -33,6 +51,8 @@ class Run:
 
     Attributes:
         start: the code of the function that began it; source lines above it are not the model's.
+        shape: the input's batch and sides.
+        answers: what the model asked of sizes.
         names: the path of each module in the model, by its identity.
         running: the modules whose ``forward`` has begun and not ended, outermost first.
         inside_layer: whether a layer of a known type is running, whose inner tensors are plain.
@@ -41,6 +61,8 @@ class Run:
     """
 
     start: CodeType
+    shape: Shape
+    answers: Answers
     names: dict[int, str] = field(default_factory=dict)
     running: list[nn.Module] = field(default_factory=list)
     inside_layer: bool = False
@@ -65,9 +87,25 @@ def current(run: Run) -> Iterator[None]:
         _runs.pop()
 
 
+@contextmanager
+def as_if_unwarned(model: object) -> Iterator[None]:
+    """A context in which layers warn again of sizes that do not fit, of which they otherwise warn once."""
+    parts: list[Any] = (
+        [owner for m in model.modules() for owner in (m, *vars(m).values())] if isinstance(model, nn.Module) else []
+    )
+    warned = [(part, part.warned) for part in parts if isinstance(getattr(part, "warned", None), set)]
+    try:
+        for part, _ in warned:
+            part.warned = set()
+        yield
+    finally:
+        for part, sizes in warned:
+            part.warned = sizes
+
+
 def place() -> str:
     """``"in module `1.1` (ReLU), net.py, line 7 (`y = F.relu(x)`): "``, as far as it is known."""
-    parts = [part for part in (_module(), _source_line()) if part]
+    parts = [part for part in (_module(), source_line()) if part]
     return f"in {', '.join(parts)}: " if parts else ""
 
 
@@ -80,7 +118,7 @@ def _module() -> str:
     return f"module `{path}` ({name})" if path else name
 
 
-def _source_line() -> str:
+def source_line() -> str:
     """The innermost line that is neither torch's nor this library's, below the start of the run."""
     run = current_run()
     frame: FrameType | None = sys._getframe()

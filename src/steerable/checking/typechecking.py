@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steerable.checking.calls import Refused
+from steerable.checking.calls import Refused, replaced
+from steerable.checking.extents import unseen_shapes
 from steerable.checking.module_calls import followed_modules
-from steerable.checking.places import EquivarianceError, Run, UnfitSize
+from steerable.checking.places import Answers, EquivarianceError, Run, Shape, UnfitSize
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, typed_result
 from steerable.checking.whole_models import confirm_as_a_whole
+from steerable.filters.pixel_grids import size_text
 from steerable.nn.sampling import EquivarianceWarning
 from steerable.types.field_types import FieldType
 
@@ -32,14 +34,15 @@ def typecheck(
     It follows arithmetic, ``torch.cat``, activations, pooling and the like through your own ``forward`` methods, and
     the layers of this library by their types. Operations, arguments and ways of calling that are not known to be
     equivariant are refused; those that are known are tried on random fields as well. The model as a whole is tried too,
-    in float64 where it can be, with parameters as they may become, in evaluation and, unless it is random there, in
-    training. It is not changed.
+    in float64 where it can be, with parameters as they may become, in evaluation, with all samples of a batch turned
+    and with one of them alone, and in training, with one value in place of all random ones. It is not changed.
 
     Args:
         model: any module, or a function of one tensor.
         in_type: the type of its input; by default the model's own ``in_type``.
         size: height and width of the input that it is run on, or depth, height and width; by default an odd and an
-            even one, and others until all strides and windows fit.
+            even one, others until all strides and windows fit, and where the model compares sizes also such as change
+            the answer, up to 512 pixels or 64 voxels.
         batch: the number of samples in it.
 
     Returns:
@@ -63,16 +66,24 @@ def typecheck(
 
 
 def followed_types(
-    model: Callable[[Any], Any], in_type: FieldType, size: int | tuple[int, ...], batch: int, *, measured: bool = True
+    model: Callable[[Any], Any],
+    in_type: FieldType,
+    size: int | tuple[int, ...],
+    batch: int,
+    *,
+    measured: bool = True,
+    answers: Answers | None = None,
 ) -> Any:
     """The types of the output, as :func:`typecheck` gives them for one size, whose misfits are errors.
 
-    With ``measured=False`` the model is not measured as a whole.
+    With ``measured=False`` the model is not measured as a whole. ``answers`` learns what it asks of sizes.
     """
+    sides = size if isinstance(size, tuple) else (size,) * (in_type.group.axes or 2)
+    run = Run(followed_types.__code__, (batch, *sides), {} if answers is None else answers)
     with warnings.catch_warnings():
         warnings.simplefilter("error", EquivarianceWarning)
         try:
-            return _output_types(model, in_type, size, batch, measured=measured)
+            return _output_types(model, in_type, run, measured=measured)
         except EquivarianceWarning as warning:
             raise UnfitSize(str(warning)) from warning
 
@@ -80,42 +91,55 @@ def followed_types(
 def _on_usual_sizes(model: Callable[[Any], Any], in_type: FieldType, sizes: Sequence[int], batch: int) -> Any:
     """The types of the output on the first size that fits.
 
-    An odd size and an even one are tried in any case, since a model may do something else on each. It may find that one
-    of them does not fit its strides, but nothing that it does there may break equivariance.
+    An odd size and an even one are tried in any case, since a model may do something else on each, and others where it
+    asks for a size or compares sizes. It may find that one of them does not fit its strides, but nothing that it does
+    there may break equivariance.
     """
     found: dict[int, Any] = {}
-    failures: dict[int, Exception] = {}
-    for number, size in enumerate(sizes):
+    failures: dict[Shape, Exception] = {}
+    answers: Answers = {}
+
+    def follow(shape: Shape, *, measured: bool = False) -> Any:
+        batch, *sides = shape
+        try:
+            return followed_types(model, in_type, tuple(sides), batch, measured=measured, answers=answers)
+        except (EquivarianceError, ValueError, RuntimeError, AssertionError) as failure:  # it may not take this size
+            failures[shape] = failure
+
+    axes = in_type.group.axes or 2
+    for number, side in enumerate(sizes):
         if found and number > 1:
             break
-        try:
-            found[size] = followed_types(model, in_type, size, batch, measured=not found)
-        except (EquivarianceError, ValueError, RuntimeError, AssertionError) as failure:  # it may not take this size
-            failures[size] = failure
-    broken = {n: f for n, f in failures.items() if isinstance(f, EquivarianceError) and not isinstance(f, UnfitSize)}
+        shape = (batch, *(side,) * axes)
+        types = follow(shape, measured=not found)
+        if shape not in failures:
+            found[side] = types
     if not found:
         raise next((f for f in failures.values() if isinstance(f, EquivarianceError)), next(iter(failures.values())))
     fitting, types = next(iter(found.items()))
-    if not broken:
-        return types
-    size, breach = next(iter(broken.items()))
-    raise EquivarianceError(
-        f"{breach} This is so on inputs of size {size}; on those of size {fitting} nothing was found. If all inputs "
-        f"are like these, say so: typecheck(..., size={fitting})."
-    )
+    for shape in unseen_shapes(answers, (batch, *(fitting,) * axes)):
+        follow(shape)
+    for shape, breach in failures.items():
+        if isinstance(breach, EquivarianceError) and not isinstance(breach, UnfitSize):
+            number, *sides = shape
+            size = size_text(sides) if len(set(sides)) > 1 else str(sides[0])
+            where = f"inputs of size {size}" if number == batch else f"a batch of {number}"
+            others = f"those of size {fitting}" if number == batch else f"one of {batch}"
+            raise EquivarianceError(
+                f"{breach} This is so on {where}; on {others} nothing was found. If all inputs are like these, say so: "
+                f"typecheck(..., size={fitting})."
+            )
+    return types
 
 
-def _output_types(
-    model: Callable[[Any], Any], in_type: FieldType, size: int | tuple[int, ...], batch: int, *, measured: bool = True
-) -> Any:
-    extents = size if isinstance(size, tuple) else (size,) * (in_type.group.axes or 2)
+def _output_types(model: Callable[[Any], Any], in_type: FieldType, run: Run, *, measured: bool) -> Any:
     tensor = next((t for t in _tensors(model) if t.is_floating_point()), torch.empty(0))
-    x = torch.zeros(batch, in_type.channels, *extents, dtype=tensor.dtype, device=tensor.device)
-    run = Run(_output_types.__code__)
+    batch, *sides = run.shape
+    x = torch.zeros(batch, in_type.channels, *sides, dtype=tensor.dtype, device=tensor.device)
     with torch.no_grad(), followed_modules(model, run):
         output = model(typed_result(x, in_type))
         try:
-            types = _types_in(output)
+            types = replaced(output, _type_of)
             run.on_plain_tensors = True
             if measured:
                 confirm_as_a_whole(model, x, in_type, types, run)
@@ -124,15 +148,10 @@ def _output_types(
     return types
 
 
-def _types_in(value: Any) -> Any:
+def _type_of(value: Any) -> Any:
     if isinstance(value, TypedTensor):
         plain_tensors(value, {})  # refuses what is not a field
         return value.field_type
-    if isinstance(value, tuple | list):
-        parts = [_types_in(item) for item in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    if isinstance(value, dict):
-        return {key: _types_in(item) for key, item in value.items()}
     if isinstance(value, Tensor):
         raise EquivarianceError(
             "the model's output is an untyped tensor: it does not depend on the input through fields."

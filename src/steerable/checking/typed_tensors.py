@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from steerable.checking.calls import Refused, Result, Unfit, bound_call, tensors_in
-from steerable.checking.commutation import element_that_fails, is_invariant, replaced
+from steerable.checking.calls import Refused, Result, Unfit, bound_call, replaced, tensors_in
+from steerable.checking.commutation import element_that_fails, is_invariant
+from steerable.checking.extents import Extent, extents
 from steerable.checking.operation_lookup import operation_name
-from steerable.checking.operations import QUESTIONS, known_operation
+from steerable.checking.operations import QUESTIONS, REMEDIES, known_operation
 from steerable.checking.places import EquivarianceError, UnfitSize, current_run, place
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
@@ -64,8 +66,10 @@ class TypedTensor(Tensor):
     __rsub__ = _operator(lambda x, other: torch.add(torch.neg(x), other))
     __rtruediv__ = _operator(lambda x, other: torch.mul(torch.reciprocal(x), other))
     __pow__, __rpow__ = _operator(torch.pow), _operator(lambda x, other: torch.pow(other, x))
-    __matmul__ = _operator(torch.matmul)
+    __matmul__, __rmatmul__ = _operator(torch.matmul), _operator(lambda x, other: torch.matmul(other, x))
     __mod__, __floordiv__ = _operator(torch.remainder), _operator(torch.floor_divide)
+    __rmod__ = _operator(lambda x, other: torch.remainder(other, x))
+    __rfloordiv__ = _operator(lambda x, other: torch.floor_divide(other, x))
     __gt__, __ge__, __lt__, __le__ = (_operator(f) for f in (torch.gt, torch.ge, torch.lt, torch.le))
     __eq__, __ne__ = _operator(torch.eq), _operator(torch.ne)
     __hash__ = Tensor.__hash__  # which a class with an __eq__ of its own would lose
@@ -136,22 +140,20 @@ def typed_result(value: Any, result: Result) -> Any:
         except ValueError as error:
             raise Refused(str(error)) from None
     parts = [_wrapped(part, part_type) for part, part_type in zip(value, result, strict=True)]
-    return type(value)(parts) if type(value) in (tuple, list) else tuple(parts)
+    return type(value)(parts)
 
 
 def plain_tensors(value: Any, known: dict[int, FieldType]) -> Any:
     """The same structure with plain tensors; ``known`` learns the types of those that are fields."""
-    if isinstance(value, TypedTensor):
-        with torch._C.DisableTorchFunctionSubclass():
-            plain = value.as_subclass(Tensor)
-        known[id(plain)] = _usable_type(value, plain)
-        return plain
-    if isinstance(value, tuple | list):
-        parts = [plain_tensors(item, known) for item in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    if isinstance(value, dict):
-        return {key: plain_tensors(item, known) for key, item in value.items()}
-    return value
+
+    def plain(item: Any) -> Any:
+        if isinstance(item, TypedTensor):
+            tensor = _untyped(item)
+            known[id(tensor)] = _usable_type(item, tensor)
+            return tensor
+        return int(item) if isinstance(item, Extent) else item  # what is asked from here on, the model does not ask
+
+    return replaced(value, plain)
 
 
 def _usable_type(value: TypedTensor, plain: Tensor) -> FieldType:
@@ -182,10 +184,8 @@ def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         raise Refused("writing into a part of a field is not known to be equivariant.")
     operation = known_operation(func)
     if operation is None:
-        raise Refused(
-            f"`{name}` is not known to be equivariant. Use a layer of steerable.nn, or operations that act on whole "
-            "capsules."
-        )
+        remedy = REMEDIES.get(name, "Use a layer of steerable.nn, or operations that act on whole capsules.")
+        raise Refused(f"`{name}` is not known to be equivariant. {remedy}")
     known: dict[int, FieldType] = {}
     plain_args, plain_kwargs = plain_tensors(args, known), plain_tensors(kwargs, known)
     call = bound_call(name, operation, plain_args, plain_kwargs, known)
@@ -205,14 +205,21 @@ def _on_plain_tensors() -> bool:
     return run is not None and run.on_plain_tensors
 
 
-def _untyped(x: Tensor) -> Tensor:
-    return x.as_subclass(Tensor) if isinstance(x, TypedTensor) else x
+def _untyped(value: Any) -> Any:
+    with torch._C.DisableTorchFunctionSubclass():
+        return value.as_subclass(Tensor) if isinstance(value, TypedTensor) else value
 
 
 def _answer(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A field's shape, dtype and the like, or the field itself under another name."""
     with torch._C.DisableTorchFunctionSubclass():
         value = func(*args, **kwargs)
+    if isinstance(value, torch.Size):
+        return extents(value)
+    if name == "size":
+        return args[0].shape[args[1] if len(args) > 1 else kwargs["dim"]]
+    if name in ("numel", "nelement"):
+        return math.prod(args[0].shape)
     if not isinstance(value, Tensor):
         return value
     if func not in _SAME_FIELD:
@@ -227,10 +234,10 @@ def _value(func: Callable[..., Any], name: str, args: Any, kwargs: Any, known: M
     """What the function returns. Tensors that are not fields are copied, so that the model is not changed."""
     copies: list[Tensor] = []
 
-    def own(tensor: Tensor) -> Tensor:
-        if id(tensor) in known:
-            return tensor
-        copies.append(tensor.clone())
+    def own(item: Any) -> Any:
+        if id(item) in known or not isinstance(item, Tensor):
+            return item
+        copies.append(item.clone())
         return copies[-1]
 
     try:

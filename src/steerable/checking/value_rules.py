@@ -12,8 +12,8 @@ from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 
 __all__ = [
-    "add", "cast", "clamp", "divide", "extremum", "hardtanh", "is_trivial", "keep", "multiply", "nonlinearity", "power",
-    "prelu", "rrelu", "untyped",
+    "add", "admitted", "cast", "clamp", "divide", "extremum", "hardtanh", "is_trivial", "keep", "multiply",
+    "nonlinearity", "power", "prelu", "rrelu", "untyped",
 ]  # fmt: skip
 
 
@@ -34,15 +34,16 @@ def untyped(call: Call) -> Result:
 
 def nonlinearity(kind: Nonlinearity) -> Rule:
     """The rule for functions of single values: every capsule must admit this kind of nonlinearity."""
+    return lambda call: admitted(f"`{call.name}`", call.field_type, kind)
 
-    def rule(call: Call) -> Result:
-        try:
-            require(f"`{call.name}`", call.field_type, kind)
-        except TypeError as error:
-            raise Refused(str(error)) from None
-        return call.field_type
 
-    return rule
+def admitted(name: str, field_type: FieldType, kind: Nonlinearity) -> FieldType:
+    """The type itself; Refused where a capsule of it does not admit this kind of nonlinearity."""
+    try:
+        require(name, field_type, kind)
+    except TypeError as error:
+        raise Refused(str(error)) from None
+    return field_type
 
 
 def cast(call: Call) -> Result:
@@ -100,11 +101,9 @@ def multiply(call: Call) -> Result:
 
 
 def divide(call: Call) -> Result:
-    if call.type_of(call["input"]) is None or call.type_of(call["other"]) is not None:
-        raise Refused(
-            f"`{call.name}` by a field is not known to be equivariant. Divide by a number, or use `snn.Gated`."
-        )
-    mode = call["rounding_mode"]
+    mode, divisor = call["rounding_mode"], call.type_of(call["other"])
+    if divisor is not None:  # a product with what 1/y makes of every single value
+        admitted(f"`{call.name}` by a field", divisor, "pointwise")
     if mode is not None:  # cutting off the fraction is odd, rounding down is not
         nonlinearity("odd" if mode == "trunc" else "pointwise")(call)
     return multiply(call)

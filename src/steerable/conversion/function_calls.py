@@ -22,7 +22,7 @@ from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.reshaping import read_index, read_permutation, read_reshape
 from steerable.conversion.sizes import is_about_sizes, read_expand_to, read_pad_to, read_resize_to
 from steerable.conversion.stochastic_depth import read_training_factor
-from steerable.conversion.type_variables import stack, unify
+from steerable.conversion.type_variables import TypeVariable, stack, unify
 
 __all__ = ["FUNCTION_READERS", "read_function"]
 
@@ -46,7 +46,9 @@ def _read_arithmetic(analysis: GraphAnalysis, call: PlainCall) -> None:
     operands, quotient, product = [given["input"], given["other"]], call.becomes == "quotient", call.becomes != "sum"
     fields = [operand for operand in operands if isinstance(operand, fx.Node) and operand in analysis.signals]
     if quotient and operands[1] in fields:
-        raise NoCounterpart("division by a field is not known to be equivariant. Multiply by a sigmoid, for instance.")
+        raise NoCounterpart(
+            "division by a field enlarges rounding where that is near zero. Multiply by a sigmoid, for instance."
+        )
     if product and len(fields) == 1:
         other = operands[1 - operands.index(fields[0])]
         if is_weight(analysis, other) and not quotient:
@@ -146,8 +148,15 @@ def _read_global_pool(analysis: GraphAnalysis, call: PlainCall) -> None:
         and signal.made_by in (call.name, "flatten", "squeeze")
     )
     dims = sorted(d % (2 + analysis.axes) for d in dims) if isinstance(dims, Sequence) else dims
+    if dims in (1, [1]) and keep and signal.is_map:
+        invariant = Signal(signal.form, TypeVariable(1, scalar=True))
+        analysis.add(call, (source,), invariant, function=getattr(torch, call.name))
+        return
     if not the_rest and (not signal.is_map or dims != [*analysis.pixel_dims]):
-        raise NoCounterpart(f"only over all pixels, dim={analysis.pixel_dims}, is it equivariant; it has dim={dims}.")
+        raise NoCounterpart(
+            f"only over all pixels, dim={analysis.pixel_dims}, or over all channels, dim=1 and keepdim=True, is it "
+            f"equivariant; it has dim={dims}."
+        )
     kind = _GLOBAL_POOLS[call.becomes]
 
     def build(before: Any, after: Any, downsampling: Any) -> Replacement:

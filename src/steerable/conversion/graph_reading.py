@@ -20,6 +20,9 @@ from steerable.types.field_types import FieldType
 
 __all__ = ["read_network"]
 
+# What gives the memory of its argument under another name, at least in evaluation.
+_VIEWS = ("same", "dropout", "flattening", "reshape", "permutation", "index", "expansion")
+
 
 def read_network(
     model: nn.Module,
@@ -35,15 +38,16 @@ def read_network(
     nodes = list(trace.graph.nodes)
     image, result = nodes[0], nodes[-1]
     analysis.signals[image] = Signal("map", TypeVariable(in_channels, scalar=True))
-    unread = set(nodes[1:])
+    unread, memory = set(nodes[1:]), dict[fx.Node, fx.Node]()
     for node in nodes[1:-1]:
         unread.discard(node)
         call = plain_call(trace.root, node)
         try:
             _read(analysis, call, trace.root)
             if _is_change(analysis, call) and node.all_input_nodes:
-                # Later calls that take the first argument get the result, which was written into it.
-                node.all_input_nodes[0].replace_all_uses_with(node, delete_user_cb=unread.__contains__)
+                _write(node, node.all_input_nodes[0], unread, memory)
+            elif _passes_on(call) and isinstance(call.source, fx.Node):
+                memory[node] = memory.get(call.source, call.source)
         except NoCounterpart as reason:
             raise refusal(call.place, reason) from None
     real = analysis.source(_result(result, analysis, model))
@@ -75,6 +79,32 @@ def _check_only_argument(node: fx.Node) -> None:
     ]
     if unknown:
         raise NoCounterpart(f"it is called with the argument {unknown[0]}, which is not known here. Leave it out.")
+
+
+def _passes_on(call: PlainCall) -> bool:
+    """Whether the result of a call may be its first argument itself, or a view of it."""
+    copies = call.plain is None and call.name == "clone"
+    return call.becomes in _VIEWS and not copies
+
+
+def _write(node: fx.Node, into: fx.Node, unread: set[fx.Node], memory: dict[fx.Node, fx.Node]) -> None:
+    """Give later calls that take the first argument of a call its result, which was written into it.
+
+    Args:
+        node: the call.
+        into: its first argument.
+        unread: the calls that follow.
+        memory: the call that made what another one passes on, by the latter; NoCounterpart where one of the others
+            that share it is used later.
+    """
+    into.replace_all_uses_with(node, delete_user_cb=unread.__contains__)
+    memory[node] = owner = memory.get(into, into)
+    for other in (owner, *memory):
+        if memory.get(other, other) is owner and other is not node and not unread.isdisjoint(other.users):
+            raise NoCounterpart(
+                "it writes into a tensor that is used later under another name: as a view, or as what dropout or "
+                "nn.Identity got. Use the operation that does not work in place."
+            )
 
 
 def _is_change(analysis: GraphAnalysis, call: PlainCall) -> bool:

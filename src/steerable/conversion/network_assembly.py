@@ -27,11 +27,11 @@ def assembled(
 ) -> tuple[fx.GraphModule, tuple[ReportRow, ...]]:
     """The network with fresh weights, and what was replaced by what; ConversionError where a layer refuses its type.
 
-    Each call of its graph knows its field type, and what it is called in messages, in ``meta``.
+    Each call of its graph knows its field type, in ``meta``.
     """
     graph, modules, rows = fx.Graph(), dict[str, nn.Module](), list[ReportRow]()
     values = {plan.image: graph.placeholder("x")}
-    values[plan.image].meta = {"field_type": widths.type_of(plan.in_variable), "place": "the image"}
+    values[plan.image].meta["field_type"] = widths.type_of(plan.in_variable)
     made: dict[tuple[str, tuple[FieldType, ...], FieldType], str] = {}
     score_layers = plan.score_layers
     for step in plan.steps:
@@ -56,7 +56,7 @@ def assembled(
                 remarks = filter(None, (rounding(step, after), note, tied))
                 rows.append(report_row(made[key], step, module, "; ".join(remarks)))
             values[call.node] = graph.call_module(made[key], tuple(inputs[node] for node in step.inputs))
-        values[call.node].meta = {"field_type": after, "place": call.place}
+        values[call.node].meta["field_type"] = after
     graph.output(values[plan.result])
     return fx.GraphModule(modules, graph, class_name="ConvertedNetwork"), tuple(rows)
 
@@ -86,7 +86,8 @@ def _counterpart(
 def _check_function(step: Step, before: tuple[FieldType, ...], after: FieldType) -> None:
     """Refuse sums and products of fields that the group moves differently, or whose capsules do not admit them."""
     product = step.call.becomes == "product"
-    different = [t for t in before if t != after and not (t.channels == 1 and product)]
+    reduces = step.call.becomes in ("mean over pixels", "maximum over pixels")  # over channels, if a function does it
+    different = [t for t in before if t != after and not ((t.channels == 1 and product) or reduces)]
     if different:
         raise refusal(
             step.call.place,
@@ -94,9 +95,12 @@ def _check_function(step: Step, before: tuple[FieldType, ...], after: FieldType)
             "both to the same channels with a 1×1 convolution.",
         )
     shifts = step.call.becomes == "sum" and len(before) == 1
-    if shifts or (product and len(before) == 2 and before[0] == before[1]):
+    if shifts or reduces or (product and len(before) == 2 and before[0] == before[1]):
+        what = (
+            "a sum with a number" if shifts else "one number for all channels" if reduces else "a product of two fields"
+        )
         try:
-            require("a sum with a number" if shifts else "a product of two fields", after, "pointwise")
+            require(what, before[0], "pointwise")
         except TypeError as reason:
             raise refusal(step.call.place, reason) from None
 

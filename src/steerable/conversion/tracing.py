@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -115,6 +116,20 @@ class _Caller(nn.Module):
         return self.network(x)
 
 
+def _in_place(function: Callable[[Any, Any], Any]) -> Any:
+    def method(self: fx.Proxy, other: Any) -> Any:
+        return self.tracer.create_proxy("call_function", function, (self, other), {})
+
+    return method
+
+
+class _Proxy(fx.Proxy):
+    """A stand-in for a tensor that knows ``x += y`` from ``x = x + y``: the former changes x under all its names."""
+
+    __iadd__, __isub__ = _in_place(operator.iadd), _in_place(operator.isub)
+    __imul__, __itruediv__ = _in_place(operator.imul), _in_place(operator.itruediv)
+
+
 class _NetworkTracer(fx.Tracer):
     """A tracer that records which modules are running, so that one that cannot be followed can be named."""
 
@@ -132,6 +147,9 @@ class _NetworkTracer(fx.Tracer):
         result = super().call_module(m, forward, args, kwargs)
         self.running.pop()  # not in a finally clause: after an error the last one is the culprit
         return result
+
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        return _Proxy(node, self)
 
     def create_proxy(self, kind: str, target: Any, args: Any, kwargs: Any, *rest: Any, **options: Any) -> Any:
         # A function under torch.fx.wrap, such as torchvision's stochastic_depth, is followed like any other.

@@ -1,0 +1,126 @@
+"""Sizes of fields that note what a model asks of them: ``if h > 40`` does something else on larger images."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from steerable.checking.places import Answers, Shape, current_run, source_line
+
+__all__ = ["Extent", "extents", "unseen_shapes"]
+
+_LARGEST, _LARGEST_VOLUME = 512, 64  # sides of images and volumes that are tried where a model asks for their size
+_TRIES, _TRIES_IN_ALL = 3, 16  # for each question, since strides may not fit the first, and for one model
+
+
+def _computed(function: Callable[[int, int], int], *, reflected: bool = False) -> Any:
+    def method(self: Extent, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        a, b = (other, self) if reflected else (self, other)
+        return Extent(function(int(a), int(b)), lambda shape: function(_on(a, shape), _on(b, shape)))
+
+    return method
+
+
+def _asked(function: Callable[[int, int], bool]) -> Any:
+    def method(self: Extent, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        answer, run = function(int(self), int(other)), current_run()
+        if run is not None:
+            constant = "a size" if isinstance(other, Extent) else other
+            asked = run.answers.setdefault((source_line(), function.__name__, constant), {})
+            asked.setdefault(answer, lambda shape: function(_on(self, shape), _on(other, shape)))
+        return answer
+
+    return method
+
+
+class Extent(int):
+    """A number that knows about what it would be on an input of another shape.
+
+    Attributes:
+        on: gives that number for (batch, height, width), or (batch, depth, height, width).
+    """
+
+    on: Callable[[Shape], int]
+
+    def __new__(cls, value: int, on: Callable[[Shape], int]) -> Extent:
+        self = super().__new__(cls, value)
+        self.on = on
+        return self
+
+    __add__ = __radd__ = _computed(operator.add)
+    __mul__ = __rmul__ = _computed(operator.mul)
+    __sub__, __rsub__ = _computed(operator.sub), _computed(operator.sub, reflected=True)
+    __mod__, __rmod__ = _computed(operator.mod), _computed(operator.mod, reflected=True)
+    __floordiv__, __rfloordiv__ = _computed(operator.floordiv), _computed(operator.floordiv, reflected=True)
+    __lt__, __le__, __gt__, __ge__ = (_asked(f) for f in (operator.lt, operator.le, operator.gt, operator.ge))
+    __eq__, __ne__ = _asked(operator.eq), _asked(operator.ne)
+    __hash__ = int.__hash__
+
+    def __bool__(self) -> bool:
+        return bool(self != 0)
+
+
+def _on(number: int, shape: Shape) -> int:
+    return number.on(shape) if isinstance(number, Extent) else number
+
+
+def extents(sizes: torch.Size) -> torch.Size:
+    """The shape of a field, whose batch and sides are assumed to grow in proportion to those of the input."""
+    run = current_run()
+    if run is None:
+        return sizes
+    scaled = {0: 0} | {axis: axis - 1 for axis in range(2, len(sizes)) if len(sizes) == 1 + len(run.shape)}
+    return torch.Size([_scaled(n, run.shape, scaled[axis]) if axis in scaled else n for axis, n in enumerate(sizes)])
+
+
+def _scaled(n: int, given: Shape, axis: int) -> int:
+    return n if axis and n == 1 else Extent(n, lambda shape: n * shape[axis] // given[axis])
+
+
+def unseen_shapes(answers: Answers, fitting: Shape) -> Iterator[Shape]:
+    """Shapes of an input on which a model should find an answer that it has not found yet, until it finds it.
+
+    Args:
+        answers: what was answered so far, which grows as the shapes are tried.
+        fitting: a shape that the model takes.
+    """
+    return itertools.islice(_unseen_shapes(answers, fitting), _TRIES_IN_ALL)
+
+
+def _unseen_shapes(answers: Answers, fitting: Shape) -> Iterator[Shape]:
+    done: set[Any] = set()
+    while waiting := [asked for asked in answers if asked not in done]:
+        done.update(waiting)
+        for asked in waiting:
+            (answer, question), *_ = answers[asked].items()
+            others = (shape for shape in _shapes(fitting) if _answered(question, shape) is not answer)
+            for shape in itertools.islice(others, _TRIES):
+                if len(answers[asked]) == 1:
+                    yield shape
+
+
+def _answered(question: Callable[[Shape], bool], shape: Shape) -> bool | None:
+    try:
+        return question(shape)
+    except ArithmeticError:
+        return None
+
+
+def _shapes(fitting: Shape) -> Iterator[Shape]:
+    """Other batches and sizes, then oblong images; those first that fit the same strides, and that are not large."""
+    batch, *sides = fitting
+    yield from ((n, *sides) for n in range(1, 65))
+    largest, usual = _LARGEST if len(sides) == 2 else _LARGEST_VOLUME, sides[0]
+    for n in sorted(range(1, largest + 1), key=lambda n: ((n - usual) % 16 != 0 or n > 4 * usual, abs(n - usual))):
+        yield (batch, *(n,) * len(sides))
+    for more in (32, 1):
+        yield (batch, *sides[:-1], sides[-1] + more)
+        yield (batch, sides[0] + more, *sides[1:])
