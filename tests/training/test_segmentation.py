@@ -177,7 +177,7 @@ def test_exports(run: Path, tmp_path: Path) -> None:
     assert again.mask_values == (0, 255)
     onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(str(export_onnx(trained, tmp_path / "model.onnx")))
-    tiles = torch.randint(0, 256, (3, 1, 48, 48), dtype=torch.uint8)
+    tiles = torch.randint(0, 256, (3, 1, 48, 40), dtype=torch.uint8)
     scores, probabilities = session.run(None, {"images": tiles.numpy()})
     with torch.no_grad():
         expected = trained(tiles)
