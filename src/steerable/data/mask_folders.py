@@ -172,7 +172,9 @@ def _with_one_foreground(read: list[MaskedPair], notes: list[str]) -> list[Maske
     if not small or set().union(*shown) != {0, 1, 255} or any({1, 255} <= values for values in shown):
         return read
     names = listing([read[number].pair.name for number in small], 5)
-    notes.append(f"the foreground is 1 in some masks and 255 in others, and is taken for one class; it is 1 in {names}.")
+    notes.append(
+        f"the foreground is 1 in some masks and 255 in others, and is taken for one class; it is 1 in {names}."
+    )
     return [item._replace(labels=np.where(item.labels == 1, 255, item.labels)) for item in read]
 
 
