@@ -15,7 +15,7 @@ import pytest
 import torch
 from cell_images import write_cells
 
-from steerable.data.mask_folders import load_mask_folder
+from steerable.atomic import write_json
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "experiments" / "rotated_digits"))
@@ -179,19 +179,36 @@ def test_the_plan_of_models_has_four_networks_and_few_labels() -> None:
     assert {run.labels for run in runs} == {100, 500, 0}
 
 
-def test_nuclei_are_looked_for_in_every_subset_and_runs_make_a_table(tmp_path: Path) -> None:
+def test_nuclei_are_looked_for_in_every_subset_and_runs_make_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = nuclei_runs.planned()
-    assert len({run.name for run in runs}) == len(runs) == 2 * 3 * 3
+    folders = {run.folder(tmp_path, network) for run in runs for network in nuclei_runs.NETWORKS}
+    assert len(folders) == 2 * len(runs) == 2 * 3 * 3
     for part in ("train", "test"):
         write_cells(tmp_path / "data" / part, 11 if part == "train" else 2, size=(32, 32), instances=True)
-    images = load_mask_folder(tmp_path / "data").train
-    both = [nuclei_runs.config_of(run, str(tmp_path / "data"), images, evaluate="test", steps=1) for run in runs[:2]]
-    assert [config.labels for config in both] == [10, 10]
-    assert both[0].recipe == both[1].recipe
-    nuclei_runs.train(both[1], tmp_path / "runs" / runs[1].name)
-    lines = list(nuclei_runs.table(tmp_path / "runs"))
-    assert len(lines) == 3
-    assert lines[2].startswith("| 10 | plain | ")
+    config = nuclei_runs.config_of(runs[0], str(tmp_path / "data"), minutes=5.0)
+    assert (config.labels, config.seed, config.minutes, config.model) == (10, 0, 5.0, {"name": "unet"})
+    held_out = nuclei_runs.config_of(runs[0], str(tmp_path / "data"), minutes=5.0, evaluate="validation")
+    assert (held_out.validation, held_out.evaluate) == (0.25, "validation")
+    asked: list[Any] = []
+
+    def trained(request: Any, folder: Path) -> dict[str, Any]:
+        asked.append((request, folder.name))
+        return {"parameters": 15_194, "model": {"name": "unet", "depth": 3}, "training_minutes": 4.6}
+
+    monkeypatch.setattr(nuclei_runs, "train", trained)
+    assert [*nuclei_runs.carried_out(runs[0], config, tmp_path)] == ["steerable", "plain"]
+    (ours, _), (plain, folder) = asked
+    assert (ours, folder) == (config, "plain-10-seed0")
+    assert (plain.model, plain.parameters, plain.minutes) == ({"name": "plain_unet", "depth": 3}, 15_194, 5.0)
+    assert plain.recipe.optimiser == "adamw"
+    poses = {"class_dice": {"object": 0.75}, "average_precision": {"e": 0.5, "r": 0.25}}
+    results = {"parameters": 15_194, "epochs": 40, "test_average_precision": 0.5, "poses": poses}
+    write_json(nuclei_runs.Run("50", 1).folder(tmp_path / "runs", "plain") / "results.json", results)
+    assert list(nuclei_runs.table(tmp_path / "runs"))[2:] == [
+        "| 50 | plain | 15,194 | 40 | 0.750 | 0.500 | 0.375 | 1 |"
+    ]
 
 
 def test_the_table_of_the_contest_is_that_of_its_results() -> None:

@@ -10,9 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
+import torch
 from command_line import steerable
 from PIL import Image
+
+from steerable.data.instance_growing import courses, grown_instances
+from steerable.training.average_precision import average_precisions
 
 ROOT = Path(__file__).parent.parent
 BUDGET = (
@@ -82,9 +87,9 @@ def test_large_images_are_labelled_and_again_only_what_is_missing(work: Path) ->
     assert not (work / "x").exists()
 
 
-def test_the_exported_file_takes_tiles(work: Path) -> None:
+def test_the_exported_file_takes_images_of_any_size(work: Path) -> None:
     said = steerable("export", "runs/my-cells", "--onnx", "cells.onnx", "--json", cwd=work).stdout
-    assert json.loads(said)["input"] == ["batch", 1, 48, 48]
+    assert json.loads(said)["input"] == ["batch", 1, "height", "width"]
     names = {item.key: item.value for item in onnx.load(work / "cells.onnx").metadata_props}
     assert json.loads(names["classes"]) == ["0", "1", "2"]
 
@@ -103,7 +108,7 @@ def numbered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = [sys.executable, script, *options, "--numbered", "--count", "24", "--size", "48"]
     subprocess.run(made, cwd=work, check=True, capture_output=True)
     budget = ("--epochs", "16", "--batch-size", "8", "-m", "copies=2", "-m", "depth=2", "--accelerator", "cpu")
-    run = steerable("train", "many-cells", *budget, "--no-progress", cwd=work)
+    run = steerable("train", "many-cells", *budget, "--stretch", "yes", "--no-progress", cwd=work)
     assert re.search(
         r"many-cells: 19 training, 5 test images with \d+ numbered objects to train on \(instances\)", run.stdout
     )
@@ -128,3 +133,15 @@ def test_numbered_cells_of_a_large_image_have_numbers(numbered: Path) -> None:
     assert labels.shape == (300, 500)
     assert np.unique(labels).tolist() == list(range(labels.max() + 1))
     assert labels.max() > 50
+
+
+def test_the_export_says_that_its_file_stretches_images(numbered: Path) -> None:
+    said = steerable("export", "runs/many-cells", "--onnx", "cells.onnx", cwd=numbered).stdout
+    assert "The ONNX file stretches each image to its own range, as `predict` does; give it whole images." in said
+    session = onnxruntime.InferenceSession(numbered / "cells.onnx")
+    image = np.asarray(Image.open(numbered / "crowd" / "large.png"))
+    scores, _, vectors = session.run(None, {"images": image[None, None]})
+    steerable("predict", "runs/many-cells", "crowd", "--out", "again", cwd=numbered)
+    found = grown_instances(courses(torch.from_numpy(np.concatenate([scores[0], vectors[0]]))))[0]
+    predicted = np.asarray(Image.open(numbered / "again" / "large.png")).astype(np.int64)
+    assert average_precisions(found, predicted).min() > 0.95  # rounding may move single pixels

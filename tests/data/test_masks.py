@@ -262,7 +262,7 @@ def test_bad_files_are_named_and_left_out(tmp_path: Path) -> None:
     assert len(splits.train) + len(splits.test) == 6
     text = " ".join(str(warning.message) for warning in warned)
     assert "other.png" in text
-    assert "1 masks are empty" in text
+    assert "1 mask is empty and counts" in text
 
 
 def test_labels_with_gaps_and_strangers(tmp_path: Path) -> None:
@@ -282,6 +282,23 @@ def test_labels_with_gaps_and_strangers(tmp_path: Path) -> None:
     text = " ".join(str(warning.message) for warning in warned)
     assert "gaps" in text
     assert "no training image shows" in text
+
+
+def test_a_foreground_that_is_1_in_some_masks_and_255_in_others_is_one_class(tmp_path: Path) -> None:
+    root = write_cells(tmp_path / "cells", 6)
+    first, second, *_ = sorted((root / "masks").iterdir())
+    Image.fromarray(np.asarray(Image.open(first)) > 0).convert("1").save(first)
+    Image.fromarray((np.asarray(Image.open(second)) > 0).astype(np.uint8)).save(second)
+    with pytest.warns(UserWarning, match=r"taken for one class; it is 1 in `images/000.png`, `images/001.png`"):
+        splits = load_mask_folder(root)
+    assert (splits.train.classes, splits.values) == (("background", "foreground"), (0, 255))
+    assert min(mask.max() for mask in (*splits.train.masks, *splits.test.masks)) == 1
+    # Where an image shows both, they are two classes.
+    both = np.zeros((48, 48), np.uint8)
+    both[:4], both[9:] = 1, 255
+    Image.fromarray(both).save(first)
+    with pytest.warns(UserWarning, match="gaps between them"):
+        assert load_mask_folder(root).values == (0, 1, 255)
 
 
 def test_what_cannot_be_learnt_is_refused(tmp_path: Path) -> None:

@@ -129,6 +129,13 @@ def test_the_plain_network_has_the_same_chances(tmp_path: Path) -> None:
     assert (plain.parameters, plain.minutes, plain.seed, plain.fit) == (12_345, 7.0, 3, "stretch")
     assert plain.group_by == "folder"
     assert (plain.recipe.optimiser, plain.recipe.learning_rate, plain.recipe.weight_decay) == ("adamw", 0.005, 0.05)
+    (tmp_path / "cells" / "images").mkdir(parents=True)
+    (tmp_path / "cells" / "masks").mkdir()
+    masks = configured(str(tmp_path / "cells"), {}, minutes=7.0)
+    small = plain_request(masks, {"model": {"name": "unet", "depth": 3, "copies": 1}, "parameters": 15_000})
+    assert small.model == {"name": "plain_unet", "depth": 3}
+    assert (small.recipe.optimiser, small.recipe.learning_rate) == ("adamw", 0.005)
+    assert configured(str(tmp_path / "cells"), {"name": "plain_unet"}).recipe.optimiser == "adamw"
     own = RunConfig("digits", {"name": "resnet"}, load_recipe("images", learning_rate=0.02))
     without = plain_request(own, {**results, "parameters": 9, "training_minutes": 2.0})
     assert (without.recipe.optimiser, without.recipe.learning_rate) == ("sgd", 0.02)

@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from steerable.data.normalisation import Normalisation
+from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.models import ResNet, build_model
 from steerable.training.export import export_onnx, export_safetensors
 from steerable.training.trained_model import TrainedModel
+from steerable.training.trained_segmenter import TrainedSegmenter
 
 CLASSES = ("Äpfel", "苹果", "pear")
 
@@ -66,6 +68,40 @@ def test_onnx_gives_the_same_answers_for_any_batch(
             expected = network(torch.from_numpy(images))
         np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(probabilities, expected.softmax(1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "pixels",
+    [
+        PixelFormat("8-bit", 3),
+        PixelFormat("8-bit", 3, stretch=20.0),
+        PixelFormat("16-bit", 2, selection=Selection(channels=(0, 2)), stretch=30.0),
+        PixelFormat("16-bit", 1, (100.0,), (900.0,)),
+    ],
+    ids=["bytes", "stretched colours", "stretched channels", "counts"],
+)
+def test_onnx_segments_images_of_any_size_as_predict_does(pixels: PixelFormat, tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    torch.manual_seed(0)
+    model = {"depth": 2, "copies": 1, "out_type": "3*A1", "in_channels": pixels.channels}
+    normalisation = Normalisation.fit(torch.randint(256, (9, pixels.channels, 8, 8), dtype=torch.uint8))
+    network = build_model("unet", **model)
+    told = (CLASSES, None, 32, {"name": "unet", **model}, tmp_path, pixels)
+    segmenter = TrainedSegmenter(network, normalisation, *told).eval()
+    session = onnxruntime.InferenceSession(export_onnx(segmenter, tmp_path / "model.onnx"))
+    (given,) = session.get_inputs()
+    kind = np.uint8 if pixels.depth == "8-bit" else np.float32
+    assert given.type == ("tensor(uint8)" if kind is np.uint8 else "tensor(float)")
+    assert given.shape[1:] == [pixels.channels, "height", "width"]
+    for height, width, brightest in ((45, 67, 256), (64, 32, 60), (3, 2, 120), (300, 260, 22)):
+        # A dim image and a bright one in a batch: each has its own range.
+        dim, bright = generator.integers(0, [[brightest // 2], [brightest]], (2, pixels.channels * height * width))
+        counts = np.stack([dim, bright]).reshape(2, pixels.channels, height, width).astype(kind)
+        scores, probabilities = session.run(None, {"images": counts})
+        for count, said, chances in zip(counts, scores, probabilities, strict=True):
+            expected = segmenter.whole(torch.from_numpy(pixels.to_bytes(count)))
+            np.testing.assert_allclose(said, expected, atol=1e-5)
+            np.testing.assert_allclose(chances, expected.softmax(0), atol=1e-5)
 
 
 def test_a_folder_of_safetensors_is_read_again(tmp_path: Path) -> None:

@@ -114,6 +114,8 @@ def test_the_report_shows_objects(run: Path, tmp_path: Path) -> None:
     text = write_report([run], tmp_path / "report.html").read_text()
     assert text.count('alt="error"') == 3 * 5
     assert "Objects found" in text
+    assert "Balanced accuracy" not in text  # nor F1, which is Dice
+    assert "error and accuracy are shares of pixels" in text
     assert "each object has a colour" in text
     pictures = json.loads((run / "pictures.json").read_text())
     found = [example["average_precision"] for example in pictures["examples"]]

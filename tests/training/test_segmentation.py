@@ -15,6 +15,7 @@ from cell_images import cells, write_cells
 from PIL import Image
 
 from steerable.data.mask_folders import load_mask_folder
+from steerable.locks import exclusive
 from steerable.models.tiling import Tiling
 from steerable.reporting.report import write_report
 from steerable.training import carrying_out
@@ -149,8 +150,16 @@ def test_a_trained_network_evaluates_and_predicts(run: Path, folder: Path, tmp_p
     large, small = tmp_path / "out" / "deeper" / "large.png", tmp_path / "out" / "small.png"
     large.unlink()
     before = small.stat().st_mtime_ns
+    leftover = tmp_path / "out" / "deeper" / ".large.png.0123456789abcdef.part"  # as a killed process leaves it
+    leftover.write_bytes(b"half")
+    with (
+        exclusive(tmp_path / "out" / "predictions.json"),
+        pytest.raises(ValueError, match="another process is writing label images"),
+    ):
+        trained.write_label_images(images, tmp_path / "out", tile=64)
     trained.write_label_images(images, tmp_path / "out", tile=64)
     assert large.is_file()
+    assert not leftover.exists()
     assert small.stat().st_mtime_ns == before
     with pytest.raises(ValueError, match="another network, or with another tile"):
         trained.write_label_images(images, tmp_path / "out", tile=128)
@@ -177,7 +186,7 @@ def test_exports(run: Path, tmp_path: Path) -> None:
     assert again.mask_values == (0, 255)
     onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(str(export_onnx(trained, tmp_path / "model.onnx")))
-    tiles = torch.randint(0, 256, (3, 1, 48, 48), dtype=torch.uint8)
+    tiles = torch.randint(0, 256, (3, 1, 48, 40), dtype=torch.uint8)
     scores, probabilities = session.run(None, {"images": tiles.numpy()})
     with torch.no_grad():
         expected = trained(tiles)

@@ -177,9 +177,9 @@ def export(
     """Write a trained network in a form that other programs can read.
 
     The ONNX file takes images (batch, channels, size, size), already cut to a square and resized, or volumes, cut to a
-    cube, and gives the scores and probabilities of the classes. The images are uint8, or float32 counts if the network
-    was trained on images of more than 8 bits. The file's metadata name the classes, the size, the channels and what the
-    pixels are.
+    cube, and gives the scores and probabilities of the classes. A network for segmentation takes images of any height
+    and width. The images are uint8, or float32 counts if the network was trained on images of more than 8 bits. The
+    file's metadata name the classes, the size, the channels and what the pixels are.
     """
     if onnx is None and safetensors is None:
         raise ValueError("nothing to export: give --onnx FILE, --safetensors FOLDER, or both.")
@@ -187,7 +187,7 @@ def export(
         raise ValueError("--licence is written into the model card of a folder; give --safetensors FOLDER with it.")
     from steerable.atomic import check_new_file
     from steerable.training.export import check_new_folder, check_onnx, export_onnx, export_safetensors
-    from steerable.training.trained_segmenter import load_trained
+    from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
 
     if onnx is not None:
         check_onnx()
@@ -202,11 +202,14 @@ def export(
         with nullcontext() if as_json else shown("writing the ONNX file"):
             written["onnx"] = str(export_onnx(trained, onnx))
     if as_json:
-        shape = ["batch", *trained.input_shape]
+        sides = ["height", "width"] if isinstance(trained, TrainedSegmenter) else trained.input_shape[1:]
+        shape = ["batch", trained.channels, *sides]
         typer.echo(json.dumps({**written, "input": shape, "classes": list(trained.classes)}, indent=2))
         return
     for kind, path in written.items():
         typer.echo(f"{kind}: {path}")
+    if onnx is not None and trained.pixels.stretch:
+        typer.echo("The ONNX file stretches each image to its own range, as `predict` does; give it whole images.")
 
 
 def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> None:

@@ -104,6 +104,7 @@ def load_mask_folder(
     if chosen == "instances":
         read = with_numbered_objects(read, root, notes)
     else:
+        read = _with_one_foreground(read, notes)
         values = class_values([item.labels for item in read if item.pair.part == "train"], root, notes)
     side = tile or tile_for([item.labels.shape for item in read])
     channels = _channels(read, looked_at, pixels)
@@ -166,6 +167,22 @@ def with_numbered_objects(read: Sequence[MaskedPair], root: Path, notes: list[st
     return [item._replace(labels=labels) for item, labels in zip(read, numbers, strict=True)]
 
 
+def _with_one_foreground(read: list[MaskedPair], notes: list[str]) -> list[MaskedPair]:
+    """The same pairs with 255 for the foreground, where some masks have 0 and 1 and all others 0 and 255.
+
+    Programs write a mask of two values in either way; of three classes some image would show both 1 and 255.
+    """
+    shown = [{*np.unique(item.labels).tolist()} for item in read]
+    small = [number for number, values in enumerate(shown) if 1 in values]
+    if not small or set().union(*shown) != {0, 1, 255} or any({1, 255} <= values for values in shown):
+        return read
+    names = listing([read[number].pair.name for number in small], 5)
+    notes.append(
+        f"the foreground is 1 in some masks and 255 in others, and is taken for one class; it is 1 in {names}."
+    )
+    return [item._replace(labels=np.where(item.labels == 1, 255, item.labels)) for item in read]
+
+
 def _parts(
     read: Sequence[MaskedPair],
     found: FoundPairs,
@@ -187,12 +204,11 @@ def _parts(
         names = ("background", "object")
     empty = [item.pair.name for item in read if not (item.labels != (values[0] if values else 0)).any()]
     if empty:
-        notes.append(f"{len(empty)} masks are empty and count as background: {listing(empty, 5)}.")
-    small = sum(min(item.labels.shape) < tile for item in read)
-    if small:
-        notes.append(
-            f"{small} images are smaller than a tile of {tile}×{tile} pixels and are continued as in a mirror."
-        )
+        those = "1 mask is empty and counts" if len(empty) == 1 else f"{len(empty)} masks are empty and count"
+        notes.append(f"{those} as background: {listing(empty, 5)}.")
+    if small := sum(min(item.labels.shape) < tile for item in read):
+        those, they = ("1 image is", "it is") if small == 1 else (f"{small} images are", "they are")
+        notes.append(f"{those} smaller than a tile of {tile}×{tile} pixels; {they} continued as in a mirror.")
     parts = {}
     for part in ("train", "validation", "test"):
         items = [item for item in read if item.pair.part == part]

@@ -120,7 +120,7 @@ class Tiling:
 
     def padded(self, size: int) -> tuple[int, int]:
         """(pixels before, size in all) of a side that is continued on both sides to a multiple of the stride."""
-        whole = -(-size // self.stride) * self.stride
+        whole = (size + self.stride - 1) // self.stride * self.stride  # ONNX rounds negative quotients up
         return (whole - size) // 2, whole
 
     def starts(self, size: int) -> list[int]:
@@ -212,9 +212,9 @@ def mirrored_indices(start: int, count: int, size: int) -> Tensor:
     >>> mirrored_indices(-2, 8, 4).tolist()
     [2, 1, 0, 1, 2, 3, 2, 1]
     """
-    period = max(1, 2 * (size - 1))
+    period = torch.full((), max(1, 2 * (size - 1)))  # a tensor, as an exported network knows no size beforehand
     place = torch.arange(start, start + count) % period
-    return torch.minimum(place, period - place) if size > 1 else torch.zeros_like(place)
+    return torch.minimum(place, period - place)
 
 
 def _row_of_tiles(

@@ -77,6 +77,7 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
         confusions=list(_confusions(runs)),
         galleries=[(run, colour, gallery(run)) for run, colour in runs if run.mistakes],
         segments=any("test_dice" in run.results for run in records),
+        classifies=any("test_dice" not in run.results for run in records),
         volumes=any(len(run.data.get("image_size") or ()) == 3 for run in records),
         overlaps=[(run, colour, rows) for run, colour in runs if (rows := overlap_rows(run))],
         counts_objects=any("test_average_precision" in run.results for run in records),

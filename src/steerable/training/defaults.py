@@ -81,7 +81,7 @@ def configured(
     else:
         if recipe is None and settings["volumes"] and "group" in _options(model):
             changes = {"learning_rate": RATE_OF_VOLUMES, **changes}
-        if recipe is None and task == "classify" and not {"group", "groups"} & _options(model).keys():
+        if recipe is None and not {"group", "groups"} & _options(model).keys():
             changes = {**PLAIN_RATES, **changes}
         if _says_nothing_of_poses(model, settings, changes):
             settings.setdefault("orientation", OPEN)

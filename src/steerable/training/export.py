@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
-from steerable import nn as snn
 from steerable.atomic import check_new_file, check_place, folder_in_place, write_bytes, write_json
-from steerable.data.object_fields import PARTS
 from steerable.extras import require
+from steerable.training.deployed import Deployed
 from steerable.training.model_facts import facts_in
 from steerable.training.run_files import FACTS_JSON
 from steerable.training.trained_model import TrainedModel
@@ -23,39 +21,6 @@ from steerable.training.trained_segmenter import TrainedSegmenter
 __all__ = ["check_new_folder", "check_onnx", "export_onnx", "export_safetensors"]
 
 LARGEST_ONNX = 1_900_000_000  # bytes of weights; the format's limit for all of a file is 2 GB
-
-
-class _Deployed(nn.Module):
-    """Images (batch, channels, size, size), or volumes → scores and probabilities, by torch's own modules only.
-
-    The images are uint8, or float32 where the network was trained on counts. Of numbered objects the classes are those
-    of ``PARTS``, and vectors come besides.
-    """
-
-    low: Tensor
-    factor: Tensor
-
-    def __init__(self, trained: TrainedModel) -> None:
-        super().__init__()
-        for name, value in zip(("low", "factor"), trained.pixels.map(), strict=True):
-            self.register_buffer(name, torch.from_numpy(value).view(-1, *[1] * trained.axes))
-        self.normalisation = trained.normalisation
-        self.network = snn.to_plain(trained.model)
-        self.has_objects = isinstance(trained, TrainedSegmenter) and trained.answer.kind == "instances"
-        self.classes = PARTS if self.has_objects else trained.classes
-
-    @property
-    def outputs(self) -> list[str]:
-        return ["scores", "probabilities", *(["vectors"] if self.has_objects else [])]
-
-    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        if len(self.low):
-            images = ((images - self.low) * self.factor).clamp(0, 255).round().to(torch.uint8)
-        scores: Tensor = self.network(self.normalisation(images))
-        if self.has_objects:
-            scores, vectors = scores[:, : len(PARTS)], scores[:, len(PARTS) :]
-            return scores, scores.softmax(1), vectors
-        return scores, scores.softmax(1)
 
 
 def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
@@ -68,25 +33,25 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
     the file. Its outputs are ``scores`` and ``probabilities``, (batch, classes). The metadata of the model hold
     ``classes`` (a JSON list, in the order of the outputs), ``image_size``, ``channels`` and ``pixels`` (JSON: the depth
     of the image files, the pages and channels that are used, and the counts that the network takes for 0 and 255; null
-    where nothing is known about files). Where ``pixels`` has a ``stretch`` above 0, the whole image is stretched to its
-    own range before tiles are cut from it, as :func:`~steerable.data.pixel_formats.own_ranges` says; that is not in the
-    file, which takes the bytes that come out.
+    where nothing is known about files).
+
+    A network that segments takes images (batch, channels, height, width) of any size, and its outputs are (batch,
+    classes, height, width). Where the run stretched images to their own ranges, so that ``stretch`` in ``pixels`` is
+    above 0, the file does that, too: it takes whole images then, since a tile has another range than its image.
 
     A network that was trained on numbered objects gives the classes background, inside and boundary to each pixel, and
-    a third output, ``vectors`` (batch, 2, size, size): to the right and up, from the pixel to the centre of its object,
-    in the object's radius. :func:`~steerable.data.instance_growing.grown_instances` makes objects of them.
+    a third output, ``vectors`` (batch, 2, height, width): to the right and up, from the pixel to the centre of its
+    object, in the object's radius. :func:`~steerable.data.instance_growing.grown_instances` makes objects of them.
     """
     check_onnx()
     path = Path(path).expanduser()
     check_new_file(path, "model.onnx")
-    deployed = _Deployed(trained).eval()
+    deployed = Deployed(trained).eval()
     if (size := sum(value.nbytes for value in deployed.state_dict().values())) > LARGEST_ONNX:
         raise ValueError(
             f"the network's weights take {size / 1e9:.1f} GB, and an ONNX file holds less than 2 GB. Export it as "
             "safetensors."
         )
-    number = torch.float32 if trained.pixels.has_counts else torch.uint8
-    example = torch.zeros(2, *trained.input_shape, dtype=number)
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     with warnings.catch_warnings():
@@ -96,12 +61,12 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
         try:
             program = torch.onnx.export(
                 deployed,
-                (example,),
+                (deployed.example,),
                 dynamo=True,
                 verbose=False,
                 input_names=["images"],
                 output_names=deployed.outputs,
-                dynamic_shapes={"images": {0: torch.export.Dim("batch", min=1)}},
+                dynamic_shapes={"images": deployed.free_axes},
             )
         finally:
             logger.setLevel(level)

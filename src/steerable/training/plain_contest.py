@@ -14,7 +14,7 @@ from typing import Any
 from steerable.atomic import write_json
 from steerable.models.registry import MODELS
 from steerable.training.comparison import compare
-from steerable.training.config import OWN_IMAGES, PLAIN_RATES, RATE_OF_VOLUMES, RunConfig
+from steerable.training.config import PLAIN_RATES, RATE_OF_VOLUMES, RECIPES_OF_OWN_IMAGES, RunConfig
 from steerable.training.moves_to_show import invariance
 from steerable.training.phases import Phase, unseen
 from steerable.training.recipes import Recipe, load_recipe
@@ -61,7 +61,7 @@ def plain_request(request: RunConfig, results: Mapping[str, Any]) -> RunConfig:
     """
     model, name = results["model"], f"plain_{request.model['name']}"
     shared = {key: model[key] for key in SHARED if key in model and key in MODELS[name].options}
-    recipe = plain_recipe(request.recipe)
+    recipe = plain_recipe(request.recipe, request.task)
     if request.task == "classify" and invariance(model) is None:
         # Images that stand upright are not turned for the one, nor for the other, and so for mirror images.
         recipe = replace(recipe, turn=False, mirror=recipe.mirror and model.get("head") != "linear")
@@ -77,9 +77,9 @@ def plain_request(request: RunConfig, results: Mapping[str, Any]) -> RunConfig:
     )
 
 
-def plain_recipe(recipe: Recipe) -> Recipe:
+def plain_recipe(recipe: Recipe, task: str = "classify") -> Recipe:
     """A recipe for a plain network: AdamW, where its own rates are those of the recipe for people's own images."""
-    usual = load_recipe(OWN_IMAGES["recipe"])
+    usual = load_recipe(RECIPES_OF_OWN_IMAGES[task])
     rates = usual.learning_rate, RATE_OF_VOLUMES
     is_usual = recipe.learning_rate in rates and recipe.weight_decay == usual.weight_decay
     return replace(recipe, **(PLAIN_RATES if is_usual else {"rates_by_sharing": False}))

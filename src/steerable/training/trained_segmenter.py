@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from steerable.atomic import make_folder, write_bytes, write_json
+from steerable.atomic import make_folder, remove_leftovers, write_bytes, write_json
 from steerable.data.datasets import DATASETS
 from steerable.data.files import Unusable, files_below, left_out, named, printable, source_name
 from steerable.data.given_images import given_pixels
@@ -24,6 +24,7 @@ from steerable.data.mask_folders import load_mask_folder, read_masked, stacked_m
 from steerable.data.mask_pairs import paired_folder
 from steerable.data.masked_images import MaskedImages
 from steerable.errors import listing
+from steerable.locks import exclusive
 from steerable.models.places import is_hub_name, local_folder
 from steerable.models.registry import MODELS
 from steerable.models.tiling import Tiling, bands_in_tiles, predict_in_tiles
@@ -213,26 +214,37 @@ class TrainedSegmenter(TrainedModel):
         Tiling.for_network(self.model, tile)  # refused before anything is read
         files, skipped = files_below(path) if path.is_dir() else ([path], [])
         self._claim(out, tile)
-        written: list[str] = []
-        taken: dict[Path, Path] = {}
-        for number, file in enumerate(files, start=1):
-            target = out / (file.relative_to(path) if path.is_dir() else Path(file.name)).with_suffix(".png")
-            if target in taken:  # two images that differ in their endings alone
-                target = target.with_name(f"{file.name}.png")
-            taken[target] = file
-            places = target, target.with_suffix(".tif")
-            if not any(place.is_file() for place in places):
+        with exclusive(out / MANIFEST) as alone:
+            if not alone:
+                raise ValueError(
+                    f"another process is writing label images into `{out}`. Wait until it has ended, or choose another "
+                    "folder."
+                )
+            remove_leftovers(out)
+            written: list[str] = []
+            for number, (file, target) in enumerate(_targets(files, path, out), start=1):
                 rows = None if progress is None else partial(_within, progress, number - 1, len(files))
-                (result,) = each_file(partial(self._labelled, tile=tile, progress=rows), [file])
-                if isinstance(result, str):
-                    skipped.append((printable(file), result))
+                found = self._write_one(file, target, tile, rows)
+                if isinstance(found, Path):
+                    written.append(str(found))
                 else:
-                    make_folder(target.parent)
-                    write_bytes(*self._encoded(result, target))
-            written += [str(place) for place in places if place.is_file()][:1]
-            if progress is not None:
-                progress(THOUSAND * number, THOUSAND * len(files))
+                    skipped.append((printable(file), found))
+                if progress is not None:
+                    progress(THOUSAND * number, THOUSAND * len(files))
         return written, skipped
+
+    def _write_one(self, file: Path, target: Path, tile: int | None, progress: Progress | None) -> Path | str:
+        """Where the label image of a file is, which is written unless it is there already; or why there is none."""
+        for place in (target, target.with_suffix(".tif")):
+            if place.is_file():
+                return place
+        (labels,) = each_file(partial(self._labelled, tile=tile, progress=progress), [file])
+        if isinstance(labels, str):
+            return labels
+        make_folder(target.parent)
+        place, content = self._encoded(labels, target)
+        write_bytes(place, content)
+        return place
 
     def _encoded(self, labels: npt.NDArray[Any], target: Path) -> tuple[Path, bytes]:
         """The file of a label image, and what it holds: more objects than a PNG can number need a TIFF."""
@@ -270,6 +282,17 @@ class TrainedSegmenter(TrainedModel):
             found.update(name.encode())
             found.update(value.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         return found.hexdigest()
+
+
+def _targets(files: Sequence[Path], path: Path, out: Path) -> Iterator[tuple[Path, Path]]:
+    """Each file with the name of its label image; images that differ in their endings alone keep these."""
+    taken: set[Path] = set()
+    for file in files:
+        target = out / (file.relative_to(path) if path.is_dir() else Path(file.name)).with_suffix(".png")
+        if target in taken:
+            target = target.with_name(f"{file.name}.png")
+        taken.add(target)
+        yield file, target
 
 
 def _counted(bands: Iterable[Band], rows: int, progress: Progress) -> Iterator[Band]:
