@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from steerable import FieldType, models
 from steerable import nn as snn
 from steerable.nn import accelerated_call, acceleration, memory_formats, replay
+from steerable.nn.backends.store import ChoiceStore
 from steerable.nn.memory_formats import laid_out
 
 D4 = GROUPS["D4"]
@@ -58,7 +59,9 @@ def test_backends_are_settled() -> None:
 
 
 @pytest.mark.parametrize("winner", [torch.channels_last, torch.contiguous_format], ids=str)
-def test_the_faster_memory_format(winner: torch.memory_format, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_faster_memory_format(winner: torch.memory_format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEERABLE_CACHE_DIR", str(tmp_path))
+
     def seconds(net: nn.Module, x: Tensor) -> float:
         return 1.0 if x.is_contiguous(memory_format=winner) else 2.0
 
@@ -67,6 +70,10 @@ def test_the_faster_memory_format(winner: torch.memory_format, monkeypatch: pyte
     assert str(winner).removeprefix("torch.").removesuffix("_format") in repr(net.forward)
     assert net.forward.laid_out(X).is_contiguous(memory_format=winner)
     torch.testing.assert_close(net.eval()(X), network().eval()(X))
+    # It is remembered, so that the same program run once more computes the same numbers.
+    monkeypatch.setattr(memory_formats, "_seconds", None)
+    monkeypatch.setattr("steerable.nn.backends.store._store", ChoiceStore)  # as in another process
+    assert snn.accelerate(network(), X).forward.memory_format == winner
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 5, 6), (2, 3, 5, 6), (2, 1, 4, 5, 6), (2, 3, 4, 5, 6)], ids=str)

@@ -116,9 +116,8 @@ def load_mask_folder(
     for note in notes:
         warnings.warn(note, stacklevel=2)
     known = replace(looked_at.pixels, channels=channels)
-    validation = parts.get("validation")
     told = source_name(root), tuple(skipped), tuple(notes), known, values
-    return MaskSplits(parts["train"], parts["test"], validation, *told)
+    return MaskSplits(parts["train"], parts["test"], parts.get("validation"), *told)
 
 
 def _surveyed(found: FoundPairs, root: Path, pixels: PixelFormat | Selection, stretch: Stretching) -> Survey:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from steerable.nn.backends import tf32_allowed
+from steerable.nn.backends import remembered, tf32_allowed
 from steerable.nn.channels import HALF_PRECISION, channels_second
 from steerable.nn.network_places import untouched
 
@@ -18,6 +18,7 @@ __all__ = ["faster_memory_format", "in_mode", "laid_out"]
 
 MARGIN = 0.97  # channels_last is taken on a CPU where a step needs less than this share of the usual time
 TIMED = 5  # steps of either format, which take turns
+_FORMATS = {"channels_last": torch.channels_last, "contiguous_format": torch.contiguous_format}
 
 
 def laid_out(x: Tensor, memory_format: torch.memory_format) -> Tensor:
@@ -33,7 +34,7 @@ def laid_out(x: Tensor, memory_format: torch.memory_format) -> Tensor:
 
 
 def faster_memory_format(network: nn.Module, example: Tensor, *, training: bool) -> torch.memory_format | None:
-    """The format in which a step is faster: tensor cores multiply in channels_last; on a CPU it is measured.
+    """The format in which a step is faster: tensor cores multiply in channels_last; on a CPU it is measured once.
 
     Args:
         network: on the device of the example; its values and its mode stay as they are.
@@ -48,15 +49,29 @@ def faster_memory_format(network: nn.Module, example: Tensor, *, training: bool)
     if example.is_cuda:
         cast = torch.is_autocast_enabled("cuda") or example.dtype in HALF_PRECISION
         return torch.channels_last if cast or tf32_allowed(example.device) else torch.contiguous_format
-    seconds: dict[torch.memory_format, list[float]] = {torch.channels_last: [], torch.contiguous_format: []}
+    tensors = [(name, *tensor.shape) for name, tensor in network.state_dict().items()]
+    question = (
+        "memory format",
+        tensors,
+        tuple(example.shape),
+        example.dtype,
+        training,
+        torch.is_autocast_enabled("cpu"),
+    )
+    return _FORMATS[remembered(example.device, question, lambda: _measured(network, example, training))]
+
+
+def _measured(network: nn.Module, example: Tensor, training: bool) -> str:
+    """The name of the faster format on a CPU."""
+    seconds: dict[str, list[float]] = {name: [] for name in _FORMATS}
     with in_mode(network, training), untouched(network, example.device):
         for _ in range(1 + TIMED):
-            for layout, times in seconds.items():
+            for name, layout in _FORMATS.items():
                 network.to(memory_format=layout)  # type: ignore[call-overload]
-                times.append(_seconds(network, laid_out(example, layout)))
+                seconds[name].append(_seconds(network, laid_out(example, layout)))
     # The first step computes filter bases, and is not counted.
     last, usual = (statistics.median(times[1:]) for times in seconds.values())
-    return torch.channels_last if last < MARGIN * usual else torch.contiguous_format
+    return "channels_last" if last < MARGIN * usual else "contiguous_format"
 
 
 def _seconds(network: nn.Module, x: Tensor) -> float:

@@ -8,5 +8,16 @@ from steerable.nn.backends.passes import DENSE, Choice, Passes
 from steerable.nn.backends.precision import tf32_allowed
 from steerable.nn.backends.problem import ConvolutionProblem, Window
 from steerable.nn.backends.runner import ConvolutionRunner
+from steerable.nn.backends.store import remembered
 
-__all__ = ["AUTO", "DENSE", "Choice", "ConvolutionProblem", "ConvolutionRunner", "Passes", "Window", "tf32_allowed"]
+__all__ = [
+    "AUTO",
+    "DENSE",
+    "Choice",
+    "ConvolutionProblem",
+    "ConvolutionRunner",
+    "Passes",
+    "Window",
+    "remembered",
+    "tf32_allowed",
+]

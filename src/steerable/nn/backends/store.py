@@ -1,4 +1,4 @@
-"""What was measured is remembered, also on disk: which backend carries out a convolution fastest.
+"""What was measured is remembered, also on disk: which backend carries out a convolution fastest, in which format.
 
 The file holds nothing but choices. Where it is missing, damaged or read-only they are measured again, for this process.
 """
@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,18 +23,19 @@ from steerable.atomic import write_text
 from steerable.locks import exclusive
 from steerable.nn.backends.known import BACKENDS, passes_from_text
 
-__all__ = ["ChoiceStore", "cache_folder", "choice_store", "store_key"]
+__all__ = ["ChoiceStore", "cache_folder", "choice_store", "remembered", "store_key"]
 
 LARGEST_FILE = 4096  # entries; beyond that the oldest are dropped
 LARGEST_BYTES = 10_000_000  # far more than that many entries take
 LONGEST_WAIT = 10.0  # seconds for other processes, each of which writes for some milliseconds
+MEMORY_FORMATS = ("channels_last", "contiguous_format")
 FORMAT = 2  # to be raised where kernels become faster: what was found with the old ones no longer holds
 
 
 class ChoiceStore:
     """Choices by key, in memory and in a file that other processes may write as well.
 
-    A choice is the name of a backend or the text of :class:`Passes`.
+    A choice is the name of a backend, the text of :class:`Passes`, or the name of a memory format.
 
     Args:
         path: the JSON file; None keeps them in memory only.
@@ -81,6 +82,8 @@ class ChoiceStore:
 
 
 def _is_known(choice: str) -> bool:
+    if choice in MEMORY_FORMATS:
+        return True
     return (choice in BACKENDS and BACKENDS[choice].is_whole) or passes_from_text(choice) is not None
 
 
@@ -93,6 +96,16 @@ def choice_store() -> ChoiceStore:
 @lru_cache(maxsize=8)
 def _store(path: Path | None) -> ChoiceStore:
     return ChoiceStore(path)
+
+
+def remembered(device: torch.device, question: tuple[Any, ...], measure: Callable[[], str]) -> str:
+    """What was found for a question before, in this process or another, or is measured now."""
+    store, key = choice_store(), store_key(device, question)
+    found = store.get(key)
+    if found is None:
+        found = measure()
+        store.put(key, found)
+    return found
 
 
 def cache_folder() -> Path | None:
