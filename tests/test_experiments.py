@@ -218,3 +218,30 @@ def test_the_table_of_the_contest_is_that_of_its_results() -> None:
     cells = {tuple(run[key] for key in contest.CELL) for run in runs}
     assert len(cells) == len(runs)
     assert {run["contestant"] for run in runs} == set(contest.CONTESTANTS)
+
+
+def test_a_contest_that_goes_on_keeps_what_is_known_of_finished_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+
+    def run(command: list[str], **options: Any) -> None:
+        started.append(command)
+        wide = command[command.index("--width") + 1] == "32"
+        write_json(Path(command[command.index("--out") + 1]), {"accuracy": 0.75 if wide else 0.5, "epochs": 3})
+
+    monkeypatch.setattr(contest.subprocess, "run", run)
+    monkeypatch.setattr(
+        contest, "environment", lambda: {"gpu": "", "cpu": "one", "git": "a", "versions": {"torch": ""}}
+    )
+    given = argparse.Namespace(folder=tmp_path / "images", runs=tmp_path, widths=[16, 32], processor_time=False)
+    cell = dict(zip(contest.CELL, ("images", 1.0, "20", 1, "plain"), strict=True))
+    first = contest.one_run(given, cell)
+    evaluated = [
+        command[command.index("--evaluate") + 1 :][:1] if "--evaluate" in command else [] for command in started
+    ]
+    assert evaluated == [["validation"], ["validation"], []], "two widths are tried, and the better one is run"
+    assert (first["accuracy"], first["git"]) == (0.75, "a")
+    monkeypatch.setattr(contest, "environment", lambda: {"gpu": "another", "git": "b", "versions": {"torch": ""}})
+    assert contest.one_run(given, cell) == first
+    assert len(started) == 3

@@ -40,6 +40,7 @@ HERE = Path(__file__).parent
 CONTESTANTS = ("steerable", "plain")
 FIGURES = ("accuracy", "epochs", "parameters", "model", "labels", "image_size", "test_images", "width")
 CELL = ("folder", "minutes", "per_class", "seed", "contestant")
+TOLD = "contest.json"  # in the folder of a run: how long its program took, and where it ran
 
 
 def main() -> None:
@@ -72,32 +73,37 @@ def parsed() -> argparse.Namespace:
 
 
 def one_run(given: argparse.Namespace, cell: dict[str, Any]) -> dict[str, Any]:
-    """The contestant's figures, and seconds of its whole program."""
+    """The contestant's figures, seconds of its whole program, and where it ran."""
     out = given.runs / "-".join(str(value) for value in cell.values())
     options = ("--width", str(best_width(given, cell))) if cell["contestant"] == "plain" else ()
-    begun = time.perf_counter()
-    results, known = figures(given, cell, out, *options), environment()
+    results = figures(given, cell, out, *options)
     if cell["contestant"] == "steerable":
         images = json.loads((out / "plan.json").read_text("utf-8"))["data"]["images"]
         results |= {"accuracy": results["test_accuracy"], "test_images": images["test"]}
+    told = json.loads((out / TOLD).read_text("utf-8")) if (out / TOLD).is_file() else {}  # of an earlier revision
+    return {**{key: results[key] for key in FIGURES if key in results}, **told}
+
+
+def figures(given: argparse.Namespace, cell: dict[str, Any], out: Path, *options: str) -> dict[str, Any]:
+    """What a contestant's program finds, or has found before; how it was run stays beside its figures."""
+    if not (out / "results.json").is_file():
+        out.mkdir(parents=True, exist_ok=True)
+        begun = time.perf_counter()
+        subprocess.run([*command(given, cell, out), *options], check=True, stdout=subprocess.DEVNULL)
+        write_json(out / TOLD, {"seconds": round(time.perf_counter() - begun, 1), **circumstances(given)})
+    found: dict[str, Any] = json.loads((out / "results.json").read_text("utf-8"))
+    return found
+
+
+def circumstances(given: argparse.Namespace) -> dict[str, Any]:
+    known = environment()
     return {
-        **{key: results[key] for key in FIGURES if key in results},
-        "seconds": round(time.perf_counter() - begun, 1),
         "processor_time": given.processor_time,
         "hardware": known["gpu"] or known["cpu"],
         "threads": torch.get_num_threads(),
         "torch": known["versions"]["torch"],
         "git": known["git"],
     }
-
-
-def figures(given: argparse.Namespace, cell: dict[str, Any], out: Path, *options: str) -> dict[str, Any]:
-    """What a contestant's program finds, or has found before."""
-    if not (out / "results.json").is_file():
-        out.mkdir(parents=True, exist_ok=True)
-        subprocess.run([*command(given, cell, out), *options], check=True, stdout=subprocess.DEVNULL)
-    found: dict[str, Any] = json.loads((out / "results.json").read_text("utf-8"))
-    return found
 
 
 def best_width(given: argparse.Namespace, cell: dict[str, Any]) -> int:

@@ -195,7 +195,7 @@ def test_the_largest_network_that_has_enough_epochs_is_taken(name: str, monkeypa
         assert found(10).model == sizes[0]
     with pytest.raises(ValueError, match=r"can be trained for 0.5 epochs .* too little to learn .* at least --minutes"):
         found(0.5)
-    with pytest.raises(ValueError, match=r"took nearly all of the 5 minutes, and none are left.*at least --minutes 15"):
+    with pytest.raises(ValueError, match=r"took nearly all of --minutes 5, and no time is left.*at least --minutes 15"):
         found(0)
 
 

@@ -42,7 +42,7 @@ def _asked(function: Callable[[int, int], bool]) -> Any:
 
 
 class Extent(int):
-    """A number that knows about what it would be on an input of another shape.
+    """A number that knows what it would be, more or less, on an input of another shape.
 
     Attributes:
         on: gives that number for (batch, height, width), or (batch, depth, height, width).

@@ -40,9 +40,9 @@ def typecheck(
     Args:
         model: any module, or a function of one tensor.
         in_type: the type of its input; by default the model's own ``in_type``.
-        size: height and width of the input that it is run on, or depth, height and width; by default an odd and an
-            even one, others until all strides and windows fit, and where the model compares sizes also such as change
-            the answer, up to 512 pixels or 64 voxels.
+        size: height and width of the input that it is run on, or depth, height and width; by default an odd size and
+            an even one, others until all strides and windows fit, and where the model compares sizes, some on which the
+            comparison comes out otherwise, up to 512 pixels or 64 voxels.
         batch: the number of samples in it.
 
     Returns:
@@ -100,9 +100,9 @@ def _on_usual_sizes(model: Callable[[Any], Any], in_type: FieldType, sizes: Sequ
     answers: Answers = {}
 
     def follow(shape: Shape, *, measured: bool = False) -> Any:
-        batch, *sides = shape
+        samples, *sides = shape
         try:
-            return followed_types(model, in_type, tuple(sides), batch, measured=measured, answers=answers)
+            return followed_types(model, in_type, tuple(sides), samples, measured=measured, answers=answers)
         except (EquivarianceError, ValueError, RuntimeError, AssertionError) as failure:  # it may not take this size
             failures[shape] = failure
 
@@ -121,10 +121,10 @@ def _on_usual_sizes(model: Callable[[Any], Any], in_type: FieldType, sizes: Sequ
         follow(shape)
     for shape, breach in failures.items():
         if isinstance(breach, EquivarianceError) and not isinstance(breach, UnfitSize):
-            number, *sides = shape
+            samples, *sides = shape
             size = size_text(sides) if len(set(sides)) > 1 else str(sides[0])
-            where = f"inputs of size {size}" if number == batch else f"a batch of {number}"
-            others = f"those of size {fitting}" if number == batch else f"one of {batch}"
+            where = f"inputs of size {size}" if samples == batch else f"a batch of {samples}"
+            others = f"those of size {fitting}" if samples == batch else f"one of {batch}"
             raise EquivarianceError(
                 f"{breach} This is so on {where}; on {others} nothing was found. If all inputs are like these, say so: "
                 f"typecheck(..., size={fitting})."

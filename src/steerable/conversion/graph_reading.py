@@ -90,12 +90,13 @@ def _passes_on(call: PlainCall) -> bool:
 def _write(node: fx.Node, into: fx.Node, unread: set[fx.Node], memory: dict[fx.Node, fx.Node]) -> None:
     """Give later calls that take the first argument of a call its result, which was written into it.
 
+    NoCounterpart where the same memory is used later under another name.
+
     Args:
         node: the call.
         into: its first argument.
         unread: the calls that follow.
-        memory: the call that made what another one passes on, by the latter; NoCounterpart where one of the others
-            that share it is used later.
+        memory: for each call that passes on a tensor, the call that made the tensor.
     """
     into.replace_all_uses_with(node, delete_user_cb=unread.__contains__)
     memory[node] = owner = memory.get(into, into)

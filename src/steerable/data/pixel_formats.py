@@ -105,7 +105,7 @@ class PixelFormat:
 
     @property
     def has_counts(self) -> bool:
-        """Whether the files hold other numbers than bytes."""
+        """Whether the files hold other numbers than bytes, which one range takes to bytes in all images."""
         return bool(self.low)
 
     def to_bytes(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from steerable.nn.backends import remembered, tf32_allowed
+from steerable.nn.backends import MEMORY_FORMATS, remembered, tf32_allowed
 from steerable.nn.channels import HALF_PRECISION, channels_second
 from steerable.nn.network_places import untouched
 
@@ -18,7 +18,6 @@ __all__ = ["faster_memory_format", "in_mode", "laid_out"]
 
 MARGIN = 0.97  # channels_last is taken on a CPU where a step needs less than this share of the usual time
 TIMED = 5  # steps of either format, which take turns
-_FORMATS = {"channels_last": torch.channels_last, "contiguous_format": torch.contiguous_format}
 
 
 def laid_out(x: Tensor, memory_format: torch.memory_format) -> Tensor:
@@ -50,28 +49,23 @@ def faster_memory_format(network: nn.Module, example: Tensor, *, training: bool)
         cast = torch.is_autocast_enabled("cuda") or example.dtype in HALF_PRECISION
         return torch.channels_last if cast or tf32_allowed(example.device) else torch.contiguous_format
     tensors = [(name, *tensor.shape) for name, tensor in network.state_dict().items()]
-    question = (
-        "memory format",
-        tensors,
-        tuple(example.shape),
-        example.dtype,
-        training,
-        torch.is_autocast_enabled("cpu"),
-    )
-    return _FORMATS[remembered(example.device, question, lambda: _measured(network, example, training))]
+    conditions = tuple(example.shape), example.dtype, training, torch.is_autocast_enabled("cpu")
+    question = ("memory format", tensors, *conditions)
+    return MEMORY_FORMATS[remembered(example.device, question, lambda: _measured(network, example, training))]
 
 
 def _measured(network: nn.Module, example: Tensor, training: bool) -> str:
     """The name of the faster format on a CPU."""
-    seconds: dict[str, list[float]] = {name: [] for name in _FORMATS}
+    seconds: dict[str, list[float]] = {name: [] for name in MEMORY_FORMATS}
     with in_mode(network, training), untouched(network, example.device):
         for _ in range(1 + TIMED):
-            for name, layout in _FORMATS.items():
+            for name, layout in MEMORY_FORMATS.items():
                 network.to(memory_format=layout)  # type: ignore[call-overload]
                 seconds[name].append(_seconds(network, laid_out(example, layout)))
     # The first step computes filter bases, and is not counted.
-    last, usual = (statistics.median(times[1:]) for times in seconds.values())
-    return "channels_last" if last < MARGIN * usual else "contiguous_format"
+    typical = {name: statistics.median(times[1:]) for name, times in seconds.items()}
+    gains = typical["channels_last"] < MARGIN * typical["contiguous_format"]
+    return "channels_last" if gains else "contiguous_format"
 
 
 def _seconds(network: nn.Module, x: Tensor) -> float:

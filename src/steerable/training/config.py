@@ -61,7 +61,7 @@ PLAIN_RATES: dict[str, Any] = {
     "nesterov": False,
     "rates_by_sharing": False,
 }
-"""What suits a plain network in place of the optimiser of a recipe for people's own images, made for shared weights."""
+"""What suits a plain network in place of the optimiser of ``images`` or ``masks``, which are for shared weights."""
 HELD_OUT = 0.1
 """The share of people's own images that is held out for validation where nothing is said of it."""
 

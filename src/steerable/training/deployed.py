@@ -44,8 +44,8 @@ class Deployed(nn.Module):
         self.classes = PARTS if self.has_objects else trained.classes
 
     @property
-    def number(self) -> torch.dtype:
-        """What the pixels of its images are."""
+    def pixel_dtype(self) -> torch.dtype:
+        """What the pixels of its images are given in."""
         has_bytes = self.pixels.depth in ("", "8-bit")
         return torch.uint8 if has_bytes else torch.float32
 
@@ -53,8 +53,10 @@ class Deployed(nn.Module):
     def example(self) -> Tensor:
         """Two images to trace it with; sides that may change have no size in common with anything."""
         if self.tiling is None:
-            return torch.zeros(2, *self.shape, dtype=self.number)
-        return torch.zeros(2, self.shape[0], 2 * self.tiling.stride + 1, 3 * self.tiling.stride + 1, dtype=self.number)
+            return torch.zeros(2, *self.shape, dtype=self.pixel_dtype)
+        return torch.zeros(
+            2, self.shape[0], 2 * self.tiling.stride + 1, 3 * self.tiling.stride + 1, dtype=self.pixel_dtype
+        )
 
     @property
     def free_axes(self) -> dict[int, torch.export.Dim]:
@@ -71,13 +73,13 @@ class Deployed(nn.Module):
             images = self._stretched(images)
         elif self.pixels.has_counts:
             images = ((images - self.low) * self.factor).clamp(0, 255).round().to(torch.uint8)
-        scores = self._said_of(self.normalisation(images))
+        scores = self._scores(self.normalisation(images))
         if self.has_objects:
             scores, vectors = scores[:, : len(PARTS)], scores[:, len(PARTS) :]
             return scores, scores.softmax(1), vectors
         return scores, scores.softmax(1)
 
-    def _said_of(self, images: Tensor) -> Tensor:
+    def _scores(self, images: Tensor) -> Tensor:
         if self.tiling is None:
             scores: Tensor = self.network(images)
             return scores

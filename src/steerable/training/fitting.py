@@ -130,8 +130,8 @@ def _refuse_too_few(epochs: float, steps: int, minutes: float, config: RunConfig
     if not epochs:  # then nothing says how long an epoch takes
         whole = config.minutes or minutes
         raise ValueError(
-            f"reading the images and measuring this machine's speed took nearly all of the {whole:g} minutes, and none "
-            f"are left to train. Give at least --minutes {math.ceil(3 * whole)}, or a number of --epochs."
+            f"reading the images and measuring this machine's speed took nearly all of --minutes {whole:g}, and no "
+            f"time is left to train. Give at least --minutes {math.ceil(3 * whole)}, or a number of --epochs."
         )
     if epochs < 1 or (epochs < few and epochs * steps < least):
         needed = 1.3 * minutes * max(1.0, min(few, least / steps)) / epochs

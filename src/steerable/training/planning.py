@@ -80,7 +80,7 @@ def _backends(settings: RunConfig, data: TrainingData, machine: Machine) -> dict
 
 
 def _with_memory_format(settings: RunConfig, data: TrainingData) -> RunConfig:
-    """Measured where that pays, else as the network is."""
+    """The settings with a memory format, which is measured where that pays; a short run keeps the usual one."""
     is_short = settings.channels_last is None and _steps(settings, data) < MEASURED_FROM
     return replace(settings, channels_last=False) if is_short else with_memory_format(settings, data)
 

@@ -8,11 +8,12 @@ from steerable.nn.backends.passes import DENSE, Choice, Passes
 from steerable.nn.backends.precision import tf32_allowed
 from steerable.nn.backends.problem import ConvolutionProblem, Window
 from steerable.nn.backends.runner import ConvolutionRunner
-from steerable.nn.backends.store import remembered
+from steerable.nn.backends.store import MEMORY_FORMATS, remembered
 
 __all__ = [
     "AUTO",
     "DENSE",
+    "MEMORY_FORMATS",
     "Choice",
     "ConvolutionProblem",
     "ConvolutionRunner",

@@ -1,4 +1,4 @@
-"""What was measured is remembered, also on disk: which backend carries out a convolution fastest, in which format.
+"""What was measured is remembered, also on disk: which backend, and which memory format, is fastest.
 
 The file holds nothing but choices. Where it is missing, damaged or read-only they are measured again, for this process.
 """
@@ -23,12 +23,12 @@ from steerable.atomic import write_text
 from steerable.locks import exclusive
 from steerable.nn.backends.known import BACKENDS, passes_from_text
 
-__all__ = ["ChoiceStore", "cache_folder", "choice_store", "remembered", "store_key"]
+__all__ = ["MEMORY_FORMATS", "ChoiceStore", "cache_folder", "choice_store", "remembered", "store_key"]
 
 LARGEST_FILE = 4096  # entries; beyond that the oldest are dropped
 LARGEST_BYTES = 10_000_000  # far more than that many entries take
 LONGEST_WAIT = 10.0  # seconds for other processes, each of which writes for some milliseconds
-MEMORY_FORMATS = ("channels_last", "contiguous_format")
+MEMORY_FORMATS = {"channels_last": torch.channels_last, "contiguous_format": torch.contiguous_format}
 FORMAT = 2  # to be raised where kernels become faster: what was found with the old ones no longer holds
 
 
@@ -82,9 +82,8 @@ class ChoiceStore:
 
 
 def _is_known(choice: str) -> bool:
-    if choice in MEMORY_FORMATS:
-        return True
-    return (choice in BACKENDS and BACKENDS[choice].is_whole) or passes_from_text(choice) is not None
+    is_backend = choice in BACKENDS and BACKENDS[choice].is_whole
+    return is_backend or choice in MEMORY_FORMATS or passes_from_text(choice) is not None
 
 
 def choice_store() -> ChoiceStore:
@@ -148,6 +147,6 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
-    wanted = ("model name", "cpu family", "model", "cpu MHz", "cache size", "flags", "CPU part")
+    wanted = ("model name", "cpu family", "model", "cache size", "flags", "CPU part")
     facts = {line.split(":")[0].strip(): line.partition(":")[2].strip() for line in lines if ":" in line}
-    return "; ".join(facts[name] for name in wanted if name in facts and name != "cpu MHz")
+    return "; ".join(facts[name] for name in wanted if name in facts)
