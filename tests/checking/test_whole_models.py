@@ -151,6 +151,10 @@ def _shifted(x: Tensor) -> Tensor:
     ("found", "model"),
     [
         ("inputs of size 49", lambda x: _shifted(x) if x.shape[-1] > 40 else x),
+        ("inputs of size 49", lambda x: _shifted(x) if x.shape[-1] > 40.5 or -x.shape[-1] < -45 else x),
+        ("inputs of size 65", lambda x: _shifted(x) if x.shape[-1] ** 2 > 3000 else x),
+        ("inputs of size 33×65", lambda x: _shifted(x) if x.shape[-1] / x.shape[-2] > 1.5 else x),
+        ("inputs of size 65×33", lambda x: _shifted(x) if x.shape[-2] > x.shape[-1] * 1.5 else x),
         ("inputs of size 113", lambda x: _shifted(x) if x.shape[2] * x.shape[3] >= 10_000 else x),
         ("inputs of size 1", lambda x: x if x.size(-1) >= 12 else _shifted(x)),
         ("inputs of size 49", lambda x: x if x.size(dim=3) % 7 else _shifted(x)),

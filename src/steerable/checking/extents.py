@@ -11,29 +11,34 @@ import torch
 
 from steerable.checking.places import Answers, Shape, current_run, source_line
 
-__all__ = ["Extent", "extents", "unseen_shapes"]
+__all__ = ["extents", "unseen_shapes", "without_notes"]
 
 _LARGEST, _LARGEST_VOLUME = 512, 64  # sides of images and volumes that are tried where a model asks for their size
 _TRIES, _TRIES_IN_ALL = 3, 16  # for each question, since strides may not fit the first, and for one model
 
 
-def _computed(function: Callable[[int, int], int], *, reflected: bool = False) -> Any:
-    def method(self: Extent, other: Any) -> Any:
-        if not isinstance(other, int):
+Number = int | float
+
+
+def _computed(function: Callable[..., Number], *, reflected: bool = False) -> Any:
+    def method(self: Any, other: Any = 0) -> Any:
+        if not isinstance(other, Number):
             return NotImplemented
         a, b = (other, self) if reflected else (self, other)
-        return Extent(function(int(a), int(b)), lambda shape: function(_on(a, shape), _on(b, shape)))
+        value = function(_plain(a), _plain(b))
+        kind = Extent if isinstance(value, int) else Ratio
+        return kind(value, lambda shape: function(_on(a, shape), _on(b, shape)))
 
     return method
 
 
-def _asked(function: Callable[[int, int], bool]) -> Any:
-    def method(self: Extent, other: Any) -> Any:
-        if not isinstance(other, int):
+def _asked(function: Callable[..., bool]) -> Any:
+    def method(self: Any, other: Any) -> Any:
+        if not isinstance(other, Number):
             return NotImplemented
-        answer, run = function(int(self), int(other)), current_run()
+        answer, run = function(_plain(self), _plain(other)), current_run()
         if run is not None:
-            constant = "a size" if isinstance(other, Extent) else other
+            constant = "a size" if isinstance(other, _FromSizes) else other
             asked = run.answers.setdefault((source_line(), function.__name__, constant), {})
             asked.setdefault(answer, lambda shape: function(_on(self, shape), _on(other, shape)))
         return answer
@@ -41,17 +46,17 @@ def _asked(function: Callable[[int, int], bool]) -> Any:
     return method
 
 
-class Extent(int):
+class _FromSizes:
     """A number that knows what it would be, more or less, on an input of another shape.
 
     Attributes:
         on: gives that number for (batch, height, width), or (batch, depth, height, width).
     """
 
-    on: Callable[[Shape], int]
+    on: Callable[[Shape], Number]
 
-    def __new__(cls, value: int, on: Callable[[Shape], int]) -> Extent:
-        self = super().__new__(cls, value)
+    def __new__(cls, value: Number, on: Callable[[Shape], Number]) -> Any:
+        self = super().__new__(cls, value)  # type: ignore[call-arg]
         self.on = on
         return self
 
@@ -60,16 +65,38 @@ class Extent(int):
     __sub__, __rsub__ = _computed(operator.sub), _computed(operator.sub, reflected=True)
     __mod__, __rmod__ = _computed(operator.mod), _computed(operator.mod, reflected=True)
     __floordiv__, __rfloordiv__ = _computed(operator.floordiv), _computed(operator.floordiv, reflected=True)
+    __truediv__, __rtruediv__ = _computed(operator.truediv), _computed(operator.truediv, reflected=True)
+    __pow__, __neg__ = _computed(operator.pow), _computed(lambda a, _: -a)
     __lt__, __le__, __gt__, __ge__ = (_asked(f) for f in (operator.lt, operator.le, operator.gt, operator.ge))
     __eq__, __ne__ = _asked(operator.eq), _asked(operator.ne)
-    __hash__ = int.__hash__
 
     def __bool__(self) -> bool:
         return bool(self != 0)
 
 
-def _on(number: int, shape: Shape) -> int:
-    return number.on(shape) if isinstance(number, Extent) else number
+class Extent(_FromSizes, int):
+    """A whole number, such as a height."""
+
+    __hash__ = int.__hash__
+
+
+class Ratio(_FromSizes, float):
+    """A fraction, such as a height over a width."""
+
+    __hash__ = float.__hash__
+
+
+def _plain(number: Number) -> Number:
+    return int(number) if isinstance(number, int) else float(number)
+
+
+def without_notes(item: Any) -> Any:
+    """The same number without a memory of sizes; anything else as it is."""
+    return _plain(item) if isinstance(item, (Extent, Ratio)) else item
+
+
+def _on(number: Number, shape: Shape) -> Number:
+    return number.on(shape) if isinstance(number, _FromSizes) else number
 
 
 def extents(sizes: torch.Size) -> torch.Size:

@@ -31,7 +31,7 @@ Shape = tuple[int, ...]  # (batch, height, width), or (batch, depth, height, wid
 
 # What was asked of sizes, by the source line, the comparison and the number that a size was compared with: each answer
 # that was found, with the question as a function of the input's shape.
-Answers = dict[tuple[str, str, int | str], dict[bool, Callable[[Shape], bool]]]
+Answers = dict[tuple[str, str, float | str], dict[bool, Callable[[Shape], bool]]]
 
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 _LIBRARY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")

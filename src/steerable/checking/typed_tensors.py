@@ -12,7 +12,7 @@ from torch import Tensor
 
 from steerable.checking.calls import Refused, Result, Unfit, bound_call, replaced, tensors_in
 from steerable.checking.commutation import element_that_fails, is_invariant
-from steerable.checking.extents import Extent, extents
+from steerable.checking.extents import extents, without_notes
 from steerable.checking.operation_lookup import operation_name
 from steerable.checking.operations import QUESTIONS, REMEDIES, known_operation
 from steerable.checking.places import EquivarianceError, UnfitSize, current_run, place
@@ -151,7 +151,7 @@ def plain_tensors(value: Any, known: dict[int, FieldType]) -> Any:
             tensor = _untyped(item)
             known[id(tensor)] = _usable_type(item, tensor)
             return tensor
-        return int(item) if isinstance(item, Extent) else item  # what is asked from here on, the model does not ask
+        return without_notes(item)  # what is asked from here on, the model does not ask
 
     return replaced(value, plain)
 
