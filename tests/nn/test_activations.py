@@ -220,3 +220,12 @@ def test_what_is_refused_is_really_not_equivariant(name: str) -> None:
     else:
         assert error > 0.1
         refusal(snn.ReLU, field_type)
+
+
+def test_a_threshold_that_begins_at_zero_learns() -> None:
+    layer = snn.NormReLU(FieldType(D4, "2*E"), bias=0.0).double()
+    x = field(layer.in_type)
+    assert torch.allclose(layer(x), x, rtol=1e-14)
+    layer(x).square().sum().backward()
+    assert layer.threshold.grad is not None
+    assert (layer.threshold.grad < 0).all()  # a higher one shortens vectors

@@ -72,8 +72,10 @@ class NormReLU(NormActivation):
         nn.init.constant_(self.threshold, self.initial)
 
     def respond(self, length: Tensor) -> Tensor:
-        # A negative b would lengthen what is zero but for rounding, in a direction that is rounding too.
-        return self.function(shift_channels(length, -self.threshold.abs().to(length.dtype)))
+        # A negative b would lengthen what is zero but for rounding, in a direction that is rounding too. Written so,
+        # |b| has the slope 1 at 0; that of abs() is 0, and a b that begins there would never learn.
+        shift = torch.where(self.threshold < 0, self.threshold, -self.threshold)
+        return self.function(shift_channels(length, shift.to(length.dtype)))
 
 
 class Gated(EquivariantModule):
