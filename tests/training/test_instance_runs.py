@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,11 +18,14 @@ from steerable import FieldType, dihedral, transform
 from steerable.data.mask_files import read_label_file
 from steerable.data.object_fields import instance_fields, instance_type
 from steerable.reporting.report import write_report
+from steerable.reporting.run_records import read_runs
 from steerable.training.average_precision import average_precisions
 from steerable.training.config import RunConfig
 from steerable.training.defaults import configured
+from steerable.training.early_stopping import KeepBest
 from steerable.training.export import export_onnx, export_safetensors
 from steerable.training.pixel_answers import ObjectFields, answer_for
+from steerable.training.pixel_classifier import PixelClassifier
 from steerable.training.run import train
 from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
 
@@ -47,6 +52,30 @@ def trained(run: Path) -> TrainedSegmenter:
     found = load_trained(run)
     assert isinstance(found, TrainedSegmenter)
     return found
+
+
+def test_the_best_epoch_is_the_one_that_finds_the_objects_best(run: Path) -> None:
+    results, curves = json.loads((run / "results.json").read_text()), read_runs([run])[0].curves
+    precision, loss = curves["val_average_precision"], curves["val_loss"]
+    best = max(precision, key=lambda epoch: (precision[epoch], -loss[epoch]))
+    assert results["best_epoch"] == best
+    assert results["val_average_precision"] == pytest.approx(max(precision.values()), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("figures", "best"),
+    [
+        ([(0.0, 3.0), (0.0, 2.0), (0.4, 2.5), (0.3, 1.0)], 3),  # the figure counts, and the loss where it is equal
+        ([(0.4, 2.0), (0.9, math.nan), (0.8, math.inf), (0.4, 2.0)], 1),  # weights that have diverged are never best
+    ],
+)
+def test_epochs_are_chosen_by_the_figure_first(figures: list[tuple[float, float]], best: int) -> None:
+    keeper, module = KeepBest(10), Mock(spec=PixelClassifier, chosen_by="average_precision")
+    module.best_model.state_dict.return_value = {}
+    for epoch, (figure, loss) in enumerate(figures):
+        measured = {"val_average_precision": torch.tensor(figure), "val_loss": torch.tensor(loss)}
+        keeper.on_validation_end(Mock(current_epoch=epoch, sanity_checking=False, callback_metrics=measured), module)
+    assert keeper.epoch == best
 
 
 def test_objects_are_found_and_the_same_in_every_pose(run: Path, trained: TrainedSegmenter) -> None:

@@ -74,6 +74,11 @@ class Classifier(pl.LightningModule):
         return RecordedNetwork(self.model, run) if self.settings.cuda_graphs else run
 
     @property
+    def chosen_by(self) -> str:
+        """The figure of validation that the best epoch has the highest of; "" where its loss is what counts."""
+        return ""
+
+    @property
     def best_model(self) -> nn.Module:
         """The network to evaluate: the averaged one where there is one."""
         return self.model if self.averaged is None else self.averaged

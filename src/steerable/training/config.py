@@ -209,7 +209,7 @@ class RunConfig:
     patience: int = setting(
         0,
         Range(0, BOUNDLESS, whole=True),
-        "Stop after this many epochs without a lower validation loss, and keep the best weights; 0 never stops early. "
+        "Stop after this many epochs without a better one, and keep the best weights; 0 never stops early. "
         f"By default {OWN_IMAGES['patience']} of 100 for a folder or .csv; a run that is fitted to a time has as large "
         "a share of its epochs.",
         **OPTION,

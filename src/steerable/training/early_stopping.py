@@ -1,4 +1,4 @@
-"""Early stopping: the weights of the epoch with the lowest validation loss, and an end when it no longer falls."""
+"""Early stopping: the weights of the epoch that is best on validation images, and an end when none is better."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ KEPT = ("loss", "epoch", "epochs_done", "metrics", "weights")
 class KeepBest(Callback):
     """Remembers the best weights, and stops the run ``patience`` epochs after them.
 
+    The best epoch is the one with the highest of the figures that :attr:`Classifier.chosen_by` names; of equal ones,
+    and where it names none, the one with the lowest validation loss.
+
     All of it is part of the checkpoint, so that a run which is killed and resumed chooses the same epoch and stops at
     the same one as a run that was left alone.
 
     Args:
-        patience: epochs of the planned schedule without a lower validation loss after which the run stops.
+        patience: epochs of the planned schedule without a better one after which the run stops.
         tell: called with a line when that happens.
     """
 
@@ -49,20 +52,27 @@ class KeepBest(Callback):
         if not isinstance(module, Classifier) or trainer.sanity_checking:
             return
         self.epochs_done = trainer.current_epoch + 1
-        loss = float(trainer.callback_metrics["val_loss"])
-        if loss < self.loss:
-            self.loss, self.epoch = loss, self.epochs_done
-            found = trainer.callback_metrics.items()
-            self.metrics = {key: float(value) for key, value in found if key.startswith("val_")}
+        found = {key: float(value) for key, value in trainer.callback_metrics.items() if key.startswith("val_")}
+        if self._is_better(found, module.chosen_by):
+            self.loss, self.epoch, self.metrics = found["val_loss"], self.epochs_done, found
             self.weights = {key: value.cpu().clone() for key, value in module.best_model.state_dict().items()}
+
+    def _is_better(self, found: dict[str, float], chosen_by: str) -> bool:
+        """Whether an epoch with these figures is better than the best one before; one without a finite loss is not."""
+        loss, figure = found["val_loss"], f"val_{chosen_by}"
+        if not chosen_by or not self.metrics or found[figure] == self.metrics[figure]:
+            return loss < self.loss
+        return loss < math.inf and found[figure] > self.metrics[figure]
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         if self.exhausted(module) and not trainer.should_stop:
             trainer.should_stop = True
             if self.tell is not None and trainer.is_global_zero:
+                chosen_by = module.chosen_by if isinstance(module, Classifier) else ""
+                best = f"{chosen_by.replace('_', ' ')} was highest" if chosen_by else "loss was lowest"
                 self.tell(
-                    f"The run ends after epoch {self.epochs_done}: its validation loss was lowest after epoch "
-                    f"{self.epoch}, and these weights are kept."
+                    f"The run ends after epoch {self.epochs_done}: its validation {best} after epoch {self.epoch}, and "
+                    "these weights are kept."
                 )
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:

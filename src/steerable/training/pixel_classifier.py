@@ -77,6 +77,11 @@ class PixelClassifier(Classifier):
     def make_figures(self, num_classes: int) -> nn.ModuleDict:
         return nn.ModuleDict({stage: _Figures(self.answer) for stage in ("val", "test")})
 
+    @property
+    def chosen_by(self) -> str:
+        """What such networks are judged by; the loss goes on falling, or rises, while as many objects are found."""
+        return "average_precision" if self.answer.kind == "instances" else "dice"
+
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         return self.answer.loss(scores, labels, self.recipe.label_smoothing)
 
