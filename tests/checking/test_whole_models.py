@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 
@@ -165,6 +166,10 @@ def _shifted(x: Tensor) -> Tensor:
         ("inputs of size 49", lambda x: F.avg_pool2d(x, 3, 2, 1) if x.shape[-1] < 40 else _pooled_and_shifted(x)),
         ("a batch of 1; on one of 2", lambda x: _shifted(x) if len(x.shape) > 2 and x.shape[0] == 1 else x),
         ("a batch of 9; on one of 2", lambda x: _shifted(x) if x.size(0) > 8 else x),
+        # What Python computes without telling us is found on a large batch and on twice the size.
+        ("a batch of 17; on one of 2", lambda x: _shifted(x) if len(x) > 8 else x),
+        ("inputs of size 66", lambda x: _shifted(x) if int(x.shape[-1]) >= 64 else x),
+        ("inputs of size 66", lambda x: _shifted(x) if math.log2(x.shape[-1]) >= 6 else x),
     ],
 )
 def test_what_a_model_asks_of_sizes_is_answered_both_ways(found: str, model: Callable[[Tensor], Tensor]) -> None:

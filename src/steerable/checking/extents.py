@@ -14,6 +14,7 @@ from steerable.checking.places import Answers, Shape, current_run, source_line
 __all__ = ["extents", "unseen_shapes", "without_notes"]
 
 _LARGEST, _LARGEST_VOLUME = 512, 64  # sides of images and volumes that are tried where a model asks for their size
+_LARGE_BATCH = 17
 _TRIES, _TRIES_IN_ALL = 3, 16  # for each question, since strides may not fit the first, and for one model
 
 
@@ -113,13 +114,19 @@ def _scaled(n: int, given: Shape, axis: int) -> int:
 
 
 def unseen_shapes(answers: Answers, fitting: Shape) -> Iterator[Shape]:
-    """Shapes of an input on which a model should find an answer that it has not found yet, until it finds it.
+    """Shapes of an input on which a model may do something else than on the one that fits.
+
+    First come those on which a question should find an answer that it has not found yet, until it finds it, then a
+    large batch and twice the size: Python computes ``len(x)``, ``int(h)`` and ``math.log2(h)`` without telling us.
 
     Args:
         answers: what was answered so far, which grows as the shapes are tried.
         fitting: a shape that the model takes.
     """
-    return itertools.islice(_unseen_shapes(answers, fitting), _TRIES_IN_ALL)
+    yield from itertools.islice(_unseen_shapes(answers, fitting), _TRIES_IN_ALL)
+    batch, *sides = fitting
+    yield (_LARGE_BATCH, *sides)
+    yield (batch, *(2 * n for n in sides))
 
 
 def _unseen_shapes(answers: Answers, fitting: Shape) -> Iterator[Shape]:
