@@ -380,3 +380,11 @@ def test_parts_of_masked_images() -> None:
     with pytest.raises(ValueError, match="0 to 0"):
         MaskedImages(images, masks, ("a",), 32)
     assert tile_for([(300, 40)]) == 32
+
+
+def test_one_image_that_is_left_says_why_the_others_are_not(tmp_path: Path) -> None:
+    write_cells(tmp_path, 3)
+    for path in sorted((tmp_path / "masks").iterdir())[1:]:
+        Image.new("L", (5, 5)).save(path)
+    with pytest.raises(ValueError, match=r"has one image with a mask, expected two or more.* Left out: .*5×5"):
+        load_mask_folder(tmp_path)

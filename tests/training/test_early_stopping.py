@@ -10,6 +10,7 @@ import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -264,3 +265,11 @@ def test_the_time_of_an_epoch_counts_a_small_last_batch_for_what_it_is(
     found = timing.epochs_within(1000.0, asked, data, settle=False)
     left = timing.SPARE * (1000 - now[0]) - 0.01 * timing.images_to_test(asked, data) / 3
     assert found == pytest.approx(left / (0.01 * images + timing.BETWEEN_EPOCHS))
+
+
+@pytest.mark.parametrize(("images", "advice"), [(6, ""), (60, ", or --labels 2")])
+def test_a_run_without_labels_is_not_advised(images: int, advice: str) -> None:
+    held = MagicMock(classes=("cat", "dog"), counts=(images // 2, images // 2))
+    held.__len__.return_value = images
+    with pytest.warns(UserWarning, match=f"give --minutes 30{advice}\\.$"):
+        fitting._warn_of_few(1, 1.0, held, None)

@@ -110,14 +110,22 @@ def load_mask_folder(
     channels = _channels(read, looked_at, pixels)
     parts = _parts(read, found, values, notes, root, tile=side, channels=channels)
     if "test" not in parts:
-        if len(parts["train"]) < 2:
-            raise ValueError(f"`{root}` has one image with a mask, expected two or more: none can be held out to test.")
+        _check_two(len(parts["train"]), root, skipped)
         parts["train"], parts["test"] = parts["train"].split(test_fraction, seed)
     for note in notes:
         warnings.warn(note, stacklevel=2)
     known = replace(looked_at.pixels, channels=channels)
     told = source_name(root), tuple(skipped), tuple(notes), known, values
     return MaskSplits(parts["train"], parts["test"], parts.get("validation"), *told)
+
+
+def _check_two(images: int, root: Path, skipped: Sequence[tuple[str, str]]) -> None:
+    """Refuse a folder with one usable image, and say why others were left out."""
+    if images < 2:
+        others = f" Left out: {named(skipped)}." if skipped else ""
+        raise ValueError(
+            f"`{root}` has one image with a mask, expected two or more: none can be held out to test.{others}"
+        )
 
 
 def _surveyed(found: FoundPairs, root: Path, pixels: PixelFormat | Selection, stretch: Stretching) -> Survey:

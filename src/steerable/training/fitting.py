@@ -154,11 +154,11 @@ def _warn_of_few(epochs: int, minutes: float, train: Images, image_size: int | N
     share = FEW_EPOCHS / epochs
     labels = int(len(train) / share)
     smaller = f", an --image-size below {image_size}" if image_size is not None else ""
-    fewer = ""
-    if labels <= min(train.counts) * len(train.classes):  # every class gives as many labels as the others
+    fewer, classes = "", len(train.classes)
+    if 0 < labels <= min(train.counts) * classes:  # every class gives as many labels as the others
         fewer = f", or --labels {labels}"
-    elif isinstance(train, LabelledImages) and labels >= len(train.classes):
-        fewer = f", or --labels-per-class {labels // len(train.classes)}"
+    elif isinstance(train, LabelledImages) and labels >= classes:
+        fewer = f", or --labels-per-class {labels // classes}"
     warnings.warn(
         f"only {epochs} {'epoch fits' if epochs == 1 else 'epochs fit'} the time, fewer than the {FEW_EPOCHS} that a "
         f"network usually needs. For that many give --minutes {math.ceil(minutes * share)}{smaller}{fewer}.",
