@@ -116,7 +116,21 @@ def volumes_table(results: dict[str, Any]) -> list[str]:
     lines += ["", _row(["network, 16³, batch 2", "speed, step", "speed, evaluation"]), "|---|---:|---:|"]
     lines += [_row([row["name"], *_ours(row, "steerable")]) for row in results["networks"]]
     words = f"Milliseconds; plain = 1; {results['dtype']}, {results['clock']}; {_machine(results)}."
-    return [*lines, "", words, f"Building ten layers took {results['build_seconds']:.2f} s."]
+    return [*lines, "", *_filters(results), "", words]
+
+
+def _filters(results: dict[str, Any]) -> list[str]:
+    """One row per group and library: parameters of a filter between regular fields, exactness, seconds to build."""
+    lines = [
+        _row(["regular fields, 3³", "parameters of a pair", "largest error over the group", "ten layers are built in"]),
+        "|---|---:|---:|---:|",
+    ]
+    for row in results["filters"]:
+        for name in (name for name in ("steerable", "escnn") if name in row and row["kernel"] == 3):
+            seconds = results["build_seconds"][name][row["group"]]
+            cells = [f"{row[name]['parameters']:,}", f"{row[name]['error']:.0e}", f"{seconds:.2f} s"]
+            lines.append(_row([f"{row['group']}, {name}", *cells]))
+    return lines
 
 
 def _ours(row: dict[str, Any], name: str) -> list[str]:

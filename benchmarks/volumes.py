@@ -1,11 +1,13 @@
-"""Volumes: steerable convolutions and a network beside plain ``Conv3d`` of the same channels, and escnn's ``R3Conv``.
+"""Volumes: steerable convolutions and networks beside plain ``Conv3d`` of the same channels, and escnn's ``R3Conv``.
 
     python benchmarks/volumes.py [--only O_h] [--repeats 7] [--busy] [--json benchmarks/results/volumes-cpu.json]
     python benchmarks/volumes.py networks [--minutes 9] [--ways eager compiled] [--json out/benchmarks/volumes-gpu.json]
 
 Contestants take turns in one process; figures are medians. "forward" is evaluation, "step" is forward and backward with
-all gradients. With --busy the clock is the CPU time of one thread, for machines that others use as well. escnn needs an
-environment of its own, which benchmarks/README.md describes; without it its column is left out.
+all gradients. With --busy the clock is the CPU time of one thread, for machines that others use as well. The file also
+has the parameters of a filter between two regular fields, the error of a convolution over all elements of its group,
+and the seconds that ten layers take to build. escnn needs an environment of its own, which benchmarks/README.md
+describes; without it its figures are left out.
 
 "networks" is for a GPU: whole networks, in the ways of everyday.py, whose options it takes and whose file it writes.
 """
@@ -13,36 +15,49 @@ environment of its own, which benchmarks/README.md describes; without it its col
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from convolution import Contestant, interleaved, processor, summary
+from convolution import ESCNN_HINT, Contestant, interleaved, processor, summary
 from everyday import Row
 from everyday import main as measure_networks
 from torch import Tensor, nn
 
-from steerable import FieldType, __version__, models, octahedral
+from steerable import FieldType, __version__, models, octahedral, transform
 from steerable import nn as snn
 
+Array = npt.NDArray[Any]
+SIGNS = (-1, -1, 1)
 CUBE, CUBE_WITH_MIRRORS = octahedral(), octahedral(reflections=True)
-BUILD = """
-import time
+BUILD = {
+    "steerable": """
 from steerable import FieldType, octahedral
 from steerable import nn as snn
-start = time.perf_counter()
-t = FieldType(octahedral(reflections=True), "4*regular")
+start = time.{clock}()
+t = FieldType(octahedral(reflections={mirrors}), "4*regular")
 layers = [snn.Conv3d(t, t, 3, padding=1) for _ in range(10)]
-print(time.perf_counter() - start)
-"""
+""",
+    "escnn": """
+from escnn import gspaces, nn
+start = time.{clock}()
+space = gspaces.fullOctaOnR3() if {mirrors} else gspaces.octaOnR3()
+t = nn.FieldType(space, 4 * [space.regular_repr])
+layers = [nn.R3Conv(t, t, 3, padding=1) for _ in range(10)]
+""",
+}
 
 
 def cases() -> Iterator[tuple[FieldType, int, int, int]]:
@@ -73,6 +88,22 @@ class R3Conv(nn.Module):
         y: Tensor = self.layer(self.wrap(x, self.fields)).tensor
         return y
 
+    def turns(self) -> Iterator[Callable[[Tensor], Tensor]]:
+        """What each element does to fields on a cube of voxels, which it permutes: no interpolation takes part."""
+        group = self.fields.gspace.fibergroup
+        for element in group.elements:
+            # escnn's x, y and z are the last axis, and the other two from their ends to their beginnings.
+            moved = self.fields.gspace.basespace_action(element).round()[::-1, ::-1] * np.outer(SIGNS, SIGNS)
+            yield partial(turned, self.fields.representation(element), moved.astype(int))
+
+
+def turned(fibre: Array, moved: Array, x: Tensor) -> Tensor:
+    """A field, (batch, channels, n, n, n), after fibre and voxels have each been moved by their matrix."""
+    middle = (x.shape[-1] - 1) / 2
+    places = np.stack(np.meshgrid(*3 * [np.arange(x.shape[-1]) - middle], indexing="ij"), axis=-1)
+    i, j, k = torch.from_numpy((places @ moved + middle).round().astype(int)).unbind(-1)  # of the inverse, transposed
+    return torch.einsum("cd,bdijk->bcijk", torch.from_numpy(fibre).to(x), x[..., i, j, k])
+
 
 def times(layers: dict[str, nn.Module], x: Tensor, arguments: argparse.Namespace) -> dict[str, Any]:
     """Milliseconds of each, forward and step."""
@@ -93,7 +124,7 @@ def convolution(kind: FieldType, kernel: int, size: int, batch: int, arguments: 
     layers: dict[str, nn.Module] = {"plain": nn.Conv3d(kind.channels, kind.channels, kernel, **options)}
     for backend in ("dense", "fourier", "auto"):
         layers[backend] = snn.Conv3d(kind, kind, kernel, backend=backend, **options)
-    if find_spec("escnn") is not None and kernel > 1:
+    if find_spec("escnn") is not None:
         layers["escnn"] = R3Conv(kind, kernel)
     x = torch.randn(batch, kind.channels, size, size, size)
     fields = f"{kind.channels // kind.group.order}"
@@ -131,9 +162,41 @@ def rows(device: torch.device) -> list[Row]:
     ]
 
 
-def build_seconds() -> float:
-    """Of ten layers in a fresh process, after the imports."""
-    return float(subprocess.run([sys.executable, "-c", BUILD], capture_output=True, text=True, check=True).stdout)
+def filters(kind: FieldType, kernel: int, size: int = 9) -> dict[str, Any]:
+    """The parameters of a filter between two fields, and the largest relative error over the group, in float64."""
+    torch.manual_seed(0)
+    x = torch.randn(1, kind.channels, size, size, size, dtype=torch.float64)
+    ours = snn.Conv3d(kind, kind, kernel, padding=kernel // 2, bias=False)
+    found: dict[str, tuple[nn.Module, Iterable[Callable[[Tensor], Tensor]]]] = {
+        "steerable": (ours, [partial(transform, element=g, field_type=kind) for g in kind.group.elements])
+    }
+    if find_spec("escnn") is not None:
+        theirs = R3Conv(kind, kernel)
+        found["escnn"] = (theirs, theirs.turns())
+    result: dict[str, Any] = {"group": kind.group.name, "kernel": kernel, "size": size, "taps": kernel**3}
+    for name, (layer, turns) in found.items():
+        with torch.no_grad():
+            y = layer.double().eval()(x)
+            error = max(float((layer(turn(x)) - turn(y)).norm() / y.norm()) for turn in turns)
+        result[name] = {"parameters": sum(p.numel() for p in layer.parameters()), "error": error}
+    return result
+
+
+def build_seconds(*, busy: bool) -> dict[str, dict[str, float]]:
+    """Of ten layers in a fresh process, after the imports and after another one that may have filled caches on disk."""
+    clock = "process_time" if busy else "perf_counter"
+    threads = {"OMP_NUM_THREADS": "1"} if busy else {}
+    seconds: dict[str, dict[str, float]] = {}
+    for (name, script), group in itertools.product(BUILD.items(), (CUBE, CUBE_WITH_MIRRORS)):
+        if name == "steerable" or find_spec(name) is not None:
+            text = script.format(clock=clock, mirrors=group == CUBE_WITH_MIRRORS)
+            command = [sys.executable, "-c", f"import time\n{text}\nprint(time.{clock}() - start)"]
+            for _ in range(2):
+                said = subprocess.run(
+                    command, capture_output=True, text=True, check=True, env={**os.environ, **threads}
+                )
+            seconds.setdefault(name, {})[group.name] = float(said.stdout.split()[-1])
+    return seconds
 
 
 def main() -> None:
@@ -152,12 +215,13 @@ def main() -> None:
         "dtype": "float32",
         "repeats": arguments.repeats,
         "versions": {"torch": torch.__version__, "steerable": __version__, "python": platform.python_version()},
-        "build_seconds": build_seconds(),
+        "build_seconds": build_seconds(busy=arguments.busy),
+        "filters": [filters(FieldType(g, "regular"), k) for g, k in ((CUBE, 1), (CUBE, 3), (CUBE_WITH_MIRRORS, 3))],
         "convolutions": [],
         "networks": [],
     }
     if find_spec("escnn") is None:
-        print("escnn is not installed here; benchmarks/README.md says how to make an environment that has it.")
+        print(ESCNN_HINT)
 
     def keep(part: str, result: dict[str, Any]) -> None:
         results[part].append(result)
