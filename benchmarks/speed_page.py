@@ -107,7 +107,7 @@ def volumes_table(results: dict[str, Any]) -> list[str]:
     """One row per convolution and network of volumes: milliseconds, and the speed of ours beside plain."""
     known = ("plain", "dense", "fourier", "auto", "escnn")
     names = [name for name in known if any(name in row["step"] for row in results["convolutions"])]
-    heads = ["convolution", "channels", *(f"{name}, step" for name in names), "speed, step", "speed, forward"]
+    heads = ["convolution", "channels", *names, "speed, step", "speed, forward"]
     lines = [_row(heads), "|---|" + "---:|" * (len(heads) - 1)]
     for row in results["convolutions"]:
         title = f"{row['fields']} fields of {row['group']}, {row['kernel']}³, {row['size']}³, batch {row['batch']}"
@@ -115,8 +115,8 @@ def volumes_table(results: dict[str, Any]) -> list[str]:
         lines.append(_row([title, str(row["channels"]), *cells, *_ours(row, "auto")]))
     lines += ["", _row(["network, 16³, batch 2", "speed, step", "speed, evaluation"]), "|---|---:|---:|"]
     lines += [_row([row["name"], *_ours(row, "steerable")]) for row in results["networks"]]
-    words = f"Milliseconds; plain = 1; {results['dtype']}, {results['clock']}; {_machine(results)}."
-    return [*lines, "", *_filters(results), "", words]
+    how = f"{results['dtype']}, {results['clock']}; {_machine(results)}"
+    return [*lines, "", *_filters(results), "", f"Milliseconds of a step; speed: plain = 1; {how}."]
 
 
 def _filters(results: dict[str, Any]) -> list[str]:

@@ -143,7 +143,8 @@ def table(found: list[dict[str, Any]]) -> str:
         f"| images | minutes | labels a class | {' | '.join(CONTESTANTS)} | difference | seeds |",
         "|---|---:|---:|" + "---:|" * (len(CONTESTANTS) + 2),
     ]
-    for key in dict.fromkeys((run["folder"], run["minutes"], run["per_class"]) for run in found):
+    keys = {(run["folder"], run["minutes"], run["per_class"]) for run in found}
+    for key in sorted(keys, key=lambda key: (*key[:2], math.inf if key[2] == "all" else int(key[2]))):
         runs = {
             name: [r for r in found if (r["folder"], r["minutes"], r["per_class"], r["contestant"]) == (*key, name)]
             for name in CONTESTANTS
