@@ -150,6 +150,12 @@ def test_no_files_or_packages_import_each_other() -> None:
     assert cycles(modules()) == set()
 
 
+def test_convolutions_ask_their_filter_space_and_do_not_know_pixel_patches() -> None:
+    """Pixel patches are one filter space among others; drawings are of them."""
+    known = {module.name for module in modules() if "filters.pixel_patches" in {name for name, _ in targets(module)}}
+    assert {name for name in known if room(name) not in ("filters", "figures")} == set()
+
+
 @pytest.mark.parametrize("accessor", sorted(ACCESSORS))
 def test_every_accessor_in_the_list_is_needed(accessor: tuple[str, str]) -> None:
     assert cycles(modules(), ACCESSORS - {accessor}) != set()

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from filter_zoo import SPATIAL
-from group_zoo import group, same_span
+from group_zoo import SOLIDS, group, same_span
 from spatial_zoo import AXIAL_GROUPS, SLANTED_GROUPS, SPATIAL_GROUPS, error
 
 import steerable as st
@@ -21,8 +21,7 @@ from steerable.filters.pixel_grids import grid_size, grid_spacing, tap_positions
 from steerable.filters.spectra import NOISE, tap_spectra
 
 SO3, O3 = st.so3(), st.o3()
-SOLIDS = {name: group(name) for name in ("T", "T_d", "O", "O_h", "I", "I_h")}
-IN_SPACE = {**SPATIAL_GROUPS, **SOLIDS, **SLANTED_GROUPS}
+IN_SPACE = {**SPATIAL_GROUPS, **{name: group(name) for name in SOLIDS}, **SLANTED_GROUPS}
 EVERY = {**IN_SPACE, **AXIAL_GROUPS}
 every_group = pytest.mark.parametrize("g", EVERY.values(), ids=EVERY)
 every_space = pytest.mark.parametrize("make", SPATIAL.values(), ids=SPATIAL)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from steerable.algebra.group_interface import Group
 from steerable.errors import did_you_mean
+from steerable.filters.restricted_spaces import restricted_space
 from steerable.filters.space_arguments import chosen_space
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.backends import AUTO, ConvolutionProblem, ConvolutionRunner, Window
@@ -21,7 +22,7 @@ from steerable.nn.containers import Sequential
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.geometry import numbers_per_axis, resolved_padding, spanned
 from steerable.nn.module import EquivariantModule
-from steerable.nn.restricted_banks import exact_bank, exact_bias, in_shares, like, restricted_space, set_filters
+from steerable.nn.restricted_banks import exact_bank, exact_bias, in_shares, like, set_filters
 from steerable.nn.sampling import SamplingGuard, one_extent_missing
 from steerable.nn.seen_by_subgroup import both_ends
 from steerable.nn.selection import Select

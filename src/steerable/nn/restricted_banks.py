@@ -9,32 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from steerable.algebra.group_interface import Group
-from steerable.filters.pixel_grids import is_even
-from steerable.filters.pixel_patches import pixel_space
-from steerable.filters.spaces import FilterSpace
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.types.field_types import FieldType
 from steerable.types.restriction import Seen
 
-__all__ = ["carried_over", "exact_bank", "exact_bias", "in_shares", "like", "restricted_space", "set_filters"]
+__all__ = ["carried_over", "exact_bank", "exact_bias", "in_shares", "like", "set_filters"]
 
 BankT = TypeVar("BankT", bound=FilterBankModule)
-
-
-def restricted_space(space: FilterSpace, subgroup: Group) -> FilterSpace | None:
-    """The same filters, turned by a subgroup only; None for a pixel patch, which is the default of its size.
-
-    >>> from steerable import cyclic, dihedral, filter_space
-    >>> restricted_space(filter_space(dihedral(8), 5), cyclic(4)).dim == filter_space(dihedral(8), 5).dim
-    True
-    """
-    if space.is_pixel_patch:
-        return None if is_even(space.spacing) else pixel_space(subgroup, space.size, spacing=space.spacing)
-    if space.harmonics:
-        return FilterSpace.of_harmonics(subgroup, space.size, space.harmonics, spacing=space.spacing, name=space.name)
-    rho = space.representation.restrict(subgroup)
-    return FilterSpace(rho, space.size, space.sampling, spacing=space.spacing, name=space.name)
 
 
 def exact_bank(layer: FilterBankModule) -> Tensor:

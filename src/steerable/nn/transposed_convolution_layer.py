@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from steerable.algebra.group_interface import Group
 from steerable.errors import frames_to_caller
+from steerable.filters.restricted_spaces import restricted_space
 from steerable.nn.channels import hides_shapes
 from steerable.nn.convolution_layer import BankOptions, Numbers, refuse_unknown_options, spaced_filters
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.geometry import axis_names, numbers_per_axis, spanned
-from steerable.nn.restricted_banks import carried_over, restricted_space
+from steerable.nn.restricted_banks import carried_over
 from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_exchanged, axes_reversed, one_extent_missing
 from steerable.nn.seen_by_subgroup import both_ends
 from steerable.types.field_types import FieldType

@@ -19,7 +19,7 @@ from torch import Tensor
 from steerable.algebra.intertwiners import SparseBasis
 from steerable.algebra.representations import Representation
 from steerable.filters.kernel_bases import sparse_kernel_basis
-from steerable.filters.pixel_patches import pixel_space
+from steerable.filters.space_arguments import default_space
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.backends.fourier.spectrum import IsotypicBasis, commutant, isotypic_basis
 from steerable.nn.expansion import BankPlan
@@ -88,7 +88,7 @@ class Direction:
         self.kernel_size, self.taps = space.size, space.taps
         self.in_copies, self.out_copies = [n for _, n in in_kinds], [n for _, n in out_kinds]
         self.in_bases = [isotypic_basis(rho, space) for rho, _ in in_kinds]
-        self.out_bases = [isotypic_basis(rho, pixel_space(rho.group, ())) for rho, _ in out_kinds]
+        self.out_bases = [isotypic_basis(rho, default_space(rho.group, ())) for rho, _ in out_kinds]
         self.in_channels = sum(rho.dim * n for rho, n in in_kinds)
         self.out_channels = sum(rho.dim * n for rho, n in out_kinds)
         self.blocks: list[IrrepBlock] = []
