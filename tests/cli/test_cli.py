@@ -198,6 +198,8 @@ def test_the_help_of_train_comes_from_the_tables() -> None:
         for name, known in settings_of(owner).items():
             flag = (known.flags or (f"--{name.replace('_', '-')}",))[0]
             assert (flag in text) == known.option
+            below = shown.stdout.partition(f"\n{known.panel or 'Options'}:\n")[2].partition("\n\n")[0]
+            assert (f"  {flag}" in below) == known.option, "options stand under their headings"
 
 
 def test_a_run_takes_the_backends_that_layers_take() -> None:

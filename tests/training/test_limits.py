@@ -14,6 +14,7 @@ from typing import Any
 import command_line
 import pytest
 import typer
+from source_tree import modules
 
 from steerable.cli.commands import app
 from steerable.training.config import RunConfig
@@ -29,6 +30,12 @@ CHOICES = [entry for entry in LIMITS if isinstance(entry[2], OneOf)]
 # Of no number of any run.
 WRONG: list[Any] = [math.nan, math.inf, -math.inf, -1, -0.5, 10**30, -(10**30), 10**400, 10**5000, 1e30, True, False]
 WRONG += ["3", "", b"3", [], [1], {}, 1j, (1,)]
+
+
+def test_every_setting_takes_effect_somewhere() -> None:
+    """A field that nobody reads would be an option that does nothing."""
+    source = "".join(module.source for module in modules())
+    assert [name for _, name, _ in LIMITS if not re.search(rf"\.{name}\b", source)] == []
 
 
 def made(kind: type, **changes: Any) -> object:

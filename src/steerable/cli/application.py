@@ -20,7 +20,7 @@ from steerable.errors import listing
 __all__ = ["DataDir", "Json", "RunFolder", "app", "at_home", "console", "run", "shown"]
 
 app = typer.Typer(
-    help="Steerable CNNs: networks that know how their features move when an image is turned or mirrored.",
+    help="Steerable CNNs: networks that give the same answer however an image is turned or mirrored.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # boxes leave a terminal of 80 columns 18 for the text

@@ -21,9 +21,9 @@ def figures(
     group: Annotated[
         str,
         typer.Option(
-            help="Such as D4. Of groups that turn images by other angles than 90°, such as C8, tables, irreps and "
-            "filters are drawn; of SO2 and O2 filters; of O, O_h and T also filters of volumes, as slices; of other "
-            "groups tables and irreps."
+            help="The group, such as D4. For groups that turn images by angles other than 90°, such as C8, tables, "
+            "irreps and filters are drawn; for SO2 and O2 filters; for O, O_h and T also filters of volumes, as "
+            "slices; for other groups tables and irreps."
         ),
     ] = "D4",
     formats: Annotated[

@@ -7,14 +7,30 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import fields
 from typing import Annotated, get_type_hints
 
+import click
 import typer
+from typer.core import TyperCommand
 
 from steerable.training.limits import Range
 from steerable.training.settings import settings_of
 
-__all__ = ["with_settings"]
+__all__ = ["HeadedCommand", "with_settings"]
 
 Command = Callable[..., None]
+
+
+class HeadedCommand(TyperCommand):
+    """A command whose ``--help`` shows options under their headings; Typer does so in boxes only."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if record := parameter.get_help_record(ctx):
+                plain = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                rows.setdefault(getattr(parameter, "rich_help_panel", None) or plain, []).append(record)
+        for heading, records in rows.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 def with_settings(owners: Collection[type], unsaid: Collection[str] = ()) -> Callable[[Command], Command]:

@@ -73,9 +73,14 @@ class NetworkOptions:
     """The options of ``steerable cost resnet`` and ``steerable cost wide_resnet``."""
 
     depth: Annotated[
-        int | None, typer.Option(help="For 'resnet': 6·blocks + 2, by default 14; for 'wide_resnet' + 4, 28.")
+        int | None,
+        typer.Option(
+            help="Layers: for 'resnet' 6·blocks + 2, by default 14; for 'wide_resnet' 6·blocks + 4, by default 28."
+        ),
     ] = None
-    width: Annotated[int, typer.Option(help="For 'wide_resnet': times 16 channels.", min=1, max=1000)] = 10
+    width: Annotated[
+        int, typer.Option(help="For 'wide_resnet': the first stage has 16 times as many channels.", min=1, max=1000)
+    ] = 10
     copies: Annotated[int, typer.Option(help="For 'resnet': copies of each capsule in the first stage.", min=1)] = 14
     stream: Annotated[
         str | None, typer.Option(help="For 'resnet': the mix of capsules between blocks; by default the paper's.")
@@ -106,9 +111,9 @@ def cost(
     size: Annotated[int, typer.Option(help="The side of the images or volumes, for FLOPs.", min=1, max=10**6)] = 32,
     as_json: Json = False,
 ) -> None:
-    """Show what a convolution costs, or all those of a network.
+    """Show what a convolution costs, or each convolution of a network.
 
-    The table has their channels, parameters, utilisation μ and FLOPs.
+    The table has channels, parameters, parameter utilisation μ (weights per parameter) and FLOPs.
     """
     wide = out_type is None and in_type == "wide_resnet"
     found = stage_groups(group or "D8,D4,D1")[0] if wide else group_named(group or "D4")

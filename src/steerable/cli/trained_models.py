@@ -35,7 +35,7 @@ def evaluate(
 ) -> None:
     """Test a trained network on every pose of its test images.
 
-    A run that was compared with a plain network shows both, also on other images.
+    If the run was compared with a plain network, both are tested.
     """
     from steerable.training.trained_segmenter import load_trained
 
@@ -62,14 +62,18 @@ def predict(
         Path | None, typer.Option("--out", help="For segmentation: the folder to write label images into.")
     ] = None,
     tile: Annotated[
-        int | None, typer.Option(help="For segmentation: the side of the squares that are in memory together.", min=32)
+        int | None,
+        typer.Option(
+            help="For segmentation: the side of the squares that images are cut into; smaller ones need less memory.",
+            min=32,
+        ),
     ] = None,
 ) -> None:
     """Say which class each image belongs to, or write label images.
 
     The most probable class and all probabilities are printed, or written to the file --csv. A network for segmentation
     writes a label image for each image, of any size, into the folder --out. Unreadable files are named and left out. A
-    command that was killed goes on where it was.
+    command that was killed continues where it stopped.
     """
     from steerable.atomic import check_new_file, write_text
     from steerable.data.files import printable

@@ -21,7 +21,7 @@ import typer
 
 from steerable.cli.application import Json, app, at_home, shown
 from steerable.cli.option_groups import grouped_options
-from steerable.cli.setting_options import with_settings
+from steerable.cli.setting_options import HeadedCommand, with_settings
 from steerable.cli.trained_models import print_results
 from steerable.errors import one_of
 from steerable.extras import require
@@ -70,8 +70,9 @@ class ModelAndRecipe:
     group: Annotated[
         str | None,
         typer.Option(
-            help="The moves that change nothing of importance: C4, D4, C8, D8, …; D4 by default. For wide_resnet one "
-            "per stage, such as D8,D4,D1. For volumes O, O_h, or C4 and D4 about z; O by default.",
+            help="Which moves should make no difference: C4 (turns by 90°), D4 (these and mirror images, the default), "
+            "C8 and D8 (by 45°), … For wide_resnet one per stage, such as D8,D4,D1. For volumes O (the default), O_h, "
+            "or C4 and D4 about z.",
             rich_help_panel="Network and recipe",
         ),
     ] = None
@@ -103,22 +104,21 @@ class Besides:
     compare: Annotated[
         str | None,
         typer.Option(
-            help="`plain` trains a plain network of as many parameters as well, for as long, shows it every turn and "
-            "mirror image, and compares the two on the test images. A finished run is not trained again for it."
+            help="`plain` also trains a plain network with as many parameters for as long, shows it every turn and "
+            "mirror image, and compares the two on the test images. A finished run is not trained again."
         ),
     ] = None
     advise: Annotated[
         bool,
         typer.Option(
             "--advise",
-            help="First look at the images as `steerable advise` does, for a fifth of the minutes and a minute at "
-            "most, and choose group, head, turns and mirror images by what is found. A resumed run goes by what was "
-            "found at first.",
+            help="First look at the images as `steerable advise` does, for a fifth of the time and a minute at most. "
+            "Then choose group, head, turns and mirror images by what is found. A resumed run keeps the choice.",
         ),
     ] = False
 
 
-@app.command()
+@app.command(cls=HeadedCommand)
 @with_settings([RunConfig, Recipe], unsaid=[*BY_DATA, *settings_of(Recipe)])
 @grouped_options
 def train(
@@ -133,8 +133,8 @@ def train(
 ) -> None:
     """Train a network on images or volumes of your own.
 
-    All that it needs is a folder of images or volumes sorted by class, or of `images` beside their `masks`. It writes a
-    run folder with the model, curves, checkpoints, results and a report.
+    All you need is a folder of images or volumes with one sub-folder per class, or with the sub-folders `images` and
+    `masks`. The command writes a run folder with the model, curves, checkpoints, results and a report.
     """
     started = time.monotonic()  # before torch is imported, which takes seconds
     # What is needed at the end of a run, to save the network and to draw the report, is missed at once.

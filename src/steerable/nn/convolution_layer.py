@@ -22,7 +22,7 @@ from steerable.nn.containers import Sequential
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.geometry import numbers_per_axis, resolved_padding, spanned
 from steerable.nn.module import EquivariantModule
-from steerable.nn.restricted_banks import exact_bank, exact_bias, in_shares, like, set_filters
+from steerable.nn.restricted_banks import exact_bank, exact_bias, in_shares, set_filters, set_up_as
 from steerable.nn.sampling import SamplingGuard, one_extent_missing
 from steerable.nn.seen_by_subgroup import both_ends
 from steerable.nn.selection import Select
@@ -167,7 +167,7 @@ class ConvolutionLayer(FilterBankModule):
         end = Select(new.out_type, np.argsort(in_shares(seen_out, self.out_type, self.groups)))
         columns = seen_in.order[start.order]
         rows = seen_out.order[np.argsort(end.order)]
-        like(self, new)
+        set_up_as(self, new)
         if not self.weight.is_meta:  # else there are no filters
             bias, dense = exact_bias(self), self._dense_bank(exact_bank(self))
             bank = new._bank_of_groups(dense[rows][:, columns])
@@ -214,7 +214,7 @@ class ConvolutionLayer(FilterBankModule):
 
 
 def spaced_filters(in_type: FieldType, kernel: tuple[int, ...], options: BankOptions) -> FilterSpace | None:
-    """The filters that are asked for: a space, or the default one of a spacing; None where neither is said."""
+    """The filter space of a layer: the given one, or the default one of a spacing; None if neither is given."""
     filters, spacing = options.get("filters"), options.get("spacing")
     return filters if spacing is None else chosen_space(in_type.group, kernel, filters, spacing)
 

@@ -1,4 +1,4 @@
-"""What a layer says of a tensor that is no field of its type: what was expected, what came, and what to do."""
+"""What a layer says of a tensor that is not a field of its type: what was expected, what came, and what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["into_floats", "no_tensor", "other_axes", "wrong_channels", "wrong_dt
 
 
 def no_tensor(x: object) -> str:
-    """The second half of a sentence on something that is no tensor."""
+    """The second half of a sentence on something that is not a tensor."""
     if isinstance(x, np.ndarray):
         scaled = " / 255" if x.dtype == np.uint8 else ""
         return f"a NumPy array. Convert it with `torch.as_tensor(x).float(){scaled}`."

@@ -13,7 +13,7 @@ from steerable.nn.filter_bank import FilterBankModule
 from steerable.types.field_types import FieldType
 from steerable.types.restriction import Seen
 
-__all__ = ["carried_over", "exact_bank", "exact_bias", "in_shares", "like", "set_filters"]
+__all__ = ["carried_over", "exact_bank", "exact_bias", "in_shares", "set_filters", "set_up_as"]
 
 BankT = TypeVar("BankT", bound=FilterBankModule)
 
@@ -48,12 +48,12 @@ def set_filters(layer: BankT, bank: Tensor, bias: NDArray[np.float64] | None) ->
 def carried_over(old: FilterBankModule, new: BankT, seen_in: Seen, seen_out: Seen) -> BankT:
     """The new layer, between the restricted types, with the old one's filters and bias in their order of channels."""
     if old.weight.is_meta:
-        return like(old, new)
+        return set_up_as(old, new)
     bias, bank = exact_bias(old), exact_bank(old)[seen_out.order][:, seen_in.order]
-    return set_filters(like(old, new), bank, None if bias is None else bias[seen_out.order])
+    return set_filters(set_up_as(old, new), bank, None if bias is None else bias[seen_out.order])
 
 
-def like(old: FilterBankModule, new: BankT) -> BankT:
+def set_up_as(old: FilterBankModule, new: BankT) -> BankT:
     """The new layer with the device, dtype, mode and initialisation of the old one."""
     new.init = old.init
     new.weight.requires_grad_(old.weight.requires_grad)

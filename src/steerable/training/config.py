@@ -76,6 +76,7 @@ KNOWN_DATA_RECIPE = "modern"
 BOUNDLESS = 10**9
 # What a run computes, and where and how it does so.
 OPTION: dict[str, Any] = {"option": True}
+IMAGES = {**OPTION, "panel": "Images"}
 PLANNED: dict[str, Any] = {"option": True, "panel": "Speed and hardware", "planned": True}
 FREE: dict[str, Any] = {"option": True, "panel": "Speed and hardware", "free": True}
 
@@ -97,7 +98,7 @@ class RunConfig:
     task: str = setting(
         "classify",
         OneOf(tuple(TRAINED)),
-        "What is learnt: a class for each image (classify) or for each pixel (segment). By default segment for a "
+        "What to learn: a class for each image (classify) or for each pixel (segment). By default segment for a "
         "folder with `images` beside `labels` or `masks`.",
         **OPTION,
     )
@@ -105,8 +106,8 @@ class RunConfig:
         "model",
         OneOf(("model", "auto", "free", "upright", "fixed")),
         "What the pose of an image means: nothing (free); which way is up, with mirror images alike (upright); or all "
-        "of it (fixed). auto looks at the images for a few hundredths of the minutes, and is the default for a folder "
-        "or .csv of images of which nothing is said; model leaves it to the options of the network.",
+        "of it (fixed). auto, the default for a folder or .csv, looks at the images for a few hundredths of the time. "
+        "model leaves it to the options of the network.",
         **OPTION,
     )
     start: str | None = setting(
@@ -120,8 +121,8 @@ class RunConfig:
     freeze: str | None = setting(
         None,
         Text(optional=True),
-        "With --from, what is kept as it is: all-but-head, a number of parts counted from the image on, or the names "
-        "of parts with commas between. A residual network has stem, stage1, stage2, stage3; a U-Net level1, level2, … "
+        "With --from, what stays as it is: all-but-head, a number of parts counted from the image on, or the names of "
+        "parts separated by commas. A residual network has stem, stage1, stage2, stage3; a U-Net level1, level2, … "
         "on the way down, and …, up2, up1 on the way up.",
         **OPTION,
     )
@@ -130,28 +131,28 @@ class RunConfig:
         Range(32, 1024, whole=True, optional=True),
         "For segmentation, the side of the squares that are trained on, a multiple of 16. By default the images' "
         "median size, up to 128.",
-        **OPTION,
+        **IMAGES,
     )
     masks: str = setting(
         "auto",
         OneOf(("auto", "classes", "instances")),
         "For segmentation, what the numbers in masks are: classes, or one number for each object (instances), each of "
         "which is then found. By default the masks are looked at.",
-        **OPTION,
+        **IMAGES,
     )
     stretch: str = setting(
         "auto",
         OneOf(("auto", "yes", "no")),
         "For segmentation, whether each image is stretched to its own range of grey levels, so that dim and bright "
         "ones look alike. By default where the ranges of the training images differ by more than a factor of two.",
-        **OPTION,
+        **IMAGES,
     )
     # More parameters or pixels fit no machine.
     parameters: int | None = setting(
         None,
         Range(1, BOUNDLESS, whole=True, optional=True),
-        "Roughly how many parameters the network has. By default a folder or .csv gets the largest network that learns "
-        f"in its minutes, or {OWN_IMAGES['parameters']} where it has a number of epochs instead.",
+        "Roughly how many parameters the network has. By default a folder or .csv gets the largest network that can be "
+        f"trained in the time, or {OWN_IMAGES['parameters']} parameters if --epochs is given.",
         flags=("--params",),
         **OPTION,
     )
@@ -165,73 +166,73 @@ class RunConfig:
     image_size: int | None = setting(
         None,
         Range(4, 4096, whole=True, optional=True),
-        "The side that images are resized to. By default their median size, up to 128, or a half or a quarter of that "
-        "where it leaves too few epochs; that of volumes up to 32.",
-        **OPTION,
+        "The side that images are resized to. By default their median size, up to 128 (volumes: 32), or a half or a "
+        "quarter of that if too few epochs would fit into the time.",
+        **IMAGES,
     )
     volumes: bool = setting(
         False,
         Flag(),
         "Whether the files hold volumes: arrays (depth, height, width), NIfTI scans, or TIFF stacks, whose pages are "
         "slices. By default found out, except for TIFF.",
-        **OPTION,
+        **IMAGES,
     )
     channels: str | None = setting(
         None,
         Text(optional=True),
         "The numbers of the channels of the image files to use, counted from 0, such as 1 or 0,2. By default all but "
         "transparency.",
-        **OPTION,
+        **IMAGES,
     )
     page: str | None = setting(
         None,
         Text(optional=True),
         "The number of the page of the image files to use, counted from 0, or all, which makes the pages channels of "
         "one image. By default the first page.",
-        **OPTION,
+        **IMAGES,
     )
     group_by: str | None = setting(
         None,
         Text(optional=True),
-        "What says which specimen, such as a patient, an image belongs to, so that none is both trained and tested on: "
-        "a column of the .csv, or `folder` for the folders inside the class folders.",
+        "What says which specimen, such as a patient, an image belongs to, so that no specimen is both trained and "
+        "tested on: a column of the .csv, or `folder` for the folders inside the class folders.",
         flags=("--group-by",),
-        **OPTION,
+        **IMAGES,
     )
     validation: float | None = setting(
         0.0,
         Range(0, BOUNDLESS, optional=True),
-        "How many of the labelled images, or which share of them, to hold out for validation. By "
-        f"default {HELD_OUT} for a folder or .csv, and none where classes have fewer than {FEW_LABELS} images on "
+        "How many of the labelled images to hold out for validation, or which share of them. By "
+        f"default {HELD_OUT} for a folder or .csv, and none if classes have fewer than {FEW_LABELS} images on "
         "average. A data set that comes with validation images uses those instead.",
-        **OPTION,
+        **IMAGES,
     )
     patience: int = setting(
         0,
         Range(0, BOUNDLESS, whole=True),
-        "Stop after this many epochs without a better one, and keep the best weights; 0 never stops early. "
-        f"By default {OWN_IMAGES['patience']} of 100 for a folder or .csv; a run that is fitted to a time has as large "
-        "a share of its epochs.",
+        "Stop after this many epochs without improvement, and keep the best weights; 0 never stops early. "
+        f"By default {OWN_IMAGES['patience']} of 100 epochs for a folder or .csv, and the same share of any other "
+        "number.",
         **OPTION,
     )
     labels: int | None = setting(
         None,
         Range(1, BOUNDLESS, whole=True, optional=True),
         "How many labelled images to use, balanced over the classes. By default all of them.",
-        **OPTION,
+        **IMAGES,
     )
     labels_per_class: int | None = setting(
         None,
         Range(1, BOUNDLESS, whole=True, optional=True),
         "How many labelled images of each class to use, or all of a class that has fewer. By default all of them.",
-        **OPTION,
+        **IMAGES,
     )
     # Seeds are those of numpy.
     seed: int = setting(
         0, Range(0, 2**32 - 1, whole=True), "The seed of subset, weights, order and augmentation.", **OPTION
     )
     data_dir: str | None = setting(
-        None, Text(optional=True), "Where the data set's files are, or are downloaded to.", option=True, free=True
+        None, Text(optional=True), "Where the data set's files are, or are downloaded to.", free=True, **IMAGES
     )
     fit: str = setting(
         "stretch",

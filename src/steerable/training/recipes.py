@@ -72,22 +72,22 @@ class Recipe:
     augment: bool = setting(
         False,
         Flag(),
-        "Augment by shifts and mirror images, the '+' of the paper, and by what else the recipe has.",
+        "Augment by shifts, mirror images and whatever else the recipe has.",
         **OPTION,
     )
     shift: float = setting(4, Range(0, 4096), "The largest shift in pixels; below 1 a share of the image's side.")
     turn: bool = setting(
         False,
         Flag(),
-        "Augment by turns of any angle, as far as the network does not know them by itself: up to 45° to either side "
-        "where its scores are invariant under quarter turns, and without mirror images where they are under these.",
+        "Augment by turns of any angle, except for those that the network knows by itself: by up to 45° to either side "
+        "if its scores are invariant under quarter turns, and without mirror images if they are invariant under these.",
         **OPTION,
     )
     mirror: bool = setting(
         True,
         Flag(),
-        "Whether augmentation shows mirror images where the network does not know them by itself; off for things whose "
-        "mirror image is something else, such as letters.",
+        "Whether augmentation shows mirror images to a network that does not know them by itself. Switch it off for "
+        "things whose mirror image is something else, such as letters.",
         **OPTION,
     )
     quarter_turns: bool = setting(
