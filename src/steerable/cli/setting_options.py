@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import fields
-from typing import Annotated, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
-import click
 import typer
 from typer.core import TyperCommand
 
@@ -22,7 +21,7 @@ Command = Callable[..., None]
 class HeadedCommand(TyperCommand):
     """A command whose ``--help`` shows options under their headings; Typer does so in boxes only."""
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         rows: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             if record := parameter.get_help_record(ctx):
