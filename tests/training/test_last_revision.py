@@ -2,7 +2,8 @@
 
 ``last_revision`` was written by revision 53456b1 on one thread. ``finished`` is a run that ended, ``killed`` was
 stopped by kill -9 after some of the epochs that had been fitted to its minutes, and ``ended`` is what that revision
-made of it when it resumed it. Checkpoints and drawings that no test needs were removed.
+made of it when it resumed it. Checkpoints and drawings that no test needs were removed. In ``models`` are networks that
+it saved, each with an input and the output that it had there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from steerable import models
 from steerable.reporting.report import write_report
 from steerable.training.config import OWN_IMAGES, RunConfig
 from steerable.training.defaults import configured
@@ -81,6 +83,14 @@ def test_a_finished_run_loads_and_has_the_same_figures(finished: Path, tmp_path:
     assert "damaged" not in page
     exported = export_safetensors(trained, tmp_path / "exported")
     assert TrainedModel.load(exported).classes == trained.classes
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (FOLDERS / "models").iterdir()))
+def test_a_saved_model_loads_and_gives_the_same_output(name: str) -> None:
+    network = models.from_pretrained(FOLDERS / "models" / name).eval()
+    example = load_file(FOLDERS / "models" / name / "example.safetensors")
+    with torch.no_grad():
+        torch.testing.assert_close(network(example["x"]), example["y"], rtol=1e-4, atol=1e-5)
 
 
 def test_a_killed_run_goes_on(killed: Path) -> None:
