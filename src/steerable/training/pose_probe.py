@@ -97,7 +97,7 @@ def probe_poses(images: Tensor, specimens: Sequence[str] = (), **how: Any) -> Po
 
 
 def probe_tilt(images: Tensor, specimens: Sequence[str] = (), **how: Any) -> PoseEvidence:
-    """Eight angles 45° apart, of which ``told["tilt"]`` compares those that are no quarter turns of each other.
+    """Eight angles 45° apart, of which ``told["tilt"]`` compares those that are not quarter turns of each other.
 
     An image is turned by 22.5° to the left or to the right, and by quarter turns after that. Where things are aligned
     with the edges of the images, the two can be told apart, also where quarter turns cannot. Images are blurred a
