@@ -22,7 +22,7 @@ class HeadedCommand(TyperCommand):
     """A command whose ``--help`` shows options under their headings; Typer does so in boxes only."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        rows: dict[str, list[tuple[str, str]]] = {}
+        rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             if record := parameter.get_help_record(ctx):
                 plain = "Arguments" if parameter.param_type_name == "argument" else "Options"
@@ -35,7 +35,7 @@ class HeadedCommand(TyperCommand):
 def with_settings(owners: Collection[type], unsaid: Collection[str] = ()) -> Callable[[Command], Command]:
     """A decorator that gives a command an option for each field of these dataclasses that is marked as one.
 
-    The command takes them by name, as ``**settings``. Options that share a heading in ``--help`` stand together.
+    The command takes them by name, as ``**settings``.
 
     Args:
         owners: dataclasses whose fields have settings.
@@ -46,10 +46,7 @@ def with_settings(owners: Collection[type], unsaid: Collection[str] = ()) -> Cal
         written = inspect.signature(command, eval_str=True).parameters.values()
         own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in written if p.name != "settings"]
         options = [*own, *(option for owner in owners for option in _options(owner, unsaid))]
-        headings = list(dict.fromkeys(map(_heading, options)))
-        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            sorted(options, key=lambda p: headings.index(_heading(p)))
-        )
+        command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
         return command
 
     return decorate
@@ -69,8 +66,3 @@ def _options(owner: type, unsaid: Collection[str]) -> Iterator[inspect.Parameter
         yield inspect.Parameter(
             field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option]
         )
-
-
-def _heading(parameter: inspect.Parameter) -> str:
-    details = getattr(parameter.annotation, "__metadata__", ())
-    return next((detail.rich_help_panel for detail in details), None) or ""
