@@ -92,6 +92,8 @@ def size_in_words(settings: RunConfig, side: int) -> str:
         return ""
     model = settings.model
     sizes = sizes_to_try({key: value for key, value in model.items() if key not in SIZES}, side)
+    if len(sizes) == 1:
+        return ""
     given = ", ".join(f"{name} {model[name]}" for name in SIZES if name in model)
     place = sizes.index(model) if model in sizes else -1
     if place == 0:
