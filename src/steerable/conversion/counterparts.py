@@ -19,7 +19,7 @@ from steerable.nn.admissibility import require
 from steerable.nn.sampling import pads_alike
 from steerable.types.field_types import FieldType
 
-__all__ = ["COUNTERPARTS", "Counterpart", "Surroundings", "counterpart"]
+__all__ = ["COUNTERPARTS", "Counterpart", "Surroundings"]
 
 _NAMED: dict[type[nn.Module], Callable[[FieldType], snn.EquivariantModule]] = {
     nn.ReLU: snn.ReLU,
@@ -67,12 +67,6 @@ class Counterpart:
     channels_last: bool = False
     resizes: bool = False
     rests: bool = False
-
-
-def counterpart(sort: str, plain: nn.Module, around: Surroundings) -> Replacement:
-    """The layer that replaces a plain one; ``sort`` is what it becomes by the table of operations."""
-    made = COUNTERPARTS[sort].make(plain, around)
-    return made if isinstance(made, tuple) else (made, "")
 
 
 def _activation(plain: Any, around: Surroundings) -> nn.Module:

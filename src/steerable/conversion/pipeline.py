@@ -37,12 +37,13 @@ from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.checking import EquivarianceError
 from steerable.checking.typechecking import followed_types
+from steerable.conversion.graph_analysis import GraphAnalysis
 from steerable.conversion.graph_reading import read_network
 from steerable.conversion.network import Converted
 from steerable.conversion.network_assembly import assembled
 from steerable.conversion.plan import ConversionPlan
 from steerable.conversion.refusals import place_of_module, refusal
-from steerable.conversion.report import NEW_WEIGHTS, ConversionReport, ReportRow
+from steerable.conversion.report import NEW_WEIGHTS, ConversionReport
 from steerable.conversion.report_rows import count_parameters
 from steerable.conversion.widths import Mix, Widths, matching_width
 from steerable.conversion.windows import Downsampling
@@ -106,14 +107,16 @@ def convert(
     group = _known_group(group)
     _check_options({"match": match, "downsampling": downsampling, "head": head}, in_channels)
     asked = _known_type(out_type, group)
-    plan = read_network(model, in_channels, asked, pools_head=head == "pool", axes=group.axes or 2)
-    widths = Widths(group, mix, _width_factor(plan, Widths(group, mix), downsampling, model, match))
+    analysis = GraphAnalysis(head == "pool", group.axes or 2, downsampling)
+    plan = read_network(model, analysis, in_channels, asked)
+    widths = Widths(group, mix, _width_factor(plan, Widths(group, mix), model, match))
     types = widths.type_of(plan.in_variable), widths.type_of(plan.out_variable)
     with torch.device("cpu"):  # wherever new tensors go by default; the check needs values
-        net, rows = assembled(plan, widths, downsampling)
+        net, rows = assembled(plan, widths)
         checked = _checked(net, model, *types)
     counts = (count_parameters(model.parameters()), count_parameters(net.parameters()))
-    report = _report(match, widths, rows, counts, checked, plan.remark)
+    exactly = _carried(group), group.axes or 2
+    report = ConversionReport(group.name, match, widths.factor, rows, *counts, *checked, plan.remark, *exactly)
     converted = _in_the_manner_of(model, Converted(net, *types, report))
     converted.request = _request(group, match, mix, downsampling, head, in_channels, out_type)
     if _is_trained(model):
@@ -121,19 +124,6 @@ def convert(
             f"{NEW_WEIGHTS} {converted.plain_name} has been trained, and its counterpart has not.", stacklevel=2
         )
     return converted
-
-
-def _report(
-    match: Match,
-    widths: Widths,
-    rows: tuple[ReportRow, ...],
-    counts: tuple[int, int],
-    checked: tuple[int | None, str],
-    remark: str,
-) -> ConversionReport:
-    group = widths.group
-    last = _carried(group), group.axes or 2
-    return ConversionReport(group.name, match, widths.factor, rows, *counts, *checked, remark, *last)
 
 
 def _request(group: Group, match: Match, mix: Mix, *rest: Any) -> dict[str, Any] | None:
@@ -188,9 +178,7 @@ def _known_type(out_type: FieldType | str | None, group: Group) -> FieldType | N
     return out_type
 
 
-def _width_factor(
-    plan: ConversionPlan, widths: Widths, downsampling: Downsampling, model: nn.Module, match: Match
-) -> float:
+def _width_factor(plan: ConversionPlan, widths: Widths, model: nn.Module, match: Match) -> float:
     """What the plain network's hidden channels are multiplied by."""
     if match == "channels":
         return 1.0
@@ -198,7 +186,7 @@ def _width_factor(
     def parameters(factor: float) -> int:
         with torch.device("meta"):  # shapes alone
             wider = dataclasses.replace(widths, factor=factor)
-            return count_parameters(assembled(plan, wider, downsampling)[0].parameters())
+            return count_parameters(assembled(plan, wider)[0].parameters())
 
     return matching_width(parameters, count_parameters(model.parameters()))
 
