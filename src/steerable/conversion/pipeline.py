@@ -115,7 +115,8 @@ def convert(
         net, rows = assembled(plan, widths)
         checked = _checked(net, model, *types)
     counts = (count_parameters(model.parameters()), count_parameters(net.parameters()))
-    exactly = _carried(group), group.axes or 2
+    carried = elements_on_the_grid(group)
+    exactly = (carried if len(carried) < group.order else ()), group.axes or 2
     report = ConversionReport(group.name, match, widths.factor, rows, *counts, *checked, plan.remark, *exactly)
     converted = _in_the_manner_of(model, Converted(net, *types, report))
     converted.request = _request(group, match, mix, downsampling, head, in_channels, out_type)
@@ -150,12 +151,6 @@ def _known_group(group: Group | str) -> Group:
     if group.axes not in (2, 3):  # others are told which groups there are
         require_grid(group)
     return group
-
-
-def _carried(group: Group) -> tuple[str, ...]:
-    """The elements that the pixel grid carries, where these are not all; else none."""
-    carried = elements_on_the_grid(group)
-    return carried if len(carried) < group.order else ()
 
 
 def _check_options(chosen: dict[str, str], in_channels: int | None) -> None:

@@ -12,9 +12,9 @@ from steerable.algebra.families import group_named, group_on
 from steerable.algebra.group_interface import Group
 from steerable.errors import expect
 from steerable.models.checks import check_depth, check_known, check_size
+from steerable.models.first_weights import make_quiet
 from steerable.models.layers_by_axes import layers_of
 from steerable.models.levels import FeatureMaps, down_and_up, unet_features
-from steerable.models.first_weights import make_quiet
 from steerable.models.residual_blocks import nonlinearity
 from steerable.models.restrictable import Restrictable, Steps
 from steerable.models.saving import SavedModel
