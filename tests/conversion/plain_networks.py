@@ -479,7 +479,7 @@ class Calls(nn.Module):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
-        self.first, self.last, self.function = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 2, 1), function
+        self.first, self.last, self.function = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 2, 3), function
 
     def forward(self, x: Tensor) -> Any:
         return self.last(self.function(self.first(x)))
