@@ -11,7 +11,8 @@ import pytest
 import refusals
 from filter_zoo import SPATIAL
 from group_zoo import group, same_span
-from spatial_zoo import AXIAL_GROUPS, SLANTED_GROUPS, SPATIAL_GROUPS, error
+from planar_zoo import error
+from spatial_zoo import AXIAL_GROUPS, SLANTED_GROUPS, SPATIAL_GROUPS
 
 import steerable as st
 from steerable.algebra.lines_in_space import line_along
