@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import io
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -36,6 +37,7 @@ __all__ = [
     "house_style",
     "mosaic",
     "save",
+    "settings",
     "share",
     "show",
     "show_tiles",
@@ -66,14 +68,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@contextmanager
+def settings(chosen: Any) -> Iterator[None]:
+    """A context with these settings and else matplotlib's defaults, whatever the user's own settings are."""
+    with _ONE_AT_A_TIME, matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(chosen)
+        yield
+
+
 def house_style(function: Callable[P, T]) -> Callable[P, T]:
-    """A function that runs under these settings and matplotlib's defaults, whatever the user's own settings are."""
+    """A function that runs under the settings of all figures."""
 
     @functools.wraps(function)
     def styled(*args: P.args, **kwargs: P.kwargs) -> T:
-        with _ONE_AT_A_TIME, matplotlib.rc_context():
-            matplotlib.rcdefaults()
-            matplotlib.rcParams.update(_SETTINGS)
+        with settings(_SETTINGS):
             return function(*args, **kwargs)
 
     return styled
