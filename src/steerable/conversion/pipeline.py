@@ -106,9 +106,8 @@ def convert(
     expect(model, nn.Module, "a torch.nn.Module to convert")
     group = _known_group(group)
     _check_options({"match": match, "downsampling": downsampling, "head": head}, in_channels)
-    asked = _known_type(out_type, group)
     analysis = GraphAnalysis(head == "pool", group.axes or 2, downsampling)
-    plan = read_network(model, analysis, in_channels, asked)
+    plan = read_network(model, analysis, in_channels, _known_type(out_type, group))
     widths = Widths(group, mix, _width_factor(plan, Widths(group, mix), model, match))
     types = widths.type_of(plan.in_variable), widths.type_of(plan.out_variable)
     with torch.device("cpu"):  # wherever new tensors go by default; the check needs values
@@ -120,10 +119,7 @@ def convert(
     report = ConversionReport(group.name, match, widths.factor, rows, *counts, *checked, plan.remark, *exactly)
     converted = _in_the_manner_of(model, Converted(net, *types, report))
     converted.request = _request(group, match, mix, downsampling, head, in_channels, out_type)
-    if _is_trained(model):
-        warnings.warn(
-            f"{NEW_WEIGHTS} {converted.plain_name} has been trained, and its counterpart has not.", stacklevel=2
-        )
+    _warn_if_trained(model)
     return converted
 
 
@@ -139,10 +135,12 @@ def _request(group: Group, match: Match, mix: Mix, *rest: Any) -> dict[str, Any]
     return asked if known else None
 
 
-def _is_trained(model: nn.Module) -> bool:
-    """Whether a batch norm has seen images: a network that was just built has means of zero."""
+def _warn_if_trained(model: nn.Module) -> None:
+    """Warn where a batch norm has seen images: a network that was just built has means of zero."""
     means = (getattr(module, "running_mean", None) for module in model.modules())
-    return any(mean is not None and not mean.is_meta and bool(mean.detach().any()) for mean in means)
+    if any(mean is not None and not mean.is_meta and bool(mean.detach().any()) for mean in means):
+        text = f"{NEW_WEIGHTS} {type(model).__name__} has been trained, and its counterpart has not."
+        warnings.warn(text, stacklevel=3)
 
 
 def _known_group(group: Group | str) -> Group:

@@ -199,7 +199,7 @@ def _read_run(folder: Path, name: str) -> RunRecord:
             remove = " Remove the file; the command that trained the run will write it again."
             damage.append(f"{error}{remove if what == 'results' else ''}")
     curves = read_curves(folder / "metrics" / "csv")
-    record = RunRecord(name, folder, config, curves, damage=tuple(damage), **found)
+    record = RunRecord(name, folder, config, curves, (), tuple(damage), **found)
     notes = [*damage]
     if not record.finished and not (folder / "results.json").exists():
         done = f"{record.epochs_done}{_of(record.epochs)}"
