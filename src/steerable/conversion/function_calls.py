@@ -154,17 +154,10 @@ def _read_global_pool(analysis: GraphAnalysis, call: PlainCall) -> None:
             f"equivariant; it has dim={dims}."
         )
     kind = _GLOBAL_POOLS[call.becomes]
-
-    def build(before: Any, after: Any) -> nn.Module:
-        pooled: nn.Module = (
-            getattr(snn, f"Adaptive{kind}Pool{analysis.axes}d")(before[0], 1)
-            if keep
-            else getattr(snn, f"Global{kind}Pool")(before[0])
-        )
-        return pooled
-
+    name, size = (f"Adaptive{kind}Pool{analysis.axes}d", (1,)) if keep else (f"Global{kind}Pool", ())
     result = Signal("point" if keep else "vector", signal.variable)
-    analysis.add(analysis.named(call, call.name), (source,), result, build)
+    pooled = analysis.named(call, call.name)
+    analysis.add(pooled, (source,), result, lambda before, after: getattr(snn, name)(before[0], *size))
 
 
 def _read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> None:

@@ -74,7 +74,7 @@ class WindowPool(EquivariantModule):
     def pool(self, x: Tensor) -> Tensor:
         return self.over(x, self.kernel_size, self.padding)
 
-    def over(self, x: Tensor, window: Sequence[int], padding: int | Sequence[int]) -> Tensor:
+    def over(self, x: Tensor, window: tuple[int, ...], padding: int | tuple[int, ...]) -> Tensor:
         """The field pooled over windows of this size, which move by the layer's own stride."""
         raise TypeError(f"{type(self).__name__} is a base class; use AvgPool2d, MaxPool2d or NormMaxPool2d.")
 
@@ -87,7 +87,7 @@ class AvgPool(WindowPool):
 
     channelwise = True
 
-    def over(self, x: Tensor, window: Sequence[int], padding: int | Sequence[int]) -> Tensor:
+    def over(self, x: Tensor, window: tuple[int, ...], padding: int | tuple[int, ...]) -> Tensor:
         if self.axes == 2:
             return F.avg_pool2d(x, window, self.stride, padding)
         # On a CPU torch has no averages of volumes in half precision.
@@ -106,7 +106,7 @@ class MaxPool(WindowPool):
     def prepare(self) -> None:
         require_permutations(f"MaxPool{self.axes}d", self.in_type, f"NormMaxPool{self.axes}d")
 
-    def over(self, x: Tensor, window: Sequence[int], padding: int | Sequence[int]) -> Tensor:
+    def over(self, x: Tensor, window: tuple[int, ...], padding: int | tuple[int, ...]) -> Tensor:
         y = _MAXIMUM[self.axes](x, window, self.stride, padding)
         return y if self.axes == 2 else y.to(x.dtype)  # autocast makes float32 of volumes on a CPU
 
@@ -121,7 +121,7 @@ class NormMaxPool(WindowPool):
         require(f"NormMaxPool{self.axes}d", self.in_type, "norm")
         self.segments = Segments(self.in_type)
 
-    def over(self, x: Tensor, window: Sequence[int], padding: int | Sequence[int]) -> Tensor:
+    def over(self, x: Tensor, window: tuple[int, ...], padding: int | tuple[int, ...]) -> Tensor:
         wide = widened(x)  # rounded squares would tie, and the first of them win
         square = self.segments.sum(wide * wide)
         _, where = _MAXIMUM[self.axes](square, window, self.stride, padding, return_indices=True)
