@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from group_zoo import random_invertible, random_orthogonal
 
 import steerable as st
@@ -51,7 +50,3 @@ def spatial_representation(group: SpatialGroup, kind: str) -> st.Representation:
         "nothing": lambda: 0 * mixed,
     }
     return made[kind]()
-
-
-def error(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.abs(a - b).max(initial=0))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
 
 import numpy as np
 import pytest
 from group_zoo import group
+from planar_zoo import error
 from scipy.spatial.transform import Rotation
-from spatial_zoo import AXIAL_GROUPS, SLANTED_GROUPS, SPATIAL_GROUPS, error
+from spatial_zoo import AXIAL_GROUPS, SLANTED_GROUPS, SPATIAL_GROUPS
 
 import steerable as st
 from steerable.algebra.spatial_groups import SpatialGroup
@@ -18,18 +18,6 @@ from steerable.algebra.spatial_groups import SpatialGroup
 SO3, O3, O2 = st.so3(), st.o3(), st.o2()
 both = pytest.mark.parametrize("g", SPATIAL_GROUPS.values(), ids=SPATIAL_GROUPS)
 GOLDEN = (1 + math.sqrt(5)) / 2
-
-
-@both
-def test_elements_multiply_as_their_matrices_do(g: SpatialGroup) -> None:
-    for a, b, c in zip(g.random(20, seed=0), g.random(20, seed=1), g.random(20, seed=2), strict=True):
-        assert error(g.multiply(a, b).matrix, a.matrix @ b.matrix) < 1e-14
-        assert g.multiply(a, b, c) == g.multiply(a, g.multiply(b, c))
-        assert g.multiply(a, g.inverse(a)) == g.multiply(g.inverse(a), a) == g.identity
-        assert g.element(a.matrix) == a
-        assert a in g
-        assert error(a.matrix.T @ a.matrix, np.eye(3)) < 1e-15
-    assert g.multiply() == g.identity
 
 
 def test_long_products_stay_orthogonal() -> None:
@@ -94,13 +82,10 @@ def test_equality_is_up_to_rounding_and_hashes_agree(g: SpatialGroup) -> None:
 
 
 @both
-def test_random_elements_are_uniform_and_reproducible(g: SpatialGroup) -> None:
+def test_random_elements_are_uniform(g: SpatialGroup) -> None:
     """The mean of every irrep over the group vanishes, but that of the trivial one."""
     drawn = g.random(4000, seed=0)
     assert drawn[:7] != g.random(7, seed=1)
-    assert g.random(7, seed=3) == g.random(7, seed=3)
-    assert all(element in g for element in drawn[:10])
-    assert g.random(0) == ()
     matrices = np.array([element.rotation for element in drawn])
     traces = np.trace(matrices, axis1=1, axis2=2)
     for values in (matrices, (traces**2 - 1)[:, None, None], (traces**2 - traces - 1)[:, None, None]):
@@ -109,31 +94,11 @@ def test_random_elements_are_uniform_and_reproducible(g: SpatialGroup) -> None:
 
 
 @both
-def test_groups_and_elements_are_copied_and_pickled(g: SpatialGroup) -> None:
-    element = g.random(1, seed=0)[0]
-    for again in (pickle.loads(pickle.dumps((g, element))), copy.deepcopy((g, element))):
-        assert again == (g, element)
-        assert g.sphere(2)(again[1]).tolist() == g.sphere(2)(element).tolist()
-
-
-@both
 def test_elements_that_keep_the_voxels(g: SpatialGroup) -> None:
     cube = st.octahedral(reflections=g.reflections)
     found = {tuple(g.motion(element).ravel()) for element in g.grid_elements}
     assert found == {tuple(matrix.ravel()) for matrix in cube.action}
     assert len(g.grid_elements) == cube.order
-
-
-@both
-@pytest.mark.parametrize("name", ["elements", "order", "table", "action", "subgroups", "index", "conjugacy_classes"])
-def test_lists_of_elements_are_refused_with_words(g: SpatialGroup, name: str) -> None:
-    with pytest.raises(
-        TypeError, match=f"{g.name} has infinitely many elements .* has no `{name}`. Work with elements"
-    ):
-        getattr(g, name)
-    assert getattr(g, name, None) is None
-    with pytest.raises(TypeError, match=r"has no list of irreps\. Name one, as in irrep\('L2'\)"):
-        _ = g.irreps
 
 
 # ---------------------------------------------------------------- regular solids

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 from group_zoo import group, is_orthonormal
-from planar_zoo import PLANAR_GROUPS
-from spatial_zoo import KINDS, SPATIAL_GROUPS, error, names, spatial_representation
+from planar_zoo import PLANAR_GROUPS, error
+from spatial_zoo import KINDS, SPATIAL_GROUPS, names, spatial_representation
 
 import steerable as st
 from steerable.algebra.characters import inner_product

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from spatial_zoo import error
+from planar_zoo import error
 
 import steerable as st
 from steerable.algebra.spatial_groups import SpatialGroup

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 import scipy.special
 import sympy.physics.wigner
+from planar_zoo import error
 from scipy.spatial.transform import Rotation
-from spatial_zoo import error
 
 import steerable as st
 from steerable.algebra.clebsch_gordan import complex_clebsch_gordan, real_clebsch_gordan, real_from_complex

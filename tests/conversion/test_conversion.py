@@ -11,6 +11,19 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from plain_networks import (
+    NETWORKS,
+    BasicBlock,
+    Calls,
+    Denoiser,
+    ResidualNet,
+    UNet,
+    Unused,
+    images,
+    randomised,
+    vgg,
+    with_statistics,
+)
 from torch import Tensor, nn
 
 import steerable as st
@@ -20,245 +33,32 @@ from steerable.conversion.type_variables import TypeVariable, stack, unify
 from steerable.conversion.widths import Widths, matching_width
 
 D4 = st.dihedral(4)
-
-
-# -------------------------------------------------------------------- plain networks, as people write them
-
-
-class BasicBlock(nn.Module):
-    """The usual residual block, with an activation that is used twice and a branch that is there or not."""
-
-    def __init__(self, channels: int, out_channels: int, stride: int = 1) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, out_channels, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(out_channels)
-        self.relu = nn.ReLU(inplace=True)
-        self.conv2 = nn.Conv2d(out_channels, out_channels, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(out_channels)
-        self.downsample = None
-        if stride != 1 or channels != out_channels:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels)
-            )
-
-    def forward(self, x: Tensor) -> Tensor:
-        identity = x if self.downsample is None else self.downsample(x)
-        out = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
-        out += identity
-        return self.relu(out)
-
-
-class Bottleneck(nn.Module):
-    """One activation for two widths; functional."""
-
-    def __init__(self, channels: int, inner: int) -> None:
-        super().__init__()
-        self.reduce = nn.Conv2d(channels, inner, 1)
-        self.conv = nn.Conv2d(inner, inner, 3, padding=1, groups=2)
-        self.expand = nn.Conv2d(inner, channels, 1)
-        self.act = nn.SiLU()
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.act(self.reduce(x))
-        y = self.expand(self.act(self.conv(y)))
-        return self.act(torch.add(x, y))
-
-
-class ResidualNet(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 16, 7, 2, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(True))
-        self.pool = nn.MaxPool2d(3, 2, 1)
-        self.layer1 = nn.Sequential(BasicBlock(16, 16), Bottleneck(16, 16))
-        self.layer2 = nn.Sequential(BasicBlock(16, 32, 2), BasicBlock(32, 32))
-        self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
-        self.fc = nn.Linear(32, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.layer2(self.layer1(self.pool(self.stem(x))))
-        return self.fc(torch.flatten(self.avgpool(x), 1))
-
-
-def vgg() -> nn.Module:
-    """Flattens a map that is 1×1 on 32×32 images; the linear layer says so."""
-    layers: list[nn.Module] = []
-    channels = 3
-    for width in (16, 16, 24, 24, 32):
-        layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2)]
-        channels = width
-    head = (nn.Flatten(), nn.Linear(32, 24), nn.BatchNorm1d(24), nn.ReLU(), nn.Dropout(0.5), nn.Linear(24, 10))
-    return nn.Sequential(nn.Sequential(*layers), *head)
-
-
-class UNet(nn.Module):
-    """Skips by concatenation; one level enlarges by a transposed convolution, one by interpolation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.enter = nn.Sequential(nn.Conv2d(2, 8, 3, padding=1), nn.GroupNorm(4, 8), nn.LeakyReLU(0.2))
-        self.down1 = nn.Conv2d(8, 16, 3, stride=2, padding=1)
-        self.down2 = nn.Conv2d(16, 32, 4, stride=2, padding=1)
-        self.up2 = nn.ConvTranspose2d(32, 16, 3, stride=2, padding=1, output_padding=1)
-        self.merge2 = nn.Conv2d(32, 16, 3, padding=1, padding_mode="reflect")
-        self.merge1 = nn.Conv2d(24, 8, 3, padding=1)
-        self.leave = nn.Conv2d(8, 3, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        a = self.enter(x)
-        b = F.gelu(self.down1(a))
-        c = F.relu(self.down2(b))
-        d = F.elu(self.merge2(torch.cat([self.up2(c), b], dim=1)))
-        e = F.interpolate(d, scale_factor=2, mode="bilinear", align_corners=False)
-        return self.leave(torch.relu(self.merge1(torch.cat((e, a), 1))))
-
-
-class DenseNet(nn.Module):
-    """Concatenations that grow, with norms on them; the final sum ties a stack to a new layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(3, 16, 3, padding=1)
-        self.grow = nn.ModuleList(
-            nn.Sequential(nn.BatchNorm2d(16 + 8 * k), nn.ReLU(), nn.Conv2d(16 + 8 * k, 8, 3, padding=1))
-            for k in range(2)
-        )
-        self.same = nn.Conv2d(32, 32, 3, padding=1)
-        self.head = nn.Linear(32, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.first(x)
-        for layer in self.grow:
-            x = torch.cat([x, layer(x)], 1)
-        x = x + self.same(x)
-        return F.log_softmax(self.head(x.mean((2, 3))), dim=1)
-
-
-class SqueezeNet(nn.Module):
-    """Squeeze and excitation, depthwise filters, sizes that are read off, a spatial gate of one channel."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(1, 16, 3, padding=1)
-        self.depthwise = nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False)
-        self.norm = nn.InstanceNorm2d(16, affine=True)
-        self.squeeze, self.excite = nn.Linear(16, 8), nn.Linear(8, 16)
-        self.gate = nn.Conv2d(16, 1, 1)
-        self.head = nn.Linear(16, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = F.hardswish(self.norm(self.depthwise(self.stem(x))))
-        b, c, _, _ = x.size()
-        s = F.adaptive_avg_pool2d(x, 1).view(b, c)
-        s = torch.sigmoid(self.excite(F.relu(self.squeeze(s)))).view(b, c, 1, 1)
-        x = x * s
-        x = 0.5 * x * torch.sigmoid(self.gate(x)) + 0.1
-        x = F.dropout(F.avg_pool2d(x, x.size()[2:]), 0.3, self.training)
-        return self.head(x.view(x.size(0), -1))
-
-
-class Unused(nn.Module):
-    """Computes something for nothing, as auxiliary heads do."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.auxiliary = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.conv(x)
-        self.auxiliary(x).relu()
-        return x
-
-
-class Denoiser(nn.Module):
-    """x minus what a network sees in it: the output is tied to the image."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.ReflectionPad2d(1), nn.Conv2d(3, 16, 3), nn.PReLU(), nn.Conv2d(16, 16, 3, padding="same"), nn.Tanh(),
-            nn.Identity(), nn.Upsample(scale_factor=2), nn.AvgPool2d(2), nn.Conv2d(16, 3, 1),
-        )  # fmt: skip
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x - self.body(x)
-
-
-class Shared(nn.Module):
-    """One convolution applied twice."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.enter, self.conv, self.leave = nn.Conv2d(3, 16, 1), nn.Conv2d(16, 16, 3, padding=1), nn.Conv2d(16, 2, 1)
-
-    def forward(self, x: Tensor, again: bool = True) -> Tensor:
-        x = F.relu(self.conv(F.relu(self.enter(x))))
-        if again:
-            x = F.relu(self.conv(x))
-        return self.leave(x).amax(dim=[-2, -1])
-
-
-class Arithmetic(nn.Module):
-    """Numbers on either side, functions and methods, sums with a factor, a pooled field on a map."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.enter, self.leave = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(32, 4, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.enter(x)
-        y = 1 - x.sigmoid() * 2
-        y = torch.sub(-y, x, alpha=0.5).add_(x).contiguous() / 3
-        y = y + x.mean((2, 3))[:, :, None, None] - torch.mean(x, dim=[2, 3], keepdim=True)
-        return self.leave(torch.cat([y, -y], dim=-3))
-
-
-NETWORKS: dict[str, tuple[Callable[[], nn.Module], int]] = {
-    "residual": (ResidualNet, 3),
-    "vgg": (vgg, 3),
-    "unet": (UNet, 2),
-    "dense": (DenseNet, 3),
-    "squeeze": (SqueezeNet, 1),
-    "denoiser": (Denoiser, 3),
-    "shared": (Shared, 3),
-    "arithmetic": (Arithmetic, 3),
-    "wide": (lambda: st.models.plain_resnet(depth=8, width=16, inner=8, crelu=True), 3),
-}
-
-
-def images(channels: int, size: int = 32, dtype: torch.dtype = torch.float64) -> Tensor:
-    return torch.randn(2, channels, size, size, generator=torch.Generator().manual_seed(0), dtype=dtype)
-
-
-def with_statistics(net: nn.Module, x: Tensor) -> nn.Module:
-    """Running statistics that are not those of the start, so that norms are seen to treat channels alike."""
-    net.train()
-    with torch.no_grad():
-        net(x)
-    return net.eval()
+DIAGONAL = D4.subgroup(["e", "mr3"])
 
 
 # -------------------------------------------------------------------- laws
 
 
-@pytest.mark.parametrize("group", ["D4", "C4", "C2"])
+@pytest.mark.parametrize("group", ["D4", "C4", "C2", DIAGONAL], ids=str)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_counterpart_is_equivariant_and_has_the_plain_shapes(name: str, group: str) -> None:
-    make, channels = NETWORKS[name]
-    plain, x = make().double().eval(), images(channels)
-    net = st.convert(plain, group)
-    assert str(net.in_type) == ("A1" if channels == 1 else f"{channels}*A1").replace("A1", str(net.in_type[0]))
+def test_the_counterpart_is_equivariant_and_has_the_plain_shapes(name: str, group: str | st.Group) -> None:
+    plain, channels, size, options = NETWORKS[name]
+    network, x = plain().double(), images(channels, size)
+    net = randomised(st.convert(network, group, **options))
+    assert net.in_type == st.FieldType(net.in_type.group, [(channels, net.in_type.group.trivial)])
     with_statistics(net, x)
-    st.testing.assert_equivariant(net, x)
-    assert net(x).shape == plain(x).shape
+    st.testing.assert_equivariant(net, x, tolerance=1e-12)
+    assert net(x).shape == with_statistics(network, x)(x).shape
     assert all(capsule.representation.is_trivial for capsule in net.out_type)
-    assert st.typecheck(net.net, net.in_type, size=32) == net.out_type
-    assert net.report.checked_size == 32
+    assert st.typecheck(net.net, net.in_type, size=size) == net.out_type
+    assert net.report.checked_size == (32 if group is DIAGONAL else size)  # which reverses no axis, so that all fit
+    assert "Exactly equivariant" in str(net.report)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [n for n in NETWORKS if n != "EfficientNet" and not n.startswith("AlexNet")])
 def test_equal_channels(name: str) -> None:
     """All widths here are multiples of 8 but for the image's and the output's, so that nothing is rounded."""
-    plain = NETWORKS[name][0]()
+    plain = NETWORKS[name].make()
     net = st.convert(plain, D4)
     for path, module in plain.named_modules():
         if not isinstance(module, nn.Conv2d | nn.ConvTranspose2d | nn.Linear) or path == "gate":
@@ -285,15 +85,15 @@ def test_equal_parameters(make: Callable[[], nn.Module], group: str) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_it_trains_and_the_plain_network_is_left_alone(name: str) -> None:
     torch.manual_seed(0)  # all of a narrow layer's ReLUs may be off by chance
-    make, channels = NETWORKS[name]
+    make, channels, size, options = NETWORKS[name]
     plain = make()
-    before = {key: value.clone() for key, value in plain.state_dict().items()}
+    before = copy.deepcopy(plain.state_dict())
     modules, mode = [type(m) for m in plain.modules()], plain.training
-    net = st.convert(plain, D4)
+    net = st.convert(plain, D4, **options)
     assert net.training == mode
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
     old = [p.detach().clone() for p in net.parameters()]
-    net(images(channels, dtype=torch.float32)).square().mean().backward()
+    net(images(channels, size, torch.float32, batch=4)).square().mean().backward()
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in net.parameters())
     optimiser.step()
     assert any((p != q).any() for p, q in zip(net.parameters(), old, strict=True))
@@ -303,16 +103,15 @@ def test_it_trains_and_the_plain_network_is_left_alone(name: str) -> None:
     assert all(not hasattr(plain, f"_tensor_constant{k}") for k in range(2))
 
 
-@pytest.mark.parametrize("name", ["residual", "vgg", "squeeze", "unet"])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_it_can_be_copied_stored_and_made_plain(name: str) -> None:
-    make, channels = NETWORKS[name]
-    x = images(channels, dtype=torch.float32)
-    net = st.convert(make(), D4)
-    with_statistics(net, x)
+    make, channels, size, options = NETWORKS[name]
+    x = images(channels, size, torch.float32)
+    net = with_statistics(randomised(st.convert(make(), D4, **options)), x)
     with torch.no_grad():
         y = net(x)
-        twin = st.convert(make(), D4).eval()
-        assert not torch.equal(twin(x), y)
+        twin = st.convert(make(), D4, **options).eval()
+        assert not torch.allclose(twin(x), y)
         twin.load_state_dict(net.state_dict())
         torch.testing.assert_close(twin(x), y)
         torch.testing.assert_close(copy.deepcopy(net)(x), y)
@@ -321,11 +120,10 @@ def test_it_can_be_copied_stored_and_made_plain(name: str) -> None:
         assert again.report == net.report
         torch.testing.assert_close(again(x), y)
         plain = snn.to_plain(net)
-        torch.testing.assert_close(plain(x), y, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(plain(x), y, atol=1e-4, rtol=1e-4)
         assert not any(isinstance(m, snn.EquivariantModule) for m in plain.modules())
-        exported = torch.export.export(plain, (x,)).module()
-        torch.testing.assert_close(exported(x), y, atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(torch.export.export(net, (x,)).module()(x), y, atol=1e-5, rtol=1e-5)
+        for exported in (plain, net):
+            torch.testing.assert_close(torch.export.export(exported, (x,)).module()(x), y, atol=1e-4, rtol=1e-4)
 
 
 def test_it_is_a_layer_like_any_other() -> None:
@@ -529,7 +327,7 @@ def test_pooling_in_two_steps_is_pooling(function: Callable[[Tensor], Tensor]) -
 def test_the_output_begins_small(name: str) -> None:
     """Else the first steps of training blow up: He's rule gives several times as much behind a mean over pixels."""
     torch.manual_seed(0)
-    plain, x = NETWORKS[name][0](), images(3, dtype=torch.float32)
+    plain, x = NETWORKS[name].make(), images(3, dtype=torch.float32)
     assert sum(st.convert(plain, D4)(x).std().item() for _ in range(5)) / 5 < 1
 
 
@@ -579,19 +377,6 @@ def test_a_backbone_is_told_that_its_last_stage_is_scalar() -> None:
 
 
 # -------------------------------------------------------------------- refusals
-
-
-class Calls(nn.Module):
-    """Does one thing between two convolutions."""
-
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.first, self.last = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 2, 1)
-        self.scale = nn.Parameter(torch.ones(16, 1, 1))
-        self.function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(self.function(self.first(x)))
 
 
 class Shifted(nn.Module):
@@ -751,42 +536,23 @@ def test_groups_off_the_grid_are_exact_for_their_part_and_close_for_the_rest(gro
     assert f"of {group}, on 32×32 inputs" in str(net.report)
 
 
-class Pieces(nn.Module):
-    """Sums, products, concatenation, padding to a size, a scale and stochastic layers between convolutions."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(3, 16, 3, padding=1)
-        self.norm = nn.BatchNorm2d(16)
-        self.grouped = nn.Conv2d(16, 16, 3, padding=1, groups=2)
-        self.drop = nn.Dropout(0.2)
-        self.gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(16, 16, 1), nn.Sigmoid())
-        self.down = nn.Conv2d(32, 32, 3, stride=2, padding=1)
-        self.slope = nn.PReLU()
-        self.head = nn.Linear(32, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = torch.relu(self.norm(self.stem(x)))
-        x = x + self.drop(self.grouped(x) * self.gate(x))
-        x = self.slope(self.down(torch.cat([x, self.grouped(x)], 1)))
-        return self.head(x.mean((2, 3)))
-
-
 @pytest.mark.parametrize(("group", "subgroup"), [("D4", "C4"), ("D4", ["e", "mr"]), ("C4", "C1")])
-def test_a_converted_network_is_restricted_like_any_other(group: str, subgroup: object) -> None:
+@pytest.mark.parametrize("name", ["squeeze", "denoiser", "shared", "EfficientNet", "U-Net"])
+def test_a_converted_network_is_restricted_like_any_other(name: str, group: str, subgroup: object) -> None:
     torch.manual_seed(0)
-    net = st.convert(Pieces(), group).double()
+    make, channels, size, _ = NETWORKS[name]
+    net = randomised(st.convert(make(), group)).double()
     smaller = net.restrict(subgroup)  # type: ignore[arg-type]
-    x = torch.randn(2, 3, 16, 16, dtype=torch.float64)
+    x = images(channels, size)
     for training in (False, True):
         with torch.no_grad():
             torch.manual_seed(1)
             expected = net.train(training)(x)
             torch.manual_seed(1)
             torch.testing.assert_close(smaller.train(training)(x), expected, rtol=0, atol=1e-12)
-    assert st.typecheck(smaller.eval(), size=16) == smaller.out_type
+    assert st.typecheck(smaller.eval(), size=size) == smaller.out_type
     assert sum(p.numel() for p in smaller.parameters()) > sum(p.numel() for p in net.parameters())
-    st.testing.assert_equivariant(smaller.eval(), size=16)
+    st.testing.assert_equivariant(smaller.eval(), size=size)
 
 
 def test_other_arguments_are_checked() -> None:

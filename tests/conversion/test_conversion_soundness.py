@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from plain_networks import Calls
 from torch import Tensor, nn
 
 import steerable as st
@@ -23,17 +24,6 @@ from steerable.conversion.counterparts import COUNTERPARTS
 D4 = st.dihedral(4)
 DIAGONAL = D4.subgroup(["e", "mr3"])
 GROUPS: dict[str, Any] = {" ".join(names): D4.subgroup(names) for names in D4.subgroups()}
-
-
-class Calls(nn.Module):
-    """Does one thing between two convolutions."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.first, self.last, self.function = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 2, 3), function
-
-    def forward(self, x: Tensor) -> Any:
-        return self.last(self.function(self.first(x)))
 
 
 class Between(nn.Module):

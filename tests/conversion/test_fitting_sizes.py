@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from plain_networks import Calls
 from torch import Tensor, nn
 
 import steerable as st
@@ -154,15 +155,7 @@ def test_a_pyramid_says_on_which_sizes_it_is_exact() -> None:
     ],
 )
 def test_other_sizes_are_refused(function: Callable[[Tensor], Tensor]) -> None:
-    class Network(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv = nn.Conv2d(3, 8, 3)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return function(self.conv(x))
-
     with pytest.raises(
         ConversionError, match=r"`(interpolate|expand|expand_as|getitem)` in the forward of the network"
     ):
-        st.convert(Network(), D4)
+        st.convert(Calls(function), D4)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 
 import numpy as np
 import pytest
+import refusals
 import torch
 from group_zoo import group
 
@@ -271,10 +273,7 @@ def test_by_default_rings_leave_out_what_the_grid_cannot_tell_apart() -> None:
 # ---------------------------------------------------------------- what is refused
 
 
-def refusal(call, *args: object, **options: object) -> str:
-    with pytest.raises(ValueError, match=r".") as caught:
-        call(*args, **options)
-    return str(caught.value)
+refusal = partial(refusals.refusal, ValueError)
 
 
 @pytest.mark.parametrize("leak", [0, -0.1, 1.5, math.nan, "0.1", True, None])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
+import refusals
 from filter_zoo import SPATIAL
 from group_zoo import SOLIDS, group, same_span
-from spatial_zoo import AXIAL_GROUPS, SLANTED_GROUPS, SPATIAL_GROUPS, error
+from planar_zoo import error
+from spatial_zoo import AXIAL_GROUPS, SLANTED_GROUPS, SPATIAL_GROUPS
 
 import steerable as st
 from steerable.algebra.lines_in_space import line_along
@@ -399,10 +402,7 @@ def test_bad_spacings(spacing: object) -> None:
 # ---------------------------------------------------------------- what is refused
 
 
-def refusal(call, *args: object, **options: object) -> str:
-    with pytest.raises(ValueError, match=r".") as caught:
-        call(*args, **options)
-    return str(caught.value)
+refusal = partial(refusals.refusal, ValueError)
 
 
 def test_degrees_that_a_kernel_cannot_carry() -> None:

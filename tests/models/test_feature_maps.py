@@ -124,16 +124,10 @@ def test_maps_are_compiled_exported_and_copied_like_any_module(name: str) -> Non
                 torch.testing.assert_close(y, z, rtol=1e-4, atol=1e-5)
 
 
-def test_saved_networks_are_read_by_whichever_class_and_without_their_heads(tmp_path: Path) -> None:
-    torch.manual_seed(0)
+def test_saved_networks_are_read_without_their_heads(tmp_path: Path) -> None:
     x = torch.randn(1, 1, 16, 16)
     for name, options in (("unet", {"depth": 1, "copies": 1}), ("plain_resnet", {"depth": 8, "width": 4})):
-        net = models.create(name, in_channels=1, **options).eval()
-        net.save_pretrained(tmp_path / name)
-        again = models.from_pretrained(tmp_path / name).eval()
-        assert type(again) is type(net)
-        with torch.no_grad():
-            assert torch.equal(again(x), net(x))
+        models.create(name, in_channels=1, **options).save_pretrained(tmp_path / name)
     for trunk in (
         models.from_pretrained(tmp_path / "unet", features_only=True).eval(),
         models.UNet.from_pretrained(tmp_path / "unet", features_only=True).eval(),

@@ -114,16 +114,43 @@ def test_under_a_group_of_nothing_but_m_a_mirror_head_is_invariant() -> None:
     assert str(net.out_type) == "10*A1"
 
 
-@pytest.mark.parametrize("name", ["resnet", "plain_resnet"])
-def test_saved_models_come_back(name: str, tmp_path: Path) -> None:
-    options = {"copies": 1, "head": "max"} if name == "resnet" else {"width": 4, "inner": 2, "crelu": True}
-    net = models.build_model(name, depth=8, num_classes=3, in_channels=1, **options).eval()
-    net.save_pretrained(tmp_path)
-    again = models.MODELS[name].from_pretrained(tmp_path).eval()
-    x = torch.randn(2, 1, 12, 12)
+C4 = st.cyclic(4)
+SAVED: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
+    ("resnet", {"depth": 8, "copies": 1, "head": "max", "in_channels": 1}, (1, 12, 12)),
+    ("resnet", {"depth": 8, "copies": 1, "group": "C4", "axes": 3, "in_channels": 1}, (1, 8, 8, 8)),
+    ("plain_resnet", {"depth": 8, "width": 4, "inner": 2, "crelu": True, "in_channels": 1}, (1, 12, 12)),
+    ("plain_resnet", {"depth": 8, "width": 4, "axes": 3, "in_channels": 1}, (1, 8, 8, 8)),
+    ("wide_resnet", {"depth": 10, "width": 1, "groups": ("C8", "C4", "C1"), "match": "channels"}, (3, 12, 12)),
+    ("plain_wide_resnet", {"depth": 10, "width": 1, "dropout": 0.2}, (3, 12, 12)),
+    ("unet", {"depth": 1, "copies": 1, "out_type": "A1 + E", "group": "C4", "in_channels": 2}, (2, 8, 8)),
+    ("unet", {"depth": 1, "copies": 1, "group": "C4", "axes": 3, "in_channels": 1}, (1, 8, 8, 8)),
+    ("plain_unet", {"depth": 1, "width": 3, "out_channels": 3, "in_channels": 2}, (2, 8, 8)),
+    ("plain_unet", {"depth": 1, "width": 4, "axes": 3, "in_channels": 1}, (1, 8, 8, 8)),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*pixel grid does not carry")
+@pytest.mark.parametrize(("name", "options", "shape"), SAVED)
+def test_saved_models_come_back(name: str, options: dict[str, Any], shape: tuple[int, ...], tmp_path: Path) -> None:
+    """Also from a run folder, and by whichever class."""
+    torch.manual_seed(0)
+    net = models.build_model(name, **options).eval()
+    net.save_pretrained(tmp_path / "model")
+    assert {path.name for path in (tmp_path / "model").iterdir()} >= {"config.json", "model.safetensors"}
+    x = torch.randn(2, *shape)
     with torch.no_grad():
-        assert torch.equal(net(x), again(x))
-    assert {path.name for path in tmp_path.iterdir()} >= {"config.json", "model.safetensors"}
+        expected = net(x)
+        for again in (models.MODELS[name].from_pretrained(tmp_path / "model"), models.from_pretrained(tmp_path)):
+            assert type(again) is type(net)
+            assert torch.equal(again.eval()(x), expected)
+
+
+def test_field_types_are_saved_too(tmp_path: Path) -> None:
+    net = models.unet(1, 1, st.FieldType(C4, "E"), in_type=st.FieldType(C4, "2*A"), stream="regular + E")
+    net.save_pretrained(tmp_path)
+    again = models.UNet.from_pretrained(tmp_path)
+    assert (again.in_type, again.out_type) == (st.FieldType(C4, "2*A"), st.FieldType(C4, "E"))
+    assert [p.shape for p in again.parameters()] == [p.shape for p in net.parameters()]
 
 
 @pytest.mark.parametrize("name", models.MODELS)
@@ -187,15 +214,6 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(RuntimeError, match="Missing key"):
         models.ResNet.from_pretrained(tmp_path)
-
-
-def test_the_network_of_a_run_folder_is_found(tmp_path: Path) -> None:
-    net = models.resnet(8, 1).eval()
-    net.save_pretrained(tmp_path / "model")
-    again = models.ResNet.from_pretrained(tmp_path).eval()
-    x = torch.randn(1, 3, 8, 8)
-    with torch.no_grad():
-        assert torch.equal(net(x), again(x))
 
 
 @pytest.mark.parametrize(

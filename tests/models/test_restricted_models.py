@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from lively import lively
 from torch import nn
 
 import steerable as st
@@ -28,19 +29,6 @@ CHOICES: dict[str, tuple[Callable[[], nn.Module], object]] = {
     "wide": (lambda: models.wide_resnet(10, 1, ("D8", "D4", "D1"), match="channels", dropout=0.3), "C8"),
     "unet": (lambda: models.unet(1, 1, "A1 + E", stream="regular + E"), "C4"),
 }
-
-
-def lively(net: nn.Module) -> nn.Module:
-    """In float64, with norms that are not those of the start."""
-    torch.manual_seed(0)
-    net = net.double().train()
-    for module in net.modules():
-        if isinstance(module, snn.BatchNorm2d) and module.weight is not None:
-            nn.init.uniform_(module.weight, 0.5, 1.5)
-            if module.bias is not None:
-                nn.init.normal_(module.bias)
-    net(torch.randn(4, 3, 16, 16, dtype=torch.float64))
-    return net
 
 
 @pytest.mark.parametrize(("build", "subgroup"), CHOICES.values(), ids=CHOICES)
@@ -79,7 +67,7 @@ def test_without_storage_it_has_the_same_layout(build: Callable[[], nn.Module], 
 
 
 def test_in_several_steps() -> None:
-    net = lively(models.resnet(8, 1, group="D8", head="invariant")).eval()
+    net = lively(models.resnet(8, 1, group="D8", head="invariant"))
     once, x = net.restrict("D4"), torch.randn(1, 3, 16, 16, dtype=torch.float64)
     twice = once.restrict(["e", "m"])
     torch.testing.assert_close(twice(x), net(x), rtol=0, atol=1e-12)

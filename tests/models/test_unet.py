@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
+from lively import lively
 
 import steerable as st
 from steerable import models
@@ -13,20 +12,6 @@ from steerable import nn as snn
 
 D4 = st.dihedral(4)
 C4 = st.cyclic(4)
-
-
-def lively(net: models.UNet) -> models.UNet:
-    """The network in float64 with norms that do something in evaluation too."""
-    net = net.double()
-    torch.manual_seed(0)
-    for module in net.modules():
-        if isinstance(module, snn.BatchNorm2d):
-            assert module.weight is not None
-            torch.nn.init.uniform_(module.weight, 0.5, 1.5)
-            if module.bias is not None:
-                torch.nn.init.normal_(module.bias)
-    net.train()(torch.randn(4, net.in_type.channels, 16, 16, dtype=torch.float64))
-    return net.eval()
 
 
 @pytest.mark.parametrize("group", ["D4", "C4"])
@@ -88,25 +73,6 @@ def test_a_plain_copy_computes_the_same() -> None:
         torch.testing.assert_close(plain(x), net(x), rtol=1e-12, atol=1e-12)
     with pytest.raises(ValueError, match="multiples of 4"):
         plain(torch.zeros(1, 3, 18, 16, dtype=torch.float64))
-
-
-@pytest.mark.parametrize("name", ["unet", "plain_unet"])
-def test_saved_models_come_back(name: str, tmp_path: Path) -> None:
-    options = {"copies": 1, "out_type": "A1 + E", "group": "C4"} if name == "unet" else {"width": 3, "out_channels": 3}
-    net = models.build_model(name, depth=1, in_channels=2, **options).eval()
-    net.save_pretrained(tmp_path)
-    again = models.MODELS[name].from_pretrained(tmp_path).eval()
-    x = torch.randn(2, 2, 8, 8)
-    with torch.no_grad():
-        assert torch.equal(net(x), again(x))
-
-
-def test_field_types_are_saved_too(tmp_path: Path) -> None:
-    net = models.unet(1, 1, st.FieldType(C4, "E"), in_type=st.FieldType(C4, "2*A"), stream="regular + E")
-    net.save_pretrained(tmp_path)
-    again = models.UNet.from_pretrained(tmp_path)
-    assert (again.in_type, again.out_type) == (st.FieldType(C4, "2*A"), st.FieldType(C4, "E"))
-    assert [p.shape for p in again.parameters()] == [p.shape for p in net.parameters()]
 
 
 def test_the_plain_one_has_the_same_layout_and_the_nearest_size() -> None:

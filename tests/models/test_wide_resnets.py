@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -64,17 +62,6 @@ def test_scores_are_invariant_under_the_last_group_and_each_stage_moves_with_its
         assert named[f"stage{stage}_block1"].out_type.group.name == name
     first = snn.Sequential(named["stem"], named["stage1_block1"])
     st.testing.assert_equivariant(first, size=16, off_grid=0.5)  # 0.12 to 0.32, by the weights; 1 is another image
-
-
-@pytest.mark.parametrize("name", ["wide_resnet", "plain_wide_resnet"])
-def test_saved_models_come_back(name: str, tmp_path: Path) -> None:
-    options = {"groups": ("C8", "C4", "C1"), "match": "channels"} if name == "wide_resnet" else {}
-    net = models.build_model(name, depth=10, width=1, num_classes=3, in_channels=1, dropout=0.2, **options).eval()
-    net.save_pretrained(tmp_path)
-    again = models.MODELS[name].from_pretrained(tmp_path).eval()
-    x = torch.randn(2, 1, 12, 12)
-    with torch.no_grad():
-        assert torch.equal(net(x), again(x))
 
 
 def test_groups_are_one_name_a_tuple_or_text() -> None:

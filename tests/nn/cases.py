@@ -23,6 +23,7 @@ import steerable as st
 from steerable import FieldType, FiniteGroup
 from steerable import nn as snn
 from steerable.algebra.group_interface import Element, Group
+from steerable.conversion.fitted_pools import FittedAvgPool2d, FittedAvgPool3d, FittedMaxPool2d, FittedMaxPool3d
 from steerable.nn import EquivariantModule
 from steerable.nn.sampling import axes_exchanged
 from steerable.transforms import elements_on_the_grid
@@ -545,6 +546,19 @@ _LIST = [
         strict=True,
         bfloat16_in_autocast=True,
     ),
+    # Those of converted networks, whose windows fit every size.
+    on(FittedAvgPool2d, typical, 3, 2, 1, sizes=((5, 5), (4, 7)), out=window(3, 2, 1)),
+    on(FittedMaxPool2d, permutations, 2, 2, sizes=((5, 5), (4, 7)), out=window(2, 2)),
+    on(
+        FittedMaxPool2d,
+        permutations,
+        3,
+        2,
+        label="rounded-up",
+        ceil_mode=True,
+        sizes=((5, 5), (4, 7)),
+        out=lambda n: -(-(n - 3) // 2) + 1,
+    ),
     on(snn.AdaptiveAvgPool2d, typical, 3, sizes=((5, 5), (4, 7)), out=lambda n: 3),
     on(snn.AdaptiveMaxPool2d, permutations, 2, sizes=((5, 5), (4, 7)), out=lambda n: 2, has_onnx=False),
     on(snn.GlobalAvgPool, typical, sizes=((5, 5), (4, 7)), out=None),
@@ -679,6 +693,11 @@ _VOLUME_LIST = [
     on(snn.MaxPool3d, permutations, 3, 2, 1, sizes=_ODD_CUBES, out=window(3, 2, 1), axes=3),
     on(snn.NormMaxPool3d, turned, 2, sizes=_EVEN_CUBES, out=window(2, 2), axes=3),
     on(snn.BlurPool3d, mixed, sizes=_EVEN_CUBES, out=window(4, 2, 1), bfloat16_in_autocast=True, axes=3),
+    on(FittedAvgPool3d, solid, 2, 2, sizes=_CUBES, out=window(2, 2), axes=3),
+    on(
+        FittedAvgPool3d, mixed, 2, 2, label="rounded-up", ceil_mode=True, sizes=_CUBES, out=lambda n: -(-n // 2), axes=3
+    ),
+    on(FittedMaxPool3d, permutations, 3, 2, 1, sizes=_CUBES, out=window(3, 2, 1), axes=3),
     on(snn.AdaptiveAvgPool3d, mixed, 2, sizes=_CUBES, out=lambda n: 2, has_onnx=False, axes=3),
     on(snn.AdaptiveMaxPool3d, permutations, 2, sizes=_CUBES, out=lambda n: 2, has_onnx=False, axes=3),
     on(
@@ -754,6 +773,8 @@ COARSER: dict[str, float | None] = {
     "NormMaxPool2d-even-sizes": 0.5,
     "NormMaxPool2d-odd-sizes": 0.5,
     "AdaptiveMaxPool2d": 0.3,
+    "FittedMaxPool2d": 0.3,
+    "FittedMaxPool2d-rounded-up": 0.3,
     "Upsample": 0.4,
     # It divides by the length of the whole fibre, which is small where the image fades.
     "LayerNorm": 0.3,

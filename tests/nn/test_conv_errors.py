@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refusal
 
 import steerable as st
 from steerable import FieldType
@@ -9,12 +10,6 @@ from steerable import nn as snn
 
 D4 = st.dihedral(4)
 A1, REGULAR, E = FieldType(D4, "A1"), FieldType(D4, "regular"), FieldType(D4, "E")
-
-
-def refusal(error: type[Exception], call: object, *args: object, **kwargs: object) -> str:
-    with pytest.raises(error) as caught:
-        call(*args, **kwargs)  # type: ignore[operator]
-    return str(caught.value)
 
 
 def test_wrong_channels_and_rank() -> None:

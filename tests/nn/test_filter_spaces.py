@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-import io
 import math
-import pickle
 
 import numpy as np
 import pytest
 import torch
 from filter_zoo import CROSS, PLANAR, cross, ring
+from refusals import refusal
 from torch import nn
 
 import steerable as st
@@ -129,24 +127,6 @@ def test_orthogonal_banks(make) -> None:
 # ---------------------------------------------------------------- files and text
 
 
-@every_space
-def test_saved_and_copied_layers_are_the_same_function(make) -> None:
-    layer = snn.Conv2d(FieldType(D4, "3*A1"), REGULAR, 3, filters=make(D4)).eval()
-    x = torch.randn(1, 3, 6, 6)
-    file = io.BytesIO()
-    torch.save(layer.state_dict(), file)
-    file.seek(0)
-    fresh = snn.Conv2d(FieldType(D4, "3*A1"), REGULAR, 3, filters=make(D4)).eval()
-    fresh.load_state_dict(torch.load(file))
-    for twin in (fresh, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-        assert torch.equal(twin(x), layer(x))
-        assert twin.plan.space == layer.plan.space
-    assert list(layer.state_dict()) == ["weight", "bias"]
-    plain = snn.to_plain(layer)
-    assert type(plain) is nn.Conv2d
-    torch.testing.assert_close(plain(x), layer(x))
-
-
 def test_the_text_of_a_layer_names_its_filters() -> None:
     assert repr(snn.Conv2d(A1, REGULAR, 3, filters=cross(D4))) == (
         "Conv2d(A1 → regular, kernel_size=(3, 3), filters=cross)"
@@ -165,12 +145,6 @@ def test_other_filters_are_carried_out_densely() -> None:
 
 
 # ---------------------------------------------------------------- what is refused
-
-
-def refusal(error: type[Exception], call, *args: object, **options: object) -> str:
-    with pytest.raises(error) as caught:
-        call(*args, **options)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("layer", [snn.Conv2d, snn.ConvTranspose2d])

@@ -1,8 +1,10 @@
 """Invariant maps: group pooling and pooling over cosets, against loops over the group."""
 
 import itertools
+from functools import partial
 
 import pytest
+import refusals
 import torch
 
 import steerable as st
@@ -17,10 +19,7 @@ def field(field_type: FieldType) -> torch.Tensor:
     return torch.randn(2, field_type.channels, 3, 3, generator=generator, dtype=torch.float64)
 
 
-def refusal(call: object, *args: object, **kwargs: object) -> str:
-    with pytest.raises(TypeError) as caught:
-        call(*args, **kwargs)  # type: ignore[operator]
-    return str(caught.value)
+refusal = partial(refusals.refusal, TypeError)
 
 
 def test_group_pooling_of_each_capsule() -> None:

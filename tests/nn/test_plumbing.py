@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from refusals import refusal as message
 
 import steerable as st
 from steerable import FieldType
@@ -18,12 +19,6 @@ MIXED = FieldType(D4, "2*regular + 3*E + A2")
 def field(field_type: FieldType, *size: int, batch: int = 2) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randn(batch, field_type.channels, *(size or (4, 4)), generator=generator, dtype=torch.float64)
-
-
-def message(error: type[Exception], call: object, *args: object, **kwargs: object) -> str:
-    with pytest.raises(error) as caught:
-        call(*args, **kwargs)  # type: ignore[operator]
-    return str(caught.value)
 
 
 # -------------------------------------------------------------------- dropout

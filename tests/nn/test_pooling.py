@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from refusals import refusal as message
 
 import steerable as st
 from steerable import FieldType
@@ -82,12 +83,6 @@ def test_upsampling_is_torchs(factor: int) -> None:
     for align in (False, True):
         expected = F.interpolate(x, scale_factor=factor, mode="bilinear", align_corners=align)
         torch.testing.assert_close(snn.Upsample(MIXED, factor, "bilinear", align)(x), expected)
-
-
-def message(error: type[Exception], call: object, *args: object, **kwargs: object) -> str:
-    with pytest.raises(error) as caught:
-        call(*args, **kwargs)  # type: ignore[operator]
-    return str(caught.value)
 
 
 def test_the_maximum_needs_permutations() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
+import refusals
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -26,10 +28,7 @@ LONG = FieldType(D4, st.Capsule(D4.irrep("E").change_basis(np.diag([1.0, 2.0])),
 Function = Callable[[Tensor], Tensor]
 
 
-def refusal(call: object, *args: object, **kwargs: object) -> str:
-    with pytest.raises(TypeError) as caught:
-        call(*args, **kwargs)  # type: ignore[operator]
-    return str(caught.value)
+refusal = partial(refusals.refusal, TypeError)
 
 
 def clamp_between(low: float, high: float) -> Function:

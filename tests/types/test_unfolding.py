@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from group_zoo import random_orthogonal
-from spatial_zoo import error
+from planar_zoo import error
 
 import steerable as st
 from steerable.types.unfolding import unfolded

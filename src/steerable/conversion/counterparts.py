@@ -14,12 +14,13 @@ from steerable.algebra.sampled_functions import is_sampled
 from steerable.conversion.functions_as_layers import FunctionLayer
 from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart
-from steerable.conversion.windows import Downsampling, as_numbers, namesake, window_pool
+from steerable.conversion.windows import Downsampling, namesake, window_pool
 from steerable.nn.admissibility import require
+from steerable.nn.geometry import numbers_per_axis
 from steerable.nn.sampling import pads_alike
 from steerable.types.field_types import FieldType
 
-__all__ = ["COUNTERPARTS", "Counterpart", "Surroundings", "counterpart"]
+__all__ = ["COUNTERPARTS", "Counterpart", "Surroundings"]
 
 _NAMED: dict[type[nn.Module], Callable[[FieldType], snn.EquivariantModule]] = {
     nn.ReLU: snn.ReLU,
@@ -69,12 +70,6 @@ class Counterpart:
     rests: bool = False
 
 
-def counterpart(sort: str, plain: nn.Module, around: Surroundings) -> Replacement:
-    """The layer that replaces a plain one; ``sort`` is what it becomes by the table of operations."""
-    made = COUNTERPARTS[sort].make(plain, around)
-    return made if isinstance(made, tuple) else (made, "")
-
-
 def _activation(plain: Any, around: Surroundings) -> nn.Module:
     try:
         return _on_channels(plain, around)
@@ -117,17 +112,13 @@ def _batch_norm(plain: Any, around: Surroundings) -> nn.Module:
     sync = isinstance(plain, nn.SyncBatchNorm)
     options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
     norm = snn.BatchNorm2d if around.axes == 2 else snn.BatchNorm3d
-    return norm(around.field_type, *options, bias=_has_bias(plain), sync=sync)
+    return norm(around.field_type, *options, bias=plain.bias is not None, sync=sync)
 
 
 def _instance_norm(plain: Any, around: Surroundings) -> nn.Module:
     options = (plain.eps, plain.momentum, plain.affine, plain.track_running_stats)
-    made: nn.Module = namesake(plain)(around.field_type, *options, bias=_has_bias(plain))
+    made: nn.Module = namesake(plain)(around.field_type, *options, bias=plain.bias is not None)
     return made
-
-
-def _has_bias(plain: Any) -> bool:
-    return plain.bias is not None
 
 
 def _group_norm(plain: Any, around: Surroundings) -> Replacement:
@@ -136,7 +127,7 @@ def _group_norm(plain: Any, around: Surroundings) -> Replacement:
     capsules = len(around.field_type)
     groups = max(d for d in range(1, min(plain.num_groups, capsules) + 1) if capsules % d == 0)
     note = "" if groups == plain.num_groups else f"{plain.num_groups} groups became {groups}, of whole capsules"
-    return snn.GroupNorm(groups, around.field_type, plain.eps, plain.affine, bias=_has_bias(plain)), note
+    return snn.GroupNorm(groups, around.field_type, plain.eps, plain.affine, bias=plain.bias is not None), note
 
 
 def _layer_norm(plain: Any, around: Surroundings) -> nn.Module:
@@ -147,17 +138,18 @@ def _layer_norm(plain: Any, around: Surroundings) -> nn.Module:
             "on a map it normalises pixels, with a weight for each, and the group moves them. Use nn.GroupNorm(1, "
             f"channels), nn.BatchNorm{around.axes}d, or x.permute{last} before it and x.permute{back} after it."
         )
-    return snn.LayerNorm(around.field_type, plain.eps, plain.elementwise_affine, bias=_has_bias(plain))
+    return snn.LayerNorm(around.field_type, plain.eps, plain.elementwise_affine, bias=plain.bias is not None)
 
 
 def _max_pool(plain: Any, around: Surroundings) -> Replacement:
-    if plain.return_indices or {*as_numbers(plain.dilation)} != {1}:
+    if plain.return_indices or {*numbers_per_axis(plain.dilation, "dilation", around.axes, minimum=1)} != {1}:
         raise NoCounterpart("only pooling without indices and with dilation 1 has a counterpart.")
     return window_pool(plain, around.field_type, around.downsampling)
 
 
 def _avg_pool(plain: Any, around: Surroundings) -> Replacement:
-    if plain.divisor_override is not None or (any(as_numbers(plain.padding)) and not plain.count_include_pad):
+    padded = any(numbers_per_axis(plain.padding, "padding", around.axes, minimum=0))
+    if plain.divisor_override is not None or (padded and not plain.count_include_pad):
         raise NoCounterpart("only the mean over whole windows has a counterpart. Use count_include_pad=True.")
     return window_pool(plain, around.field_type, around.downsampling)
 
@@ -166,11 +158,6 @@ def _adaptive_pool(plain: Any, around: Surroundings) -> nn.Module:
     if getattr(plain, "return_indices", False):
         raise NoCounterpart("only pooling without indices has a counterpart.")
     made: nn.Module = namesake(plain)(around.field_type, plain.output_size)
-    return made
-
-
-def _dropout(plain: Any, around: Surroundings) -> nn.Module:
-    made: nn.Module = namesake(plain)(around.field_type, plain.p)
     return made
 
 
@@ -205,10 +192,6 @@ def _softmax(plain: Any, around: Surroundings) -> nn.Module:
     return kept
 
 
-def _identity(plain: Any, around: Surroundings) -> nn.Module:
-    return snn.Identity(around.field_type)
-
-
 # By what a layer becomes in the table of operations.
 COUNTERPARTS: dict[str, Counterpart] = {
     "activation": Counterpart(_activation, channels_last=True),
@@ -219,9 +202,11 @@ COUNTERPARTS: dict[str, Counterpart] = {
     "maximum pooling": Counterpart(_max_pool, resizes=True),
     "average pooling": Counterpart(_avg_pool, resizes=True),
     "adaptive pooling": Counterpart(_adaptive_pool, resizes=True),
-    "dropout": Counterpart(_dropout, channels_last=True, rests=True),
+    "dropout": Counterpart(
+        lambda plain, around: namesake(plain)(around.field_type, plain.p), channels_last=True, rests=True
+    ),
     "upsampling": Counterpart(_upsample, resizes=True),
     "padding": Counterpart(_pad, resizes=True),
     "softmax": Counterpart(_softmax, channels_last=True),
-    "same": Counterpart(_identity, channels_last=True, rests=True),
+    "same": Counterpart(lambda plain, around: snn.Identity(around.field_type), channels_last=True, rests=True),
 }

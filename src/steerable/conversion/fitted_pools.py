@@ -13,7 +13,7 @@ outputs as torch's, and symmetric. Pixels beyond the border count for nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch.nn.functional as F
@@ -27,9 +27,6 @@ from steerable.types.field_types import FieldType
 __all__ = ["FittedAvgPool2d", "FittedAvgPool3d", "FittedMaxPool2d", "FittedMaxPool3d", "FittedPool"]
 
 _Sizes = int | Sequence[int]
-
-_AVERAGE: dict[int, Callable[..., Tensor]] = {2: F.avg_pool2d, 3: F.avg_pool3d}
-_MAXIMUM: dict[int, Callable[..., Tensor]] = {2: F.max_pool2d, 3: F.max_pool3d}
 
 
 class FittedPool(WindowPool):
@@ -53,12 +50,19 @@ class FittedPool(WindowPool):
     def plain(self) -> nn.Module:
         return snn.EquivariantModule.plain(self)  # traced, with the arithmetic
 
+    def pool(self, x: Tensor) -> Tensor:
+        return self.rounded_up(x) if self.ceil_mode else self.over(x, self.window(x), self.padding)
+
+    def rounded_up(self, x: Tensor) -> Tensor:
+        """The field pooled with ``ceil_mode``."""
+        raise NotImplementedError
+
     # Arithmetic only, without decisions about sizes, so that it can be traced.
 
     def window(self, x: Tensor) -> tuple[int, ...]:
         """One extent per axis: k + (n + 2p - k) mod s, or k + h mod 2 with ``ceil_mode``."""
         extra = [h % 2 if self.ceil_mode else -h % s for h, s in zip(self._hanging(x), self.stride, strict=True)]
-        return tuple(k + e * grows for k, e, grows in zip(self.kernel_size, extra, self.grows, strict=True))
+        return tuple(k + e if grows else k for k, e, grows in zip(self.kernel_size, extra, self.grows, strict=True))
 
     def border(self, x: Tensor) -> list[int]:
         """(left, right, top, bottom, …): by how much windows hang over the padded field with ``ceil_mode``."""
@@ -81,23 +85,17 @@ class FittedPool(WindowPool):
 
 
 class _FittedAvgPool(FittedPool):
-    def pool(self, x: Tensor) -> Tensor:
-        average = _AVERAGE[self.axes]
-        if not self.ceil_mode:
-            return average(x, self.window(x), self.stride, self.padding)
+    def rounded_up(self, x: Tensor) -> Tensor:
         padded = F.pad(x, self.around)
         window, border = self.window(x), self.border(x)
         ones = padded.new_ones(1, 1, *[padded.shape[axis] for axis in self.map_axes])
-        return average(F.pad(padded, border), window, self.stride) / average(F.pad(ones, border), window, self.stride)
+        return self.over(F.pad(padded, border), window, 0) / self.over(F.pad(ones, border), window, 0)
 
 
 class _FittedMaxPool(FittedPool):
-    def pool(self, x: Tensor) -> Tensor:
-        maximum = _MAXIMUM[self.axes]
-        if not self.ceil_mode:
-            return maximum(x, self.window(x), self.stride, self.padding)
+    def rounded_up(self, x: Tensor) -> Tensor:
         border = [a + b for a, b in zip(self.border(x), self.around, strict=True)]
-        return maximum(F.pad(x, border, value=-math.inf), self.window(x), self.stride)
+        return self.over(F.pad(x, border, value=-math.inf), self.window(x), 0)
 
 
 class FittedAvgPool2d(_FittedAvgPool, snn.AvgPool2d):

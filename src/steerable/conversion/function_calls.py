@@ -17,7 +17,6 @@ from steerable.conversion.graph_analysis import TRIALS, Form, GraphAnalysis, Sig
 from steerable.conversion.layer_calls import read_layer
 from steerable.conversion.network_weights import is_weight, read_layer_norm, read_reshaped_weight, read_scale
 from steerable.conversion.plain_calls import PlainCall
-from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.reshaping import read_index, read_permutation, read_reshape
 from steerable.conversion.sizes import is_about_sizes, read_expand_to, read_pad_to, read_resize_to
@@ -123,12 +122,9 @@ def _read_concatenation(analysis: GraphAnalysis, call: PlainCall) -> None:
             raise NoCounterpart("a map of pixels and a vector cannot be concatenated. Pool the map first.")
         form = form if form == signal.form else "map" if maps else "flat"
 
-    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        return snn.Concat(before), ""
-
     flattened_at = next((signal.flattened_at for signal in signals if signal.flattened_at), "")
     whole = Signal(form, stack([signal.variable for signal in signals]), flattened_at)
-    analysis.add(analysis.named(call, "cat"), tuple(tensors), whole, build)
+    analysis.add(analysis.named(call, "cat"), tuple(tensors), whole, lambda before, after: snn.Concat(before))
 
 
 def _read_global_pool(analysis: GraphAnalysis, call: PlainCall) -> None:
@@ -158,14 +154,10 @@ def _read_global_pool(analysis: GraphAnalysis, call: PlainCall) -> None:
             f"equivariant; it has dim={dims}."
         )
     kind = _GLOBAL_POOLS[call.becomes]
-
-    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        if keep:
-            return getattr(snn, f"Adaptive{kind}Pool{analysis.axes}d")(before[0], 1), ""
-        return getattr(snn, f"Global{kind}Pool")(before[0]), ""
-
+    name, size = (f"Adaptive{kind}Pool{analysis.axes}d", (1,)) if keep else (f"Global{kind}Pool", ())
     result = Signal("point" if keep else "vector", signal.variable)
-    analysis.add(analysis.named(call, call.name), (source,), result, build)
+    pooled = analysis.named(call, call.name)
+    analysis.add(pooled, (source,), result, lambda before, after: getattr(snn, name)(before[0], *size))
 
 
 def _read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> None:

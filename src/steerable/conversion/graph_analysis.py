@@ -14,8 +14,9 @@ from torch import Tensor, fx
 
 from steerable.conversion.plain_calls import PlainCall, called
 from steerable.conversion.plan import Builder, Step
-from steerable.conversion.refusals import NoCounterpart, path_below_root
+from steerable.conversion.refusals import NoCounterpart, free_path, path_below_root
 from steerable.conversion.type_variables import TypeVariable, unify
+from steerable.conversion.windows import Downsampling
 from steerable.nn.geometry import axis_names
 
 __all__ = ["BATCH", "TRIALS", "Form", "GraphAnalysis", "Signal", "Weight"]
@@ -71,6 +72,7 @@ class GraphAnalysis:
     Attributes:
         pools_head: whether a map that is flattened into a linear layer may be pooled instead.
         axes: 2 for networks of images, 3 for those of volumes.
+        downsampling: see :func:`steerable.convert`.
         signals: the fields, by the call that gives them.
         from_sizes: calls that see no values of a field, only sizes, dtypes and devices: numbers, shapes, random
             tensors.
@@ -80,8 +82,9 @@ class GraphAnalysis:
         taken: paths that are in use.
     """
 
-    pools_head: bool = False
-    axes: int = 2
+    pools_head: bool
+    axes: int
+    downsampling: Downsampling
     signals: dict[fx.Node, Signal] = field(default_factory=dict)
     from_sizes: set[fx.Node] = field(default_factory=set)
     weights: dict[fx.Node, Weight] = field(default_factory=dict)
@@ -177,8 +180,8 @@ class GraphAnalysis:
         build: Builder | None = None,
         *,
         function: Callable[..., Any] | None = None,
-        mixes: bool = False,
         rests: bool = False,
+        note: str = "",
     ) -> None:
         """Record a step and its result; calls of one module with weights share their types. See :class:`Step`."""
         before = tuple(self.signals[node].variable for node in inputs)
@@ -190,7 +193,7 @@ class GraphAnalysis:
                 raise NoCounterpart("it is used in two places with different numbers of channels.")
         elif stateful:
             self._shared[path] = (before[0], result.variable)
-        self.steps.append(Step(call, inputs, before, result.variable, build, function, mixes, rests))
+        self.steps.append(Step(call, inputs, before, result.variable, build, function, rests, note))
         self.signals[call.node] = result
 
     def alias(self, node: fx.Node, source: fx.Node, signal: Signal) -> None:
@@ -214,10 +217,6 @@ class GraphAnalysis:
         return dataclasses.replace(call, path=self._paths[weight.path])
 
     def _free_path(self, scope: str, name: str) -> str:
-        stem = f"{scope}.{name}" if scope else name
-        path, count = stem, 0
-        while path in self.taken:
-            count += 1
-            path = f"{stem}_{count}"
+        path = free_path(f"{scope}.{name}" if scope else name, self.taken)
         self.taken.add(path)
         return path

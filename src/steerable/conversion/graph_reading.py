@@ -25,16 +25,14 @@ _VIEWS = ("same", "dropout", "flattening", "reshape", "permutation", "index", "e
 
 
 def read_network(
-    model: nn.Module,
-    in_channels: int | None,
-    out_type: FieldType | None,
-    *,
-    pools_head: bool = False,
-    axes: int = 2,
+    model: nn.Module, analysis: GraphAnalysis, in_channels: int | None, out_type: FieldType | None
 ) -> ConversionPlan:
-    """Follow one image through the network; ConversionError at the first part without a counterpart."""
+    """Follow one image through the network; ConversionError at the first part without a counterpart.
+
+    ``analysis`` is filled; it begins with nothing but the options.
+    """
     trace = traced_network(model)
-    analysis = GraphAnalysis(pools_head, axes, taken={path for path, _ in model.named_modules()})
+    analysis.taken.update(path for path, _ in model.named_modules())
     nodes = list(trace.graph.nodes)
     image, result = nodes[0], nodes[-1]
     analysis.signals[image] = Signal("map", TypeVariable(in_channels, scalar=True))

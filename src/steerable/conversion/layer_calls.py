@@ -11,7 +11,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils.parametrize import is_parametrized
 
 from steerable.conversion.convolutions import convolution, transposed_convolution
-from steerable.conversion.counterparts import COUNTERPARTS, Surroundings, counterpart
+from steerable.conversion.counterparts import COUNTERPARTS, Surroundings
 from steerable.conversion.graph_analysis import Form, GraphAnalysis, Signal
 from steerable.conversion.plain_calls import PlainCall
 from steerable.conversion.plan import Replacement
@@ -94,11 +94,8 @@ def read_flatten(
         analysis.alias(call.node, source, signal)
         return
     form: Form = "vector" if certain or signal.form == "point" else "flat"
-
-    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        return GlobalAvgPool(before[0]), ""
-
-    analysis.add(call, (source,), Signal(form, signal.variable, call.place if form == "flat" else ""), build)
+    flat = Signal(form, signal.variable, call.place if form == "flat" else "")
+    analysis.add(call, (source,), flat, lambda before, after: GlobalAvgPool(before[0]))
 
 
 def _read_convolution(analysis: GraphAnalysis, call: PlainCall) -> None:
@@ -111,13 +108,13 @@ def _read_convolution(analysis: GraphAnalysis, call: PlainCall) -> None:
     unpadded = plain.padding == "valid" or not any(plain.padding)
     single = not transposed and set(plain.kernel_size) == {1} and unpadded
 
-    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
+    def build(before: Any, after: Any) -> Replacement:
         if transposed:
             return transposed_convolution(plain, before[0], after)
-        return convolution(plain, before[0], after, downsampling)
+        return convolution(plain, before[0], after, analysis.downsampling)
 
     form: Form = "point" if single and signal.form == "point" else "map"
-    analysis.add(call, (call.source,), Signal(form, TypeVariable(plain.out_channels)), build, mixes=True)
+    analysis.add(call, (call.source,), Signal(form, TypeVariable(plain.out_channels)), build)
 
 
 def _read_linear(analysis: GraphAnalysis, call: PlainCall) -> None:
@@ -131,14 +128,13 @@ def _read_linear(analysis: GraphAnalysis, call: PlainCall) -> None:
         )
     note = _check_flattening(analysis, signal, plain.in_features, call.place)
 
-    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
+    def build(before: Any, after: Any) -> nn.Module:
         bias = plain.bias is not None
         on_maps = Conv2d if analysis.axes == 2 else Conv3d
-        made = on_maps(before[0], after, 1, bias=bias) if signal.form == "last" else Linear(before[0], after, bias)
-        return made, note
+        return on_maps(before[0], after, 1, bias=bias) if signal.form == "last" else Linear(before[0], after, bias)
 
     form: Form = "last" if signal.form == "last" else "vector"
-    analysis.add(call, (call.source,), Signal(form, TypeVariable(plain.out_features)), build, mixes=True)
+    analysis.add(call, (call.source,), Signal(form, TypeVariable(plain.out_features)), build, note=note)
 
 
 def _read_with_counterpart(analysis: GraphAnalysis, call: PlainCall) -> None:
@@ -160,12 +156,11 @@ def _read_with_counterpart(analysis: GraphAnalysis, call: PlainCall) -> None:
     elif sort.resizes:
         form = "map"
 
-    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        made, note = counterpart(call.becomes, plain, Surroundings(after, vector, last, downsampling))
-        return made, "; ".join(filter(None, [pooled, note]))
+    def build(before: Any, after: Any) -> nn.Module | Replacement:
+        return sort.make(plain, Surroundings(after, vector, last, analysis.downsampling))
 
     result = Signal(form, signal.variable, flattened_at)
-    analysis.add(call, (call.source,), result, build, rests=sort.rests)
+    analysis.add(call, (call.source,), result, build, rests=sort.rests, note=pooled)
 
 
 def _features(plain: Any, channels_at_the_end: bool) -> int:

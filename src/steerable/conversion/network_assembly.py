@@ -7,11 +7,10 @@ import math
 from torch import fx, nn
 
 from steerable.conversion.plan import ConversionPlan, Replacement, Step
-from steerable.conversion.refusals import NoCounterpart, refusal
+from steerable.conversion.refusals import NoCounterpart, free_path, refusal
 from steerable.conversion.report import ReportRow
 from steerable.conversion.report_rows import report_row, rounding
 from steerable.conversion.widths import Widths
-from steerable.conversion.windows import Downsampling
 from steerable.nn.admissibility import require
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.init import he_
@@ -22,9 +21,7 @@ __all__ = ["assembled"]
 _SCALARS = "scalars only, since it is added to the output; out_type=... lets the output be richer"
 
 
-def assembled(
-    plan: ConversionPlan, widths: Widths, downsampling: Downsampling
-) -> tuple[fx.GraphModule, tuple[ReportRow, ...]]:
+def assembled(plan: ConversionPlan, widths: Widths) -> tuple[fx.GraphModule, tuple[ReportRow, ...]]:
     """The network with fresh weights, and what was replaced by what; ConversionError where a layer refuses its type.
 
     Each call of its graph knows its field type, in ``meta``.
@@ -46,14 +43,16 @@ def assembled(
         else:
             key = (call.path, before, after)
             if key not in made:
-                module, note = _counterpart(step, before, after, downsampling)
+                module, note = _counterpart(step, before, after)
                 if step in score_layers:
                     _start_small(module)
-                made[key] = _free(call.path, modules, plan.taken)
+                # A layer without weights that is used on several types has counterparts with numbers.
+                in_the_way = {*modules, *plan.taken} if call.path in modules else ()
+                made[key] = free_path(call.path, in_the_way)
                 modules[made[key]] = module
                 # A single last layer is meant to give scalars; others do so only because sums tie them to the output.
                 tied = _SCALARS if step in score_layers and len(score_layers) > 1 else ""
-                remarks = filter(None, (rounding(step, after), note, tied))
+                remarks = filter(None, (rounding(step, after), step.note, note, tied))
                 rows.append(report_row(made[key], step, module, "; ".join(remarks)))
             values[call.node] = graph.call_module(made[key], tuple(inputs[node] for node in step.inputs))
         values[call.node].meta["field_type"] = after
@@ -72,15 +71,14 @@ def _start_small(module: nn.Module) -> None:
             he_(layer, gain=math.sqrt(len(layer.in_type) / layer.in_type.channels / 3))
 
 
-def _counterpart(
-    step: Step, before: tuple[FieldType, ...], after: FieldType, downsampling: Downsampling
-) -> Replacement:
+def _counterpart(step: Step, before: tuple[FieldType, ...], after: FieldType) -> Replacement:
     if step.build is None:
         raise RuntimeError("a step calls a function or has a builder")
     try:
-        return step.build(before, after, downsampling)
+        made = step.build(before, after)
     except (NoCounterpart, TypeError, ValueError) as reason:
         raise refusal(step.call.place, reason) from None
+    return made if isinstance(made, tuple) else (made, "")
 
 
 def _check_function(step: Step, before: tuple[FieldType, ...], after: FieldType) -> None:
@@ -103,12 +101,3 @@ def _check_function(step: Step, before: tuple[FieldType, ...], after: FieldType)
             require(what, before[0], "pointwise")
         except TypeError as reason:
             raise refusal(step.call.place, reason) from None
-
-
-def _free(path: str, modules: dict[str, nn.Module], taken: frozenset[str]) -> str:
-    """The plain path, or one with a number where a layer without weights is used on several types."""
-    name, count = path, 0
-    while name in modules or (count and name in taken):
-        count += 1
-        name = f"{path}_{count}"
-    return name

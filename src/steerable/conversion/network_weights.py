@@ -11,7 +11,6 @@ from torch import Tensor, fx, nn
 from steerable.conversion.extra_layers import CapsuleScale
 from steerable.conversion.graph_analysis import TRIALS, GraphAnalysis, Weight
 from steerable.conversion.plain_calls import PlainCall, called
-from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart, path_below_root
 
 __all__ = ["is_weight", "read_layer_norm", "read_reshaped_weight", "read_scale"]
@@ -69,12 +68,9 @@ def read_scale(analysis: GraphAnalysis, call: PlainCall, field: fx.Node, other: 
     start = 1.0 if weight.values.is_meta else float(weight.values.detach().double().mean())
     plain = nn.ParameterList([nn.Parameter(weight.values.detach())])
 
-    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        note = "" if single else "one scale per capsule in place of one per channel"
-        return CapsuleScale(after, start, single=single), note
-
+    note = "" if single else "one scale per capsule in place of one per channel"
     scaled = dataclasses.replace(analysis.named_by_weight(call, weight), plain=plain)
-    analysis.add(scaled, (field,), signal, build)
+    analysis.add(scaled, (field,), signal, lambda _, after: CapsuleScale(after, start, single=single), note=note)
 
 
 def read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> PlainCall:

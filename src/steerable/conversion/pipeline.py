@@ -37,12 +37,13 @@ from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.checking import EquivarianceError
 from steerable.checking.typechecking import followed_types
+from steerable.conversion.graph_analysis import GraphAnalysis
 from steerable.conversion.graph_reading import read_network
 from steerable.conversion.network import Converted
 from steerable.conversion.network_assembly import assembled
 from steerable.conversion.plan import ConversionPlan
 from steerable.conversion.refusals import place_of_module, refusal
-from steerable.conversion.report import NEW_WEIGHTS, ConversionReport, ReportRow
+from steerable.conversion.report import NEW_WEIGHTS, ConversionReport
 from steerable.conversion.report_rows import count_parameters
 from steerable.conversion.widths import Mix, Widths, matching_width
 from steerable.conversion.windows import Downsampling
@@ -105,35 +106,21 @@ def convert(
     expect(model, nn.Module, "a torch.nn.Module to convert")
     group = _known_group(group)
     _check_options({"match": match, "downsampling": downsampling, "head": head}, in_channels)
-    asked = _known_type(out_type, group)
-    plan = read_network(model, in_channels, asked, pools_head=head == "pool", axes=group.axes or 2)
-    widths = Widths(group, mix, _width_factor(plan, Widths(group, mix), downsampling, model, match))
+    analysis = GraphAnalysis(head == "pool", group.axes or 2, downsampling)
+    plan = read_network(model, analysis, in_channels, _known_type(out_type, group))
+    widths = Widths(group, mix, _width_factor(plan, Widths(group, mix), model, match))
     types = widths.type_of(plan.in_variable), widths.type_of(plan.out_variable)
     with torch.device("cpu"):  # wherever new tensors go by default; the check needs values
-        net, rows = assembled(plan, widths, downsampling)
+        net, rows = assembled(plan, widths)
         checked = _checked(net, model, *types)
     counts = (count_parameters(model.parameters()), count_parameters(net.parameters()))
-    report = _report(match, widths, rows, counts, checked, plan.remark)
+    carried = elements_on_the_grid(group)
+    exactly = (carried if len(carried) < group.order else ()), group.axes or 2
+    report = ConversionReport(group.name, match, widths.factor, rows, *counts, *checked, plan.remark, *exactly)
     converted = _in_the_manner_of(model, Converted(net, *types, report))
     converted.request = _request(group, match, mix, downsampling, head, in_channels, out_type)
-    if _is_trained(model):
-        warnings.warn(
-            f"{NEW_WEIGHTS} {converted.plain_name} has been trained, and its counterpart has not.", stacklevel=2
-        )
+    _warn_if_trained(model)
     return converted
-
-
-def _report(
-    match: Match,
-    widths: Widths,
-    rows: tuple[ReportRow, ...],
-    counts: tuple[int, int],
-    checked: tuple[int | None, str],
-    remark: str,
-) -> ConversionReport:
-    group = widths.group
-    last = _carried(group), group.axes or 2
-    return ConversionReport(group.name, match, widths.factor, rows, *counts, *checked, remark, *last)
 
 
 def _request(group: Group, match: Match, mix: Mix, *rest: Any) -> dict[str, Any] | None:
@@ -148,10 +135,12 @@ def _request(group: Group, match: Match, mix: Mix, *rest: Any) -> dict[str, Any]
     return asked if known else None
 
 
-def _is_trained(model: nn.Module) -> bool:
-    """Whether a batch norm has seen images: a network that was just built has means of zero."""
+def _warn_if_trained(model: nn.Module) -> None:
+    """Warn where a batch norm has seen images: a network that was just built has means of zero."""
     means = (getattr(module, "running_mean", None) for module in model.modules())
-    return any(mean is not None and not mean.is_meta and bool(mean.detach().any()) for mean in means)
+    if any(mean is not None and not mean.is_meta and bool(mean.detach().any()) for mean in means):
+        text = f"{NEW_WEIGHTS} {type(model).__name__} has been trained, and its counterpart has not."
+        warnings.warn(text, stacklevel=3)
 
 
 def _known_group(group: Group | str) -> Group:
@@ -160,12 +149,6 @@ def _known_group(group: Group | str) -> Group:
     if group.axes not in (2, 3):  # others are told which groups there are
         require_grid(group)
     return group
-
-
-def _carried(group: Group) -> tuple[str, ...]:
-    """The elements that the pixel grid carries, where these are not all; else none."""
-    carried = elements_on_the_grid(group)
-    return carried if len(carried) < group.order else ()
 
 
 def _check_options(chosen: dict[str, str], in_channels: int | None) -> None:
@@ -188,9 +171,7 @@ def _known_type(out_type: FieldType | str | None, group: Group) -> FieldType | N
     return out_type
 
 
-def _width_factor(
-    plan: ConversionPlan, widths: Widths, downsampling: Downsampling, model: nn.Module, match: Match
-) -> float:
+def _width_factor(plan: ConversionPlan, widths: Widths, model: nn.Module, match: Match) -> float:
     """What the plain network's hidden channels are multiplied by."""
     if match == "channels":
         return 1.0
@@ -198,7 +179,7 @@ def _width_factor(
     def parameters(factor: float) -> int:
         with torch.device("meta"):  # shapes alone
             wider = dataclasses.replace(widths, factor=factor)
-            return count_parameters(assembled(plan, wider, downsampling)[0].parameters())
+            return count_parameters(assembled(plan, wider)[0].parameters())
 
     return matching_width(parameters, count_parameters(model.parameters()))
 

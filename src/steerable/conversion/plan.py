@@ -10,7 +10,6 @@ from torch import fx, nn
 
 from steerable.conversion.plain_calls import PlainCall
 from steerable.conversion.type_variables import TypeVariable
-from steerable.conversion.windows import Downsampling
 from steerable.types.field_types import FieldType
 
 __all__ = ["Builder", "ConversionPlan", "Replacement", "Step"]
@@ -18,8 +17,8 @@ __all__ = ["Builder", "ConversionPlan", "Replacement", "Step"]
 # A layer, and a note on what differs from the plain one; "" where nothing does.
 Replacement = tuple[nn.Module, str]
 
-# Makes the counterpart from the types that go in, the type that comes out, and the way of downsampling.
-Builder = Callable[[Sequence[FieldType], FieldType, Downsampling], Replacement]
+# Makes the counterpart from the types that go in and the type that comes out.
+Builder = Callable[[Sequence[FieldType], FieldType], nn.Module | Replacement]
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,8 @@ class Step:
         before, after: the types that go in and come out.
         build: makes the counterpart; None where a function of torch stays.
         function: that function, which gets the plain call's arguments.
-        mixes: whether its output gets a new type, as that of a convolution does.
         rests: whether it only passes on its first input in evaluation, as dropout does.
+        note: what differs from the plain call, whatever the types are; "" where nothing does.
     """
 
     call: PlainCall
@@ -42,8 +41,13 @@ class Step:
     after: TypeVariable
     build: Builder | None = None
     function: Callable[..., Any] | None = None
-    mixes: bool = False
     rests: bool = False
+    note: str = ""
+
+    @property
+    def mixes(self) -> bool:
+        """Whether its output gets a new type."""
+        return self.call.becomes in ("convolution", "linear map")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,9 @@
-"""Why a network, or a part of it, has no steerable counterpart."""
+"""Why a network, or a part of it, has no steerable counterpart, and what its parts are called."""
 
 from __future__ import annotations
+
+import itertools
+from collections.abc import Container
 
 from torch import fx, nn
 
@@ -8,6 +11,7 @@ __all__ = [
     "ROOT",
     "ConversionError",
     "NoCounterpart",
+    "free_path",
     "function_name",
     "path_below_root",
     "place_of_call",
@@ -35,6 +39,12 @@ def refusal(place: str, reason: object) -> ConversionError:
 def path_below_root(path: str) -> str:
     """The path as the user knows it: "" for the network itself, ``layer1.0.conv1`` for a part of it."""
     return path.removeprefix(ROOT).removeprefix(".")
+
+
+def free_path(path: str, taken: Container[str]) -> str:
+    """The path, or the first one with a number behind it that is not taken."""
+    numbered = (f"{path}_{count}" for count in itertools.count(1))
+    return next(found for found in itertools.chain([path], numbered) if found not in taken)
 
 
 def place_of_module(path: str, module: nn.Module) -> str:

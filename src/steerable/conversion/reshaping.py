@@ -14,7 +14,6 @@ from steerable.conversion.extra_layers import VectorToMap
 from steerable.conversion.graph_analysis import TRIALS, GraphAnalysis, Signal
 from steerable.conversion.layer_calls import read_flatten
 from steerable.conversion.plain_calls import PlainCall, called
-from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart
 
 __all__ = ["read_index", "read_permutation", "read_reshape"]
@@ -156,7 +155,5 @@ def _read_to_map(analysis: GraphAnalysis, call: PlainCall, signal: Signal) -> No
     if signal.form == "flat":
         raise NoCounterpart("it makes a map of a flattened one. Pool over all pixels first.")
 
-    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        return VectorToMap(before[0]), ""
-
-    analysis.add(analysis.named(call, "to_map"), (call.source,), Signal("point", signal.variable), build)
+    point = Signal("point", signal.variable)
+    analysis.add(analysis.named(call, "to_map"), (call.source,), point, lambda before, after: VectorToMap(before[0]))

@@ -12,7 +12,6 @@ from steerable.checking.operations import SHAPE_QUESTIONS
 from steerable.conversion.fitting_sizes import ExpandTo, FittedTo, PadTo, ResizeTo
 from steerable.conversion.graph_analysis import TRIALS, GraphAnalysis, Signal
 from steerable.conversion.plain_calls import PlainCall
-from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart, function_name
 from steerable.types.field_types import FieldType
 
@@ -131,10 +130,8 @@ def _add(
     if not (signal.is_map and like.is_map):
         raise NoCounterpart("it takes a map of pixels, but gets a vector.")
 
-    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        return make(before[0], before[1]), note
-
-    analysis.add(call, fields, Signal(like.form, signal.variable), build)
+    result = Signal(like.form, signal.variable)
+    analysis.add(call, fields, result, lambda before, after: make(before[0], before[1]), note=note)
 
 
 def _brings_to(analysis: GraphAnalysis, x: fx.Node, like: fx.Node, sides: Any, trial: int) -> bool:

@@ -11,7 +11,6 @@ from torch import Tensor, fx, nn
 from steerable.conversion.extra_layers import TrainingFactor
 from steerable.conversion.graph_analysis import BATCH, TRIALS, GraphAnalysis
 from steerable.conversion.plain_calls import PlainCall
-from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.sizes import fields_behind
 
@@ -37,8 +36,8 @@ def read_training_factor(
         )
     graph = _factor_graph(analysis, other, inverse)
 
-    def build(before: Any, after: Any, downsampling: Any) -> Replacement:
-        return TrainingFactor(after, fx.GraphModule(nn.Module(), copy.deepcopy(graph), "Factor")), ""
+    def build(before: Any, after: Any) -> nn.Module:
+        return TrainingFactor(after, fx.GraphModule(nn.Module(), copy.deepcopy(graph), "Factor"))
 
     analysis.add(analysis.named(call, "factor"), (field,), signal, build, rests=True)
 

@@ -31,10 +31,7 @@ class Widths:
 
     def type_of(self, variable: TypeVariable) -> FieldType:
         """The field type that a variable gets; a stack of variables gets the sum of their types."""
-        total = FieldType(self.group, [])
-        for leaf in variable.leaves:
-            total = total + self._type_of_leaf(leaf)
-        return total
+        return sum(map(self._type_of_leaf, variable.leaves), FieldType(self.group, []))
 
     def _type_of_leaf(self, leaf: TypeVariable) -> FieldType:
         if leaf.given is not None:

@@ -21,7 +21,7 @@ from steerable.nn.geometry import numbers_per_axis
 from steerable.nn.sampling import axes_reversed
 from steerable.types.field_types import FieldType
 
-__all__ = ["Downsampling", "as_numbers", "fitting_sizes", "misfits", "namesake", "one_number", "window_pool"]
+__all__ = ["Downsampling", "fitting_sizes", "misfits", "namesake", "one_number", "window_pool"]
 
 Downsampling = Literal["pool", "stride"]
 
@@ -29,11 +29,6 @@ Downsampling = Literal["pool", "stride"]
 def namesake(plain: nn.Module) -> Any:
     """The layer of steerable.nn that is called as one of torch's, such as ``snn.Conv3d`` for an ``nn.Conv3d``."""
     return getattr(snn, type(plain).__name__)
-
-
-def as_numbers(value: int | Sequence[int]) -> tuple[int, ...]:
-    """One number, or one per axis, as torch's layers hold them."""
-    return (value,) if isinstance(value, int) else tuple(value)
 
 
 def misfits(extent: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> tuple[bool, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from markupsafe import Markup
@@ -82,15 +83,14 @@ def add_cost_tab() -> None:
     """Add the tab's controls; called inside ``gr.Blocks``."""
     import gradio as gr
 
+    choice = partial(gr.Dropdown, filterable=False)
     first, (source_text, target_text) = next(iter(EXAMPLES.items()))
     with gr.Tab("Cost", id="cost"):
         with gr.Row():
-            group = gr.Dropdown(list(GROUPS), value="D4", label="Group", elem_id="cost-group", filterable=False)
+            group = choice(list(GROUPS), value="D4", label="Group", elem_id="cost-group")
             kernel = gr.Number(3, label="Filter size", minimum=1, precision=0, elem_id="cost-kernel")
             image = gr.Number(32, label="Image size", minimum=1, precision=0, elem_id="cost-image")
-            example = gr.Dropdown(
-                list(EXAMPLES), value=first, label="Examples for D4, SO2, O2", elem_id="cost-example", filterable=False
-            )
+            example = choice(list(EXAMPLES), value=first, label="Examples for D4, SO2, O2", elem_id="cost-example")
         with gr.Row():
             source = gr.Textbox(source_text, label="From", max_lines=1, max_length=_LONGEST_TEXT, elem_id="cost-source")
             target = gr.Textbox(target_text, label="To", max_lines=1, max_length=_LONGEST_TEXT, elem_id="cost-target")

@@ -6,6 +6,7 @@ Filters of volumes are shown as slices.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,7 @@ def add_filters_tab() -> None:
     """Add the tab's controls; called inside ``gr.Blocks``."""
     import gradio as gr
 
+    choice = partial(gr.Dropdown, filterable=False)
     start = ("D4", "A1", "E", 3)
 
     def for_group(group: str) -> tuple[Any, Any]:
@@ -138,22 +140,12 @@ def add_filters_tab() -> None:
 
     with gr.Tab("Filters", id="filters"):
         with gr.Row():
-            group = gr.Dropdown(
-                list(FILTER_GROUPS), value=start[0], label="Group", elem_id="filters-group", filterable=False
-            )
+            group = choice(list(FILTER_GROUPS), value=start[0], label="Group", elem_id="filters-group")
             names = capsule_names(start[0])
-            source = gr.Dropdown(
-                names, value=start[1], label="From capsule", elem_id="filters-source", filterable=False
-            )
-            target = gr.Dropdown(names, value=start[2], label="To capsule", elem_id="filters-target", filterable=False)
+            source = choice(names, value=start[1], label="From capsule", elem_id="filters-source")
+            target = choice(names, value=start[2], label="To capsule", elem_id="filters-target")
             size = gr.Slider(1, LARGEST_KERNEL, value=start[3], step=1, label="Filter size", elem_id="filters-size")
-            leak = gr.Dropdown(
-                list(LEAKS),
-                value=DEFAULT_LEAK,
-                label="Largest leak, off the grid",
-                elem_id="filters-leak",
-                filterable=False,
-            )
+            leak = choice(list(LEAKS), value=DEFAULT_LEAK, label="Largest leak, off the grid", elem_id="filters-leak")
         page = gr.HTML(filters_page(*start), elem_id="filters-page")
         number = gr.Slider(
             1, filter_count(*start), value=1, step=1, label="This filter in every pose", elem_id="filters-number"

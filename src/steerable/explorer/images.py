@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw
 
 from steerable.algebra.arrays import FloatArray
 from steerable.figures.style import ACCENT, house_style, signed
@@ -55,7 +56,7 @@ def figure_image(figure: Figure, alt: str) -> InlineImage:
 def picture_image(picture: FloatArray, alt: str, width: int = 120) -> InlineImage:
     """An array (height, width) in grey or (height, width, 3) in colour, from 0 to 1; each pixel is a square."""
     colours = picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
-    return InlineImage(_png(np.rint(255 * np.clip(colours, 0, 1)).astype(np.uint8)), alt, width)
+    return InlineImage(_png(Image.fromarray(np.rint(255 * np.clip(colours, 0, 1)).astype(np.uint8))), alt, width)
 
 
 def signed_image(
@@ -65,16 +66,12 @@ def signed_image(
 
     Each number is a square of ``scale`` screen pixels; ``mark`` frames the one at (row, column).
     """
-    enlarged = np.kron(_coloured(array, largest), np.ones((scale, scale, 1), np.uint8))
+    image = Image.fromarray(np.kron(_coloured(array, largest), np.ones((scale, scale, 1), np.uint8)))
     if mark is not None:
-        top, left = (scale * (k - 1) for k in mark)
-        bottom, right = (scale * (k + 2) for k in mark)
-        frame = np.array([int(ACCENT[k : k + 2], 16) for k in (1, 3, 5)], np.uint8)
-        for rows, columns in (((top, top + 1), (left, right)), ((bottom - 1, bottom), (left, right))):
-            enlarged[max(rows[0], 0) : max(rows[1], 0), max(columns[0], 0) : columns[1]] = frame
-        for columns in ((left, left + 1), (right - 1, right)):
-            enlarged[max(top, 0) : bottom, max(columns[0], 0) : max(columns[1], 0)] = frame
-    return InlineImage(_png(enlarged), alt, enlarged.shape[1])
+        row, column = mark
+        start, end = (scale * (column - 1), scale * (row - 1)), (scale * (column + 2) - 1, scale * (row + 2) - 1)
+        ImageDraw.Draw(image).rectangle((start, end), outline=ACCENT)
+    return InlineImage(_png(image), alt, image.width)
 
 
 def shown_number(value: float) -> str:
@@ -95,9 +92,7 @@ def _coloured(array: FloatArray, largest: float) -> NDArray[np.uint8]:
     return np.asarray(np.rint(255 * on_white), dtype=np.uint8)
 
 
-def _png(colours: NDArray[np.uint8]) -> bytes:
-    from PIL import Image
-
+def _png(image: Image.Image) -> bytes:
     file = io.BytesIO()
-    Image.fromarray(colours).save(file, format="png")
+    image.save(file, format="png")
     return file.getvalue()

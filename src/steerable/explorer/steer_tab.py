@@ -117,6 +117,7 @@ def add_steer_tab(uploads: Uploads) -> None:
     """Add the tab's controls; called inside ``gr.Blocks``."""
     import gradio as gr
 
+    choice = partial(gr.Dropdown, filterable=False)
     start = ("D4", "qm", "r", "sailing boat", None, 20, 9)
     page_of = partial(steer_page, uploads)
 
@@ -129,15 +130,9 @@ def add_steer_tab(uploads: Uploads) -> None:
         with gr.Row():
             with gr.Column(scale=3):
                 with gr.Row():
-                    group = gr.Dropdown(
-                        list(PLANAR_GROUPS), value="D4", label="Group", elem_id="steer-group", filterable=False
-                    )
-                    capsule = gr.Dropdown(
-                        capsule_names("D4"), value="qm", label="Features", elem_id="steer-capsule", filterable=False
-                    )
-                    picture = gr.Dropdown(
-                        list(PICTURES), value=start[3], label="Picture", elem_id="steer-picture", filterable=False
-                    )
+                    group = choice(list(PLANAR_GROUPS), value="D4", label="Group", elem_id="steer-group")
+                    capsule = choice(capsule_names("D4"), value="qm", label="Features", elem_id="steer-capsule")
+                    picture = choice(list(PICTURES), value=start[3], label="Picture", elem_id="steer-picture")
                 element = gr.Radio(
                     list(elements_to_show(checked_group("D4"))), value="r", label="Element g", elem_id="steer-element"
                 )

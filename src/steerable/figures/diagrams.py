@@ -14,7 +14,7 @@ from steerable.algebra.group_interface import Group
 from steerable.figures.filters import check_grid
 from steerable.figures.pictures import letter_picture
 from steerable.figures.steering import Steering, paper_capsule, paper_element, random_bank
-from steerable.figures.style import ACCENT, INK, QUIET, arrow, axes_at, caption, house_style, show, show_tiles
+from steerable.figures.style import ACCENT, INK, QUIET, arrow, axes_at, caption, house_style, show, show_tiles, text_at
 from steerable.filters.pixel_patches import pixel_patch
 
 __all__ = ["filter_bank_figure", "steering_figure"]
@@ -41,7 +41,7 @@ def steering_figure(
     side, gap, left, top = 1.9, 1.15, 0.4, 1.25
     tall = side * down / across
     figure = Figure(figsize=(left + 3 * side + 2 * gap + 0.6, top + side + 0.75 + tall + 0.75))
-    width, height = figure.get_size_inches()
+    height = figure.get_size_inches()[1]
     caption(
         figure,
         "Steering: every path ends in the same place",
@@ -59,20 +59,14 @@ def steering_figure(
         blank = np.full((down * across - capsule.dim, *maps.shape[1:]), np.nan)
         tiles = np.concatenate([maps, blank]).reshape(down, across, *maps.shape[1:])
         show_tiles(axes, tiles, f"Φ {k}", largest=largest)
-        arrow(
-            figure,
-            ((x + side / 2) / width, (upper - 0.08) / height),
-            ((x + side / 2) / width, (lower + tall + 0.08) / height),
-            "Φ",
-        )
+        arrow(figure, (x + side / 2, upper - 0.08), (x + side / 2, lower + tall + 0.08), "Φ")
         if k < 2:
-            ends = (x + side + 0.1) / width, (x + side + gap - 0.1) / width
-            arrow(figure, (ends[0], (upper + side / 2) / height), (ends[1], (upper + side / 2) / height), f"π({g})")
-            middle = (lower + tall / 2) / height
-            arrow(figure, (ends[0], middle), (ends[1], middle), f"π'({g})", colour=ACCENT)
+            start, end = x + side + 0.1, x + side + gap - 0.1
+            arrow(figure, (start, upper + side / 2), (end, upper + side / 2), f"π({g})")
+            arrow(figure, (start, lower + tall / 2), (end, lower + tall / 2), f"π'({g})", colour=ACCENT)
     worst = max(steering.difference(place) for place in places)
     note = f"largest difference between Φ π({g}) f and π'({g}) Φ f: {worst:.1e}"
-    figure.text(left / width, 0.35 / height, note, size=9.5, color=QUIET, va="center")
+    text_at(figure, left, 0.35, note, size=9.5, color=QUIET)
     return figure
 
 
@@ -95,7 +89,7 @@ def filter_bank_figure(
     rows = capsule.dim * (filter_side + 0.12)
     body = max(rows, 2 * _PATCH + 1.1)
     figure = Figure(figsize=(8.6, top + body + 0.5))
-    width, height = figure.get_size_inches()
+    height = figure.get_size_inches()[1]
     caption(
         figure,
         f"An equivariant filter bank: Ψ π({g}) = ρ({g}) Ψ",
@@ -115,11 +109,14 @@ def filter_bank_figure(
         axes = axes_at(figure, x, height - top - (body + rows) / 2, 0.6, rows)
         _show_fibre(axes, fibres[name], f"fibre {name}", scale)
         axes.set_title(title, size=11)
-    _channel_arrows(figure, capsule, g, (5.75 / width, 7.25 / width), (height - top - (body - rows) / 2, rows, height))
+    # ρ(g) as arrows, from each channel to those to which it contributes.
+    middles = [height - top - (body - rows) / 2 - (k + 0.5) * rows / capsule.dim for k in range(capsule.dim)]
+    for i, j in np.argwhere(np.abs(capsule.representation(g)) > 1e-9):
+        arrow(figure, (5.75, middles[j]), (7.25, middles[i]), colour=ACCENT)
     above = height - top + (0.12 if body == rows else 0.0)
-    figure.text(6.5 / width, above / height, f"ρ({g})", ha="center", size=12, color=ACCENT)
+    text_at(figure, 6.5, above, f"ρ({g})", ha="center", va="baseline", size=12, color=ACCENT)
     worst = float(np.abs(fibres["g"] - capsule.representation(g) @ fibres["e"]).max())
-    figure.text(left / width, 0.25 / height, f"largest difference: {worst:.1e}", size=9.5, color=QUIET, va="center")
+    text_at(figure, left, 0.25, f"largest difference: {worst:.1e}", size=9.5, color=QUIET)
     return figure
 
 
@@ -131,10 +128,8 @@ def _show_patches(
         axes = axes_at(figure, left, bottom, _PATCH, _PATCH)
         show(axes, patch, f"patch {name}", picture=True)
         axes.set_title(title, size=11)
-    width, height = figure.get_size_inches()
-    middle = (left + _PATCH / 2) / width
-    start, end = (bottoms[0] - 0.08) / height, (bottoms[1] + _PATCH + 0.33) / height
-    arrow(figure, (middle, start), (middle, end), element)
+    middle = left + _PATCH / 2
+    arrow(figure, (middle, bottoms[0] - 0.08), (middle, bottoms[1] + _PATCH + 0.33), element)
 
 
 def _show_fibre(axes: Axes, fibre: FloatArray, label: str, largest: float) -> None:
@@ -144,14 +139,3 @@ def _show_fibre(axes: Axes, fibre: FloatArray, label: str, largest: float) -> No
     for k, value in enumerate(fibre):
         on_dark = abs(value) > 0.6 * largest
         axes.text(0, k, f"{value:.2f}", ha="center", va="center", size=9, color="white" if on_dark else INK)
-
-
-def _channel_arrows(
-    figure: Figure, capsule: Capsule, element: str, ends: tuple[float, float], column: tuple[float, float, float]
-) -> None:
-    """ρ(g) as arrows, from each channel to those to which it contributes."""
-    start, rows, height = column
-    middles = [(start - (k + 0.5) * rows / capsule.dim) / height for k in range(capsule.dim)]
-    matrix = capsule.representation(element)
-    for i, j in np.argwhere(np.abs(matrix) > 1e-9):
-        arrow(figure, (ends[0], middles[j]), (ends[1], middles[i]), colour=ACCENT)

@@ -72,8 +72,10 @@ def induced_figure(
         axes = figure.add_axes((0.02 + k * 0.34, 0.04, 0.27, 0.66))
         _draw(axes, values, name, together=True, marked=divmod(marked, size), largest=float(np.abs(field).max()))
         axes.set_title(title, size=11)
+    width, height = figure.get_size_inches()
     for k, name in enumerate((f"{g}", f"ρ({g})")):
-        arrow(figure, (0.292 + k * 0.34, 0.36), (0.352 + k * 0.34, 0.36), name, colour=ACCENT)
+        start, end, y = (0.292 + k * 0.34) * width, (0.352 + k * 0.34) * width, 0.36 * height
+        arrow(figure, (start, y), (end, y), name, colour=ACCENT)
     return figure
 
 

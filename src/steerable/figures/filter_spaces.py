@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import groupby
 
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
 from steerable.figures.filters import check_planar
-from steerable.figures.style import CARD, QUIET, axes_at, caption, house_style, share, show
+from steerable.figures.style import QUIET, axes_at, caption, card_at, house_style, share, show, text_at
 from steerable.filters import FilterSpace
 from steerable.filters.harmonics import HarmonicFilter
 from steerable.filters.pixel_grids import size_text
@@ -37,22 +36,21 @@ def filter_space_figure(space: FilterSpace) -> Figure:
     rows = {m: list(filters) for m, filters in groupby(sorted(space.harmonics, key=_frequency), _frequency)}
     columns = max(sum(f.taps.shape[1] for f in filters) for filters in rows.values())
     figure = Figure(figsize=(max(_LEFT + columns * (_SIDE + _GAP) + 0.25, 7.4), _TOP + len(rows) * _ROW + 0.55))
-    width, height = figure.get_size_inches()
+    height = figure.get_size_inches()[1]
     kind = f"{space}: {space.dim} of them; exact for {_carried(space)}"
     caption(figure, f"{size_text(space.size)} filters of {space.group.name}, by angular frequency", kind)
     for row, (m, filters) in enumerate(rows.items()):
         bottom = height - _TOP - (row + 1) * _ROW + 0.55
-        middle = (bottom + _SIDE / 2) / height
-        figure.text(0.25 / width, middle, f"m = {m}", size=15, weight="bold", va="center")
+        text_at(figure, 0.25, bottom + _SIDE / 2, f"m = {m}", size=15, weight="bold")
         count = f"{len(filters)} {'pair' if m else 'filter'}{'s' if len(filters) > 1 else ''}"
-        figure.text(1.15 / width, middle, count, color=QUIET, va="center")
+        text_at(figure, 1.15, bottom + _SIDE / 2, count, color=QUIET)
         start = _LEFT
         for k, found in enumerate(filters):
             start = _card(figure, space, found, (start, bottom), f"{m} {k}")
     note = (
         "red: positive, blue: negative. Leak: the part of what a filter does to images that does not turn as it should."
     )
-    figure.text(0.25 / width, 0.3 / height, note, size=9, color=QUIET, va="center")
+    text_at(figure, 0.25, 0.3, note, size=9, color=QUIET)
     return figure
 
 
@@ -65,19 +63,13 @@ def _carried(space: FilterSpace) -> str:
 
 def _card(figure: Figure, space: FilterSpace, found: HarmonicFilter, place: tuple[float, float], label: str) -> float:
     """One filter or pair with its leak below it; returns where the next one begins."""
-    width, height = figure.get_size_inches()
     left, bottom = place
     span: float = found.taps.shape[1] * (_SIDE + _GAP) - _GAP
-    corner = (left - 0.1) / width, (bottom - 0.1) / height
-    size = (span + 0.2) / width, (_SIDE + 0.2) / height
-    figure.add_artist(Rectangle(corner, *size, color=CARD, transform=figure.transFigure, zorder=-1))
+    card_at(figure, left, bottom, span, _SIDE)
     for c, taps in enumerate(found.taps.T):
         axes = axes_at(figure, left + c * (_SIDE + _GAP), bottom, _SIDE, _SIDE)
         show(axes, taps.reshape(space.size), f"{label} {c}")
-    text = f"leak {share(found.leak)}"
-    figure.text(
-        (left + span / 2) / width, (bottom - 0.24) / height, text, size=9, color=QUIET, ha="center", va="center"
-    )
+    text_at(figure, left + span / 2, bottom - 0.24, f"leak {share(found.leak)}", size=9, color=QUIET, ha="center")
     return left + span + _GAP
 
 

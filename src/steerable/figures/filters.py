@@ -12,7 +12,6 @@ import math
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
@@ -22,7 +21,18 @@ from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation
 from steerable.errors import expect
-from steerable.figures.style import CARD, QUIET, axes_at, caption, house_style, mosaic, share, show, show_tiles
+from steerable.figures.style import (
+    QUIET,
+    axes_at,
+    caption,
+    card_at,
+    house_style,
+    mosaic,
+    share,
+    show,
+    show_tiles,
+    text_at,
+)
 from steerable.filters import FilterSpace, kernel_basis, pixel_patch
 from steerable.filters.pixel_grids import size_text
 from steerable.filters.space_arguments import Filters, as_filter_space
@@ -79,16 +89,12 @@ def patch_basis_figure(group: Group, size: int = 3) -> Figure:
     column = 0
     for row, (irrep, copies) in enumerate(zip(group.irreps, multiplicities, strict=True)):
         bottom = height - top - (row + 1) * row_height + 0.42
-        middle = (bottom + side / 2) / height
-        figure.text(0.25 / width, middle, str(irrep), size=17, weight="bold", va="center")
+        text_at(figure, 0.25, bottom + side / 2, str(irrep), size=17, weight="bold")
         count = f"{copies} × dim {irrep.dim}" if copies else "absent"
-        figure.text(1.0 / width, middle, count, color=QUIET, va="center")
+        text_at(figure, 1.0, bottom + side / 2, count, color=QUIET)
         for copy in range(copies):
             start = left + copy * irrep.dim * (long + gap)
-            span = irrep.dim * (long + gap) - gap
-            place = ((start - 0.1) / width, (bottom - 0.1) / height)
-            card = (span + 0.2) / width, (side + 0.2) / height
-            figure.add_artist(Rectangle(place, *card, color=CARD, transform=figure.transFigure, zorder=-1))
+            card_at(figure, start, bottom, irrep.dim * (long + gap) - gap, side)
             for k in range(irrep.dim):
                 x = start + k * (long + gap)
                 axes = axes_at(figure, x, bottom, long, side)
@@ -97,7 +103,7 @@ def patch_basis_figure(group: Group, size: int = 3) -> Figure:
     note = "red: positive, blue: negative, white: zero. Filters on one card turn into each other."
     if slices > 1:
         note = f"{note} Each is drawn as {slices} slices, from the front to the back."
-    figure.text(0.25 / width, 0.3 / height, note, size=9, color=QUIET, va="center")
+    text_at(figure, 0.25, 0.3, note, size=9, color=QUIET)
     return figure
 
 
@@ -123,7 +129,7 @@ def kernel_basis_figure(source: Capsule, target: Capsule, size: Filters = 3, *, 
     bank = f"each has {target.dim} × {source.dim} filters: rows are output, columns input channels"
     bank += f", each of {space.size[0]} slices" if len(space.size) == 3 else ""
     title = f"Equivariant {size_text(space.size)} filters from {source} to {target} of {source.group.name}"
-    caption(figure, title, [f"{count}; {bank}" if len(basis) else "there are none: no irrep is shared"])
+    caption(figure, title, f"{count}; {bank}" if len(basis) else "there are none: no irrep is shared")
     for k, kernel in enumerate(drawn):
         row, column = divmod(k, columns)
         x = left + column * (box_width + 0.3)
@@ -159,12 +165,12 @@ def filter_poses_figure(source: Capsule, target: Capsule, size: Filters = 3, num
     figure = Figure(figsize=(width, height))
     subtitle = "above: turned and mirrored like a picture; below: only its output channels mixed. Both are the same."
     turning = _turning(space, kernel)
-    lines = [subtitle, f"angular frequency {turning}"] if turning else [subtitle]
-    caption(figure, f"Filter ψ{number + 1} from {source} to {target} in every pose", lines)
+    lines = [f"angular frequency {turning}"] if turning else []
+    caption(figure, f"Filter ψ{number + 1} from {source} to {target} in every pose", subtitle, *lines)
     largest = 1.25 * float(np.abs(kernel).max())
     for row, (line, name) in enumerate(itertools.product(range(lines_of_poses), ("Ψ π(g)⁻¹", "ρ(g)⁻¹ Ψ"))):
         y = height - top - (row + 1) * (box_height + 0.3) + 0.3
-        figure.text(0.25 / width, (y + box_height / 2) / height, name, size=12, va="center")
+        text_at(figure, 0.25, y + box_height / 2, name, size=12)
         for k, (shown_name, element) in enumerate(elements[line * abreast : (line + 1) * abreast]):
             x = left + k * (box_width + 0.25)
             axes = axes_at(figure, x, y, box_width, box_height)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import io
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -32,13 +33,16 @@ __all__ = [
     "arrow",
     "axes_at",
     "caption",
+    "card_at",
     "house_style",
     "mosaic",
     "save",
+    "settings",
     "share",
     "show",
     "show_tiles",
     "signed",
+    "text_at",
 ]
 
 INK, QUIET, LINE, CARD, ACCENT = "#1f2430", "#667085", "#c9ced6", "#eef0f3", "#d9822b"
@@ -64,14 +68,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@contextmanager
+def settings(chosen: Any) -> Iterator[None]:
+    """A context with these settings and else matplotlib's defaults, whatever the user's own settings are."""
+    with _ONE_AT_A_TIME, matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(chosen)
+        yield
+
+
 def house_style(function: Callable[P, T]) -> Callable[P, T]:
-    """A function that runs under these settings and matplotlib's defaults, whatever the user's own settings are."""
+    """A function that runs under the settings of all figures."""
 
     @functools.wraps(function)
     def styled(*args: P.args, **kwargs: P.kwargs) -> T:
-        with _ONE_AT_A_TIME, matplotlib.rc_context():
-            matplotlib.rcdefaults()
-            matplotlib.rcParams.update(_SETTINGS)
+        with settings(_SETTINGS):
             return function(*args, **kwargs)
 
     return styled
@@ -167,28 +178,41 @@ def axes_at(figure: Figure, left: float, bottom: float, width: float, height: fl
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
-def caption(figure: Figure, title: str, text: str | Sequence[str] = ()) -> float:
-    """A title and quiet lines below it, at the top left; returns how many inches they take."""
-    lines = [text] if isinstance(text, str) else list(text)
+def card_at(figure: Figure, left: float, bottom: float, width: float, height: float) -> None:
+    """A tinted card a little larger than the place and size, in inches, of what stands on it."""
+    across, up = figure.get_size_inches()
+    corner = (left - 0.1) / across, (bottom - 0.1) / up
+    size = (width + 0.2) / across, (height + 0.2) / up
+    figure.add_artist(Rectangle(corner, *size, color=CARD, transform=figure.transFigure, zorder=-1))
+
+
+def text_at(figure: Figure, x: float, y: float, text: str, **options: Any) -> None:
+    """Text beside a place in inches, upright in its middle; ``options`` are those of matplotlib."""
     width, height = figure.get_size_inches()
-    figure.text(0.25 / width, 1 - 0.38 / height, title, size=14, weight="bold", va="center")
+    figure.text(x / width, y / height, text, **{"va": "center", **options})
+
+
+def caption(figure: Figure, title: str, *lines: str) -> None:
+    """A title and quiet lines below it, at the top left."""
+    top = figure.get_size_inches()[1]
+    text_at(figure, 0.25, top - 0.38, title, size=14, weight="bold")
     for k, line in enumerate(lines):
-        figure.text(0.25 / width, 1 - (0.72 + 0.23 * k) / height, line, size=9.5, color=QUIET, va="center")
-    return 0.72 + 0.23 * len(lines)
+        text_at(figure, 0.25, top - 0.72 - 0.23 * k, line, size=9.5, color=QUIET)
 
 
 def arrow(
     figure: Figure, start: tuple[float, float], end: tuple[float, float], text: str = "", *, colour: str = INK
 ) -> None:
-    """An arrow between two places, in fractions of the figure, with its name beside the middle."""
+    """An arrow between two places in inches, with its name beside the middle."""
+    width, height = figure.get_size_inches()
+    ends = [(x / width, y / height) for x, y in (start, end)]
     figure.add_artist(
         FancyArrowPatch(
-            start, end, transform=figure.transFigure, arrowstyle="-|>", mutation_scale=14, color=colour, linewidth=1.3
+            *ends, transform=figure.transFigure, arrowstyle="-|>", mutation_scale=14, color=colour, linewidth=1.3
         )
     )
     if text:
         upright = abs(end[0] - start[0]) < abs(end[1] - start[1])
-        width, height = figure.get_size_inches()
         x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
-        place = (x + 0.1 / width, y) if upright else (x, y + 0.14 / height)
-        figure.text(place[0], place[1], text, ha="left" if upright else "center", va="center", size=12, color=colour)
+        place = (x + 0.1, y) if upright else (x, y + 0.14)
+        text_at(figure, *place, text, ha="left" if upright else "center", size=12, color=colour)

@@ -9,7 +9,7 @@ from steerable.algebra.characters import character_table
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect
-from steerable.figures.style import QUIET, axes_at, caption, house_style, show, show_tiles
+from steerable.figures.style import QUIET, axes_at, caption, house_style, show, show_tiles, text_at
 
 __all__ = ["character_table_figure", "irreps_figure", "multiplication_table_figure"]
 
@@ -73,9 +73,8 @@ def irreps_figure(group: Group) -> Figure:
     heights = [max(cell * 0.5, cell * (1.0 if irrep.dim > 1 else 0.55)) for irrep in group.irreps]
     gap = 0.22
     figure = Figure(figsize=(max(left + cell * group.order + 0.25, 5.6), top + sum(heights) + gap * len(heights) + 0.2))
-    width, height = figure.get_size_inches()
     caption(figure, f"Irreps of {group.name}", "one matrix per element: red is positive, blue negative, white zero")
-    y = height - top
+    y = figure.get_size_inches()[1] - top
     for irrep, tall in zip(group.irreps, heights, strict=True):
         y -= tall
         axes = axes_at(figure, left, y, cell * group.order, tall)
@@ -86,8 +85,8 @@ def irreps_figure(group: Group) -> Figure:
             small = group.order > _MOST_WITH_TEXT
             axes.set_xticks(middles, labels=group.elements, size=6 if small else 9, rotation=90 if small else 0)
             axes.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
-        figure.text(0.25 / width, (y + tall / 2) / height, str(irrep), size=13, weight="bold", va="center")
-        figure.text(0.85 / width, (y + tall / 2) / height, f"dim {irrep.dim}", size=9, color=QUIET, va="center")
+        text_at(figure, 0.25, y + tall / 2, str(irrep), size=13, weight="bold")
+        text_at(figure, 0.85, y + tall / 2, f"dim {irrep.dim}", size=9, color=QUIET)
         y -= gap
     return figure
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from torch import Tensor
 
 from steerable.algebra.families import group_named
 from steerable.algebra.groups import FiniteGroup
+from steerable.errors import did_you_mean
+from steerable.models.registry import MODELS
 from steerable.nn.channels import is_traced
+from steerable.types.network_plans import DEEPEST
 
-__all__ = ["check_depth", "check_size", "check_text", "check_whole_numbers"]
+__all__ = [
+    "check_counts",
+    "check_depth",
+    "check_extent",
+    "check_known",
+    "check_size",
+    "check_text",
+    "check_whole_numbers",
+]
 
 
 def check_whole_numbers(network: str, **options: object) -> None:
@@ -16,6 +29,31 @@ def check_whole_numbers(network: str, **options: object) -> None:
     for name, value in options.items():
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"{network}: `{name}` must be a whole number, got {value!r}.")
+
+
+def check_counts(network: str, **options: int) -> None:
+    """Raise TypeError for the first option that is not a whole number, and ValueError where one is below 1."""
+    check_whole_numbers(network, **options)
+    if min(options.values()) < 1:
+        *first, last = (f"`{name}`" for name in options)
+        found = ", ".join(map(str, options.values()))
+        raise ValueError(f"{network}: {', '.join(first)} and {last} must be at least 1; got {found}.")
+
+
+def check_extent(what: str, depth: int, width: int, widest: int) -> None:
+    """Raise ValueError for a network that is deeper or wider than any that is built."""
+    if depth > DEEPEST or width > widest:
+        raise ValueError(
+            f"no machine holds a {what} with a depth of {depth:,} and a width of {width:,}; up to {DEEPEST:,} and "
+            f"{widest:,} are built."
+        )
+
+
+def check_known(network: str, options: Iterable[str], kind: type, model: str) -> None:
+    """Raise TypeError for the first option that the typed dictionary ``kind`` does not have; ``model`` is its name."""
+    for name in options:
+        if name not in kind.__annotations__:
+            raise TypeError(f"{network} has no option `{name}`. {did_you_mean(name, MODELS[model].all_options)}")
 
 
 def check_text(network: str, name: str, value: object) -> None:

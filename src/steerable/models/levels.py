@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from torch import Tensor, nn
 
@@ -10,7 +10,7 @@ from steerable import nn as snn
 from steerable.models.checks import check_size
 from steerable.types.field_types import FieldType
 
-__all__ = ["FeatureMaps", "climb", "residual_features", "unet_features"]
+__all__ = ["FeatureMaps", "down_and_up", "residual_features", "unet_features"]
 
 
 class FeatureMaps(nn.Module):
@@ -53,32 +53,36 @@ class FeatureMaps(nn.Module):
     def forward(self, x: Tensor) -> list[Tensor]:
         if self.divides is not None:
             check_size("FeatureMaps", x, self.divides, self.in_type.channels, self.in_type.group.axes or 2)
-        maps: list[Tensor] = []
-        for level in self.down:
-            x = level(x)
-            maps.append(x)
-        return climb(maps, self.up, self.joins, self.decoders)
+        return down_and_up(x, self.down, self.up, self.joins, self.decoders)
 
     def extra_repr(self) -> str:
         levels = (f"{kind} /{factor}" for kind, factor in zip(self.feature_types, self.reductions, strict=True))
         return f"{self.in_type} → {', '.join(levels)}"
 
 
-def climb(
-    maps: list[Tensor], upsamplers: Iterable[nn.Module], joins: Iterable[nn.Module], decoders: Iterable[nn.Module]
+def down_and_up(
+    x: Tensor,
+    encoders: Iterable[nn.Module],
+    upsamplers: Iterable[nn.Module],
+    joins: Iterable[Callable[[Tensor, Tensor], Tensor]],
+    decoders: Iterable[nn.Module],
 ) -> list[Tensor]:
     """The maps of a U-Net from the finest to the coarsest, where each has seen the coarser ones.
 
     Args:
-        maps: those of the way down, the coarsest last.
+        x: the image.
+        encoders: the way down, from the finest level to the coarsest.
         upsamplers: from each level to the next finer one, as the other two from the coarsest on.
         joins: put the upsampled map and that of the way down together.
         decoders: make one map of both.
     """
-    found = list(maps)
+    maps: list[Tensor] = []
+    for encoder in encoders:
+        x = encoder(x)
+        maps.append(x)
     for k, (upsample, join, decode) in enumerate(zip(upsamplers, joins, decoders, strict=True), start=2):
-        found[-k] = decode(join(upsample(found[1 - k]), found[-k]))
-    return found
+        maps[-k] = decode(join(upsample(maps[1 - k]), maps[-k]))
+    return maps
 
 
 def residual_features(parts: Mapping[str, Sequence[nn.Module]]) -> FeatureMaps:

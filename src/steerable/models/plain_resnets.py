@@ -6,18 +6,34 @@ import torch
 from torch import Tensor, nn
 
 from steerable.errors import check_choice
-from steerable.models.checks import check_whole_numbers
+from steerable.models.checks import check_counts, check_extent, check_whole_numbers
+from steerable.models.first_weights import draw_weights
 from steerable.models.layers_by_axes import PLAIN
 from steerable.models.saving import SavedModel
 from steerable.models.widths import nearest_width
-from steerable.types.network_plans import DEEPEST, check_stem
+from steerable.types.network_plans import check_stem
 
 __all__ = ["PlainResNet", "plain_resnet", "plain_width"]
 
 WIDEST = 100_000
 
 
-class PlainResNet(SavedModel, nn.Module):
+class PlainClassifier(nn.Module):
+    """Features of an image, pooled, and a linear layer that makes scores of them; its layers begin by He's rule."""
+
+    def end(self, layers: list[nn.Module], channels: int, num_classes: int, axes: int = 2) -> None:
+        """Complete a network whose blocks, ``layers``, give so many channels."""
+        pool = nn.AdaptiveAvgPool2d(1) if axes == 2 else nn.AdaptiveAvgPool3d(1)
+        self.features = nn.Sequential(*layers, PLAIN[axes].norm(channels), nn.ReLU(), pool, nn.Flatten())
+        self.head = nn.Linear(channels, num_classes)
+        draw_weights(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.features(x))
+        return scores
+
+
+class PlainResNet(SavedModel, PlainClassifier):
     """A wide pre-activation residual network: three stages of ``width``, 2·``width`` and 4·``width`` channels.
 
     Shapes: (batch, in_channels, height, width), with a depth before them for volumes → (batch, num_classes).
@@ -48,15 +64,8 @@ class PlainResNet(SavedModel, nn.Module):
     ) -> None:
         super().__init__()
         inner = width if inner is None else inner
-        check_whole_numbers(
-            "PlainResNet",
-            depth=depth,
-            width=width,
-            num_classes=num_classes,
-            inner=inner,
-            in_channels=in_channels,
-            stem=stem,
-        )
+        check_whole_numbers("PlainResNet", depth=depth, stem=stem)
+        check_counts("PlainResNet", width=width, inner=inner, num_classes=num_classes, in_channels=in_channels)
         check_stem(stem)
         check_choice("axes", axes, tuple(PLAIN))
         if not isinstance(crelu, bool):
@@ -64,14 +73,7 @@ class PlainResNet(SavedModel, nn.Module):
         blocks, rest = divmod(depth - 2, 6)
         if rest or blocks < 1:
             raise ValueError(f"`depth` must be 6·blocks + 2, that is 8, 14, 20, …; got {depth}.")
-        if min(width, inner, num_classes, in_channels) < 1:
-            found = f"{width}, {inner}, {num_classes}, {in_channels}"
-            raise ValueError(f"`width`, `inner`, `num_classes` and `in_channels` must be at least 1; got {found}.")
-        if depth > DEEPEST or max(width, inner) > WIDEST:
-            raise ValueError(
-                f"no machine holds a network with a depth of {depth:,} and a width of {max(width, inner):,}; up to "
-                f"{DEEPEST:,} and {WIDEST:,} are built."
-            )
+        check_extent("network", depth, max(width, inner), WIDEST)
         taps = 3 if stem == 1 else stem + 2
         kinds = PLAIN[axes]
         layers: list[nn.Module] = [kinds.convolution(in_channels, width, taps, stem, padding=1, bias=False)]
@@ -82,16 +84,7 @@ class PlainResNet(SavedModel, nn.Module):
                 how = {"shrink": shrink, "crelu": crelu, "axes": axes}
                 layers.append(PlainBlock(channels, inner * factor, width * factor, **how))  # type: ignore[arg-type]
                 channels = width * factor
-        pool = nn.AdaptiveAvgPool2d(1) if axes == 2 else nn.AdaptiveAvgPool3d(1)
-        self.features = nn.Sequential(*layers, kinds.norm(channels), nn.ReLU(), pool, nn.Flatten())
-        self.head = nn.Linear(channels, num_classes)
-        for module in self.modules():
-            if isinstance(module, kinds.convolution):
-                nn.init.kaiming_normal_(module.weight)
-
-    def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.head(self.features(x))
-        return scores
+        self.end(layers, channels, num_classes, axes)
 
 
 class PlainBlock(nn.Module):

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from steerable.errors import check_choice
-from steerable.models.checks import check_depth, check_size
+from steerable.models.checks import check_counts, check_depth, check_size
+from steerable.models.first_weights import draw_weights, make_quiet
 from steerable.models.layers_by_axes import PLAIN, LayerKinds
-from steerable.models.quiet_heads import make_quiet
+from steerable.models.levels import down_and_up
 from steerable.models.saving import SavedModel
 from steerable.models.tiling import TiledAsUNet
 from steerable.models.widths import nearest_width
@@ -35,11 +36,7 @@ class PlainUNet(SavedModel, nn.Module, TiledAsUNet):
         super().__init__()
         check_choice("axes", axes, tuple(PLAIN))
         check_depth("PlainUNet", depth)
-        if min(width, out_channels, in_channels) < 1:
-            raise ValueError(
-                "PlainUNet: `width`, `out_channels` and `in_channels` must be at least 1; got "
-                f"{width}, {out_channels}, {in_channels}."
-            )
+        check_counts("PlainUNet", width=width, out_channels=out_channels, in_channels=in_channels)
         self.depth, self.in_channels, self.axes = depth, in_channels, axes
         kinds = PLAIN[axes]
         widths = [width * 2**k for k in range(depth + 1)]
@@ -51,21 +48,13 @@ class PlainUNet(SavedModel, nn.Module, TiledAsUNet):
         self.upsamplers = nn.ModuleList(kinds.transposed(widths[k + 1], widths[k], 2, stride=2) for k in upwards)
         self.decoders = nn.ModuleList(_level(2 * widths[k], widths[k], kinds) for k in upwards)
         self.head = kinds.convolution(width, out_channels, 3, padding=1)
-        for module in self.modules():
-            if isinstance(module, kinds.convolution):
-                nn.init.kaiming_normal_(module.weight)
+        draw_weights(self)
         make_quiet(self.head)
 
     def forward(self, x: Tensor) -> Tensor:
         check_size("PlainUNet", x, self.depth, self.in_channels, self.axes)
-        skips: list[Tensor] = []
-        for encoder in self.encoders:
-            x = encoder(x)
-            skips.append(x)
-        x = skips.pop()
-        for upsample, decoder in zip(self.upsamplers, self.decoders, strict=True):
-            x = decoder(torch.cat([upsample(x), skips.pop()], dim=1))
-        y: Tensor = self.head(x)
+        joins = self.depth * [_side_by_side]
+        y: Tensor = self.head(down_and_up(x, self.encoders, self.upsamplers, joins, self.decoders)[0])
         return y
 
 
@@ -83,6 +72,10 @@ def plain_unet_width(depth: int, parameters: int, *, out_channels: int = 2, in_c
     15
     """
     return nearest_width(lambda width: PlainUNet(depth, width, out_channels, in_channels=in_channels), parameters)
+
+
+def _side_by_side(up: Tensor, skip: Tensor) -> Tensor:
+    return torch.cat([up, skip], dim=1)
 
 
 def _level(start: int, out: int, kinds: LayerKinds, *, halves: bool = False) -> nn.Sequential:

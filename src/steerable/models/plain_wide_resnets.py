@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import nn
 
-from steerable.models.checks import check_whole_numbers
-from steerable.models.plain_resnets import WIDEST, PlainBlock
+from steerable.models.checks import check_counts, check_extent, check_whole_numbers
+from steerable.models.plain_resnets import WIDEST, PlainBlock, PlainClassifier
 from steerable.models.saving import SavedModel
-from steerable.types.network_plans import DEEPEST
 from steerable.types.wide_plans import WIDTHS, wide_blocks
 
 __all__ = ["PlainWideResNet", "plain_wide_resnet"]
 
 
-class PlainWideResNet(SavedModel, nn.Module):
+class PlainWideResNet(SavedModel, PlainClassifier):
     """Three stages of 16, 32 and 64 times ``width`` channels, laid out as ``WideResNet`` is, without symmetry.
 
     Shapes: (batch, in_channels, height, width) → (batch, num_classes).
@@ -36,16 +35,9 @@ class PlainWideResNet(SavedModel, nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        options = {"width": width, "num_classes": num_classes, "in_channels": in_channels}
-        check_whole_numbers("PlainWideResNet", depth=depth, **options)
-        if min(options.values()) < 1:
-            found = ", ".join(map(str, options.values()))
-            raise ValueError(f"`width`, `num_classes` and `in_channels` must be at least 1; got {found}.")
-        if depth > DEEPEST or width * WIDTHS[-1] > WIDEST:
-            raise ValueError(
-                f"no machine holds a wide residual network with a depth of {depth:,} and a width of {width:,}; up to "
-                f"{DEEPEST:,} and {WIDEST // WIDTHS[-1]:,} are built."
-            )
+        check_whole_numbers("PlainWideResNet", depth=depth)
+        check_counts("PlainWideResNet", width=width, num_classes=num_classes, in_channels=in_channels)
+        check_extent("wide residual network", depth, width, WIDEST // WIDTHS[-1])
         channels = WIDTHS[0]
         layers: list[nn.Module] = [nn.Conv2d(in_channels, channels, 3, padding=1, bias=False)]
         for stage, base in enumerate(WIDTHS):
@@ -55,17 +47,7 @@ class PlainWideResNet(SavedModel, nn.Module):
                     PlainBlock(channels, base * width, base * width, shrink=shrink, crelu=False, dropout=dropout)
                 )
                 channels = base * width
-        self.features = nn.Sequential(
-            *layers, nn.BatchNorm2d(channels), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-        )
-        self.head = nn.Linear(channels, num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight)
-
-    def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.head(self.features(x))
-        return scores
+        self.end(layers, channels, num_classes)
 
 
 def plain_wide_resnet(depth: int = 28, width: int = 10, num_classes: int = 10, **options: object) -> PlainWideResNet:

@@ -64,6 +64,11 @@ class ModelEntry:
         return network
 
 
+def _sizes(width: str, by_depth: Mapping[int, tuple[int, ...]]) -> tuple[Mapping[str, int], ...]:
+    """A size for each depth and each of its widths, in the order in which they are given."""
+    return tuple({"depth": depth, width: number} for depth, numbers in by_depth.items() for number in numbers)
+
+
 MODELS = {
     "resnet": ModelEntry(
         home="steerable.models.resnets:ResNet",
@@ -82,14 +87,8 @@ MODELS = {
             "axes": ("2", "3"),
         },
         from_data=("num_classes", "in_channels"),
-        sizes=(
-            *({"depth": 8, "copies": copies} for copies in (1, 2, 3, 4)),
-            *({"depth": 14, "copies": copies} for copies in (4, 6)),
-        ),
-        volume_sizes=(
-            *({"depth": 8, "copies": copies} for copies in (1, 2)),
-            *({"depth": 14, "copies": copies} for copies in (2, 4)),
-        ),
+        sizes=_sizes("copies", {8: (1, 2, 3, 4), 14: (4, 6)}),
+        volume_sizes=_sizes("copies", {8: (1, 2), 14: (2, 4)}),
     ),
     "plain_resnet": ModelEntry(
         home="steerable.models.plain_resnets:PlainResNet",
@@ -103,14 +102,8 @@ MODELS = {
             "axes": ("2", "3"),
         },
         from_data=("num_classes", "in_channels"),
-        sizes=(
-            *({"depth": 8, "width": width} for width in (16, 32, 48, 64)),
-            *({"depth": 14, "width": width} for width in (64, 96)),
-        ),
-        volume_sizes=(
-            *({"depth": 8, "width": width} for width in (8, 16, 24)),
-            *({"depth": 14, "width": width} for width in (24, 48)),
-        ),
+        sizes=_sizes("width", {8: (16, 32, 48, 64), 14: (64, 96)}),
+        volume_sizes=_sizes("width", {8: (8, 16, 24), 14: (24, 48)}),
     ),
     "wide_resnet": ModelEntry(
         home="steerable.models.wide_resnets:WideResNet",
@@ -125,10 +118,7 @@ MODELS = {
             "restricted_to": (),
         },
         from_data=("num_classes", "in_channels"),
-        sizes=(
-            *({"depth": 10, "width": width} for width in (1, 2, 4)),
-            *({"depth": 16, "width": width} for width in (4, 8)),
-        ),
+        sizes=_sizes("width", {10: (1, 2, 4), 16: (4, 8)}),
     ),
     "plain_wide_resnet": ModelEntry(
         home="steerable.models.plain_wide_resnets:PlainWideResNet",
@@ -136,10 +126,7 @@ MODELS = {
         width="width",
         options={"depth": (), "dropout": ()},
         from_data=("num_classes", "in_channels"),
-        sizes=(
-            *({"depth": 10, "width": width} for width in (1, 2, 4)),
-            *({"depth": 16, "width": width} for width in (4, 8)),
-        ),
+        sizes=_sizes("width", {10: (1, 2, 4), 16: (4, 8)}),
     ),
     "unet": ModelEntry(
         home="steerable.models.unets:UNet",
@@ -147,11 +134,7 @@ MODELS = {
         width="copies",
         options={"depth": (), "group": (), "stream": (), "inner": (), "restricted_to": (), "axes": ("2", "3")},
         from_data=("out_type", "in_type", "in_channels"),
-        sizes=(
-            {"depth": 2, "copies": 1},
-            *({"depth": 3, "copies": copies} for copies in (1, 2, 3, 4)),
-            *({"depth": 4, "copies": copies} for copies in (4, 6, 8)),
-        ),
+        sizes=_sizes("copies", {2: (1,), 3: (1, 2, 3, 4), 4: (4, 6, 8)}),
     ),
     "plain_unet": ModelEntry(
         home="steerable.models.plain_unets:PlainUNet",
@@ -159,11 +142,7 @@ MODELS = {
         width="width",
         options={"depth": (), "axes": ("2", "3")},
         from_data=("out_channels", "in_channels"),
-        sizes=(
-            {"depth": 2, "width": 8},
-            *({"depth": 3, "width": width} for width in (8, 16, 24, 32)),
-            *({"depth": 4, "width": width} for width in (32, 48, 64)),
-        ),
+        sizes=_sizes("width", {2: (8,), 3: (8, 16, 24, 32), 4: (32, 48, 64)}),
     ),
 }
 """The models that have a name."""

@@ -10,12 +10,11 @@ from torch import Tensor
 from steerable import nn as snn
 from steerable.algebra.families import group_on, trivial
 from steerable.algebra.group_interface import Group
-from steerable.errors import check_choice, did_you_mean
-from steerable.models.checks import check_text, check_whole_numbers
+from steerable.errors import check_choice
+from steerable.models.checks import check_counts, check_known, check_text, check_whole_numbers
 from steerable.models.layers_by_axes import layers_of
 from steerable.models.levels import FeatureMaps, residual_features
 from steerable.models.parts import parts_of
-from steerable.models.registry import MODELS
 from steerable.models.residual_blocks import (
     Downsampling,
     Head,
@@ -88,12 +87,9 @@ class ResNet(SavedModel, Restrictable):
     ) -> None:
         super().__init__()
         check_choice("downsampling", downsampling, get_args(Downsampling))
-        check_whole_numbers("ResNet", depth=depth, copies=copies, num_classes=num_classes, in_channels=in_channels)
-        if min(num_classes, in_channels) < 1:
-            raise ValueError(f"`num_classes` and `in_channels` must be at least 1; got {num_classes}, {in_channels}.")
-        for name in layout:
-            if name not in Layout.__annotations__:
-                raise TypeError(f"ResNet has no option `{name}`. {did_you_mean(name, MODELS['resnet'].all_options)}")
+        check_whole_numbers("ResNet", depth=depth, copies=copies)
+        check_counts("ResNet", num_classes=num_classes, in_channels=in_channels)
+        check_known("ResNet", layout, Layout, "resnet")
         numbers = {
             "stem": layout.get("stem", 1),
             "kernel_size": layout.get("kernel_size", 3),

@@ -166,11 +166,10 @@ def bands_in_tiles(
     tiling: Tiling | None = None,
     *,
     batch_size: int = 4,
-    device: torch.device | str | None = None,
 ) -> Iterator[tuple[int, Tensor]]:
     """The result from top to bottom: (the first row, float32 (outputs, rows, width)), band after band.
 
-    At any time a few tiles are on the device, and one row of tiles with their sum in memory. Sides that are not
+    At any time a few tiles are where the image lies, and one row of tiles with their sum in memory. Sides that are not
     multiples of the stride are continued as in a mirror, and the result is cut.
 
     Args:
@@ -178,7 +177,6 @@ def bands_in_tiles(
         image: (channels, height, width), of any type that ``scores`` takes.
         tiling: how to cut; by default that for the network, which ``scores`` then has to be.
         batch_size: tiles at a time.
-        device: where ``scores`` runs; by default where the image lies.
     """
     if image.ndim != 3 or not image.numel():
         raise ValueError(f"an image is (channels, height, width), each at least 1; got {tuple(image.shape)}.")
@@ -191,7 +189,7 @@ def bands_in_tiles(
     starts = tiling.starts(rows)
     total = weight = None
     for number, start in enumerate(starts):
-        said, mattering = _row_of_tiles(scores, image, tiling, start, batch_size, device)
+        said, mattering = _row_of_tiles(scores, image, tiling, start, batch_size)
         if total is None or weight is None:
             total, weight = said, mattering
         else:  # the upper part has been handed on; tiles of this row begin where it ended
@@ -218,12 +216,7 @@ def mirrored_indices(start: int, count: int, size: int) -> Tensor:
 
 
 def _row_of_tiles(
-    scores: Callable[[Tensor], Tensor],
-    image: Tensor,
-    tiling: Tiling,
-    start: int,
-    batch_size: int,
-    device: torch.device | str | None,
+    scores: Callable[[Tensor], Tensor], image: Tensor, tiling: Tiling, start: int, batch_size: int
 ) -> tuple[Tensor, Tensor]:
     """Weighted sum (outputs, tile, padded width) and weights (tile, padded width) of the tiles that begin in a row."""
     (top, rows), (left, columns) = tiling.padded(image.shape[1]), tiling.padded(image.shape[2])
@@ -237,7 +230,7 @@ def _row_of_tiles(
         places = starts[first : first + batch_size]
         across = [mirrored_indices(place - left, wide, image.shape[2]).to(image.device) for place in places]
         tiles = torch.stack([band.index_select(2, indices) for indices in across])
-        said = scores(tiles if device is None else tiles.to(device)).float().cpu()
+        said = scores(tiles).float().cpu()
         if total is None:
             total = torch.zeros(said.shape[1], high, columns)
         for place, result in zip(places, said, strict=True):

@@ -10,12 +10,11 @@ from torch import Tensor, nn
 from steerable import nn as snn
 from steerable.algebra.families import group_named, group_on
 from steerable.algebra.group_interface import Group
-from steerable.errors import did_you_mean, expect
-from steerable.models.checks import check_depth, check_size
+from steerable.errors import expect
+from steerable.models.checks import check_depth, check_known, check_size
+from steerable.models.first_weights import make_quiet
 from steerable.models.layers_by_axes import layers_of
-from steerable.models.levels import FeatureMaps, climb, unet_features
-from steerable.models.quiet_heads import make_quiet
-from steerable.models.registry import MODELS
+from steerable.models.levels import FeatureMaps, down_and_up, unet_features
 from steerable.models.residual_blocks import nonlinearity
 from steerable.models.restrictable import Restrictable, Steps
 from steerable.models.saving import SavedModel
@@ -72,9 +71,7 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
         **layout: Unpack[UNetLayout],
     ) -> None:
         super().__init__()
-        for name in layout:
-            if name not in UNetLayout.__annotations__:
-                raise TypeError(f"UNet has no option `{name}`. {did_you_mean(name, MODELS['unet'].all_options)}")
+        check_known("UNet", layout, UNetLayout, "unet")
         check_depth("UNet", depth)
         if isinstance(copies, bool) or not isinstance(copies, int) or copies < 1:
             raise ValueError(f"UNet: the number of copies of each capsule is a whole number ≥ 1, got {copies!r}.")
@@ -112,11 +109,7 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
 
     def forward(self, x: Tensor) -> Tensor:
         check_size("UNet", x, self.depth, self.in_type.channels, self.group.axes or 2)
-        maps: list[Tensor] = []
-        for encoder in self.encoders:
-            x = encoder(x)
-            maps.append(x)
-        y: Tensor = self.head(climb(maps, self.upsamplers, self.joins, self.decoders)[0])
+        y: Tensor = self.head(down_and_up(x, self.encoders, self.upsamplers, self.joins, self.decoders)[0])
         return y
 
     def feature_maps(self) -> FeatureMaps:

@@ -10,16 +10,14 @@ from torch import Tensor
 
 from steerable import nn as snn
 from steerable.algebra.group_interface import Group
-from steerable.errors import check_choice, did_you_mean
-from steerable.models.checks import check_text, check_whole_numbers
+from steerable.errors import check_choice
+from steerable.models.checks import check_counts, check_extent, check_known, check_text, check_whole_numbers
 from steerable.models.levels import FeatureMaps, residual_features
 from steerable.models.parts import parts_of
-from steerable.models.registry import MODELS
 from steerable.models.residual_blocks import Downsampling, PreActivationBlock, nonlinearity
 from steerable.models.restrictable import Restrictable, Steps
 from steerable.models.saving import SavedModel
 from steerable.types.field_types import FieldType
-from steerable.types.network_plans import DEEPEST
 from steerable.types.wide_plans import Match, WidePlan, stage_groups, wide_plan
 
 __all__ = ["WideResNet", "wide_resnet"]
@@ -73,19 +71,10 @@ class WideResNet(SavedModel, Restrictable):
         **options: Unpack[WideOptions],
     ) -> None:
         super().__init__()
-        for name in options:
-            if name not in WideOptions.__annotations__:
-                known = MODELS["wide_resnet"].all_options
-                raise TypeError(f"WideResNet has no option `{name}`. {did_you_mean(name, known)}")
-        check_whole_numbers("WideResNet", depth=depth, width=width, num_classes=num_classes, in_channels=in_channels)
-        if min(width, num_classes, in_channels) < 1:
-            found = f"{width}, {num_classes}, {in_channels}"
-            raise ValueError(f"`width`, `num_classes` and `in_channels` must be at least 1; got {found}.")
-        if depth > DEEPEST or width > WIDEST:
-            raise ValueError(
-                f"no machine holds a wide residual network with a depth of {depth:,} and a width of {width:,}; up to "
-                f"{DEEPEST:,} and {WIDEST:,} are built."
-            )
+        check_known("WideResNet", options, WideOptions, "wide_resnet")
+        check_whole_numbers("WideResNet", depth=depth)
+        check_counts("WideResNet", width=width, num_classes=num_classes, in_channels=in_channels)
+        check_extent("wide residual network", depth, width, WIDEST)
         for name in (groups,) if isinstance(groups, str) else groups:
             check_text("WideResNet", "groups", name)
         downsampling = options.get("downsampling", "pool")

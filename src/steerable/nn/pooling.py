@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from steerable.filters.pixel_grids import grid_spacing
 from steerable.nn.admissibility import require, require_permutations
-from steerable.nn.channels import widened
+from steerable.nn.channels import is_traced, widened
 from steerable.nn.geometry import numbers_per_axis
 from steerable.nn.module import EquivariantModule
 from steerable.nn.sampling import SamplingGuard, one_extent_missing
@@ -72,6 +72,10 @@ class WindowPool(EquivariantModule):
         """Check the capsules, and set up what the pooling needs."""
 
     def pool(self, x: Tensor) -> Tensor:
+        return self.over(x, self.kernel_size, self.padding)
+
+    def over(self, x: Tensor, window: tuple[int, ...], padding: int | tuple[int, ...]) -> Tensor:
+        """The field pooled over windows of this size, which move by the layer's own stride."""
         raise TypeError(f"{type(self).__name__} is a base class; use AvgPool2d, MaxPool2d or NormMaxPool2d.")
 
     def extra_repr(self) -> str:
@@ -83,11 +87,12 @@ class AvgPool(WindowPool):
 
     channelwise = True
 
-    def pool(self, x: Tensor) -> Tensor:
+    def over(self, x: Tensor, window: tuple[int, ...], padding: int | tuple[int, ...]) -> Tensor:
         if self.axes == 2:
-            return F.avg_pool2d(x, self.kernel_size, self.stride, self.padding)
-        wide = widened(x) if x.is_cpu else x  # where torch has no averages of volumes in half precision
-        return F.avg_pool3d(wide, self.kernel_size, self.stride, self.padding).to(x.dtype)
+            return F.avg_pool2d(x, window, self.stride, padding)
+        # On a CPU torch has no averages of volumes in half precision.
+        wide = widened(x) if is_traced(x) or x.is_cpu else x
+        return F.avg_pool3d(wide, window, self.stride, padding).to(x.dtype)
 
     def plain(self) -> nn.Module:
         return _PLAIN_AVERAGE[self.axes](self.kernel_size, self.stride, self.padding)
@@ -101,8 +106,8 @@ class MaxPool(WindowPool):
     def prepare(self) -> None:
         require_permutations(f"MaxPool{self.axes}d", self.in_type, f"NormMaxPool{self.axes}d")
 
-    def pool(self, x: Tensor) -> Tensor:
-        y = _MAXIMUM[self.axes](x, self.kernel_size, self.stride, self.padding)
+    def over(self, x: Tensor, window: tuple[int, ...], padding: int | tuple[int, ...]) -> Tensor:
+        y = _MAXIMUM[self.axes](x, window, self.stride, padding)
         return y if self.axes == 2 else y.to(x.dtype)  # autocast makes float32 of volumes on a CPU
 
     def plain(self) -> nn.Module:
@@ -116,10 +121,10 @@ class NormMaxPool(WindowPool):
         require(f"NormMaxPool{self.axes}d", self.in_type, "norm")
         self.segments = Segments(self.in_type)
 
-    def pool(self, x: Tensor) -> Tensor:
+    def over(self, x: Tensor, window: tuple[int, ...], padding: int | tuple[int, ...]) -> Tensor:
         wide = widened(x)  # rounded squares would tie, and the first of them win
         square = self.segments.sum(wide * wide)
-        _, where = _MAXIMUM[self.axes](square, self.kernel_size, self.stride, self.padding, return_indices=True)
+        _, where = _MAXIMUM[self.axes](square, window, self.stride, padding, return_indices=True)
         chosen = x.flatten(2).gather(2, self.segments.spread(where).flatten(2))
         pooled: Tensor = chosen.unflatten(2, [where.shape[axis] for axis in self.map_axes])
         return pooled

@@ -145,12 +145,13 @@ def confusion_figure(shares: Sequence[Sequence[float]], label: str) -> Markup:
 @contextmanager
 def _figure(width: float, height: float) -> Iterator[tuple[Figure, Callable[[str], Markup]]]:
     """A figure, and what turns it into SVG; no pyplot, and no settings of the user's own matplotlib."""
-    import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
+    from steerable.figures.style import settings
+
     ink = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color")
-    settings: Any = {
+    chosen: Any = {
         **dict.fromkeys(ink, _INK),
         "font.size": 9,
         "grid.alpha": 0.15,
@@ -159,9 +160,7 @@ def _figure(width: float, height: float) -> Iterator[tuple[Figure, Callable[[str
         "svg.hashsalt": "steerable",  # the same runs give the same bytes
         "text.parse_math": False,
     }
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(settings)
+    with settings(chosen):
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(figure)
 

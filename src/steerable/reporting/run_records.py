@@ -32,15 +32,16 @@ from steerable.training.run_files import (
 __all__ = ["RunRecord", "read_runs"]
 
 FIELDS: dict[str, Fields] = {
-    "results.json": RESULTS,
-    "environment.json": {},
-    "plan.json": PLAN,
-    "resolved.json": RESOLVED,
-    "mistakes.json": MISTAKES,
-    "pictures.json": PICTURES,
-    "comparison.json": COMPARISON,
+    "results": RESULTS,
+    "environment": {},
+    "plan": PLAN,
+    "resolved": RESOLVED,
+    "mistakes": MISTAKES,
+    "pictures": PICTURES,
+    "comparison": COMPARISON,
 }
-NEEDED = {"results.json": RESULTS_NEEDED, "comparison.json": COMPARISON_NEEDED}
+"""What a run writes beside its config, each in a file of that name."""
+NEEDED = {"results": RESULTS_NEEDED, "comparison": COMPARISON_NEEDED}
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,11 @@ class RunRecord:
     name: str
     folder: Path
     config: dict[str, Any]
-    environment: dict[str, Any]
-    results: dict[str, Any]
     curves: dict[str, Curve]
     notes: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
+    environment: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
     resolved: dict[str, Any] = field(default_factory=dict)
     mistakes: dict[str, Any] = field(default_factory=dict)
@@ -188,32 +189,17 @@ def _read_run(folder: Path, name: str) -> RunRecord:
     except ValueError as error:
         raise ValueError(f"{error} A report needs the run's config; start the run again to write it.") from None
     found: dict[str, dict[str, Any]] = {}
-    for file, fields in FIELDS.items():
-        found[file] = {}
+    for what, fields in FIELDS.items():
+        found[what] = {}
         try:
-            found[file] = read_fields(folder / file, fields, NEEDED.get(file, ()))
+            found[what] = read_fields(folder / f"{what}.json", fields, NEEDED.get(what, ()))
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:  # damaged or edited
-            way_on = ""
-            if file == "results.json":
-                way_on = " Remove the file; the command that trained the run will write it again."
-            damage.append(f"{error}{way_on}")
+            remove = " Remove the file; the command that trained the run will write it again."
+            damage.append(f"{error}{remove if what == 'results' else ''}")
     curves = read_curves(folder / "metrics" / "csv")
-    record = RunRecord(
-        name,
-        folder,
-        config,
-        found["environment.json"],
-        found["results.json"],
-        curves,
-        damage=tuple(damage),
-        plan=found["plan.json"],
-        resolved=found["resolved.json"],
-        mistakes=found["mistakes.json"],
-        pictures=found["pictures.json"],
-        comparison=found["comparison.json"],
-    )
+    record = RunRecord(name, folder, config, curves, (), tuple(damage), **found)
     notes = [*damage]
     if not record.finished and not (folder / "results.json").exists():
         done = f"{record.epochs_done}{_of(record.epochs)}"

@@ -1,13 +1,20 @@
-"""How the last layer of a dense network begins: with outputs near zero."""
+"""How the weights of networks begin: the convolutions of plain ones, and the last layer of dense ones."""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
 
-__all__ = ["make_quiet"]
+__all__ = ["draw_weights", "make_quiet"]
 
 QUIET = 0.1
+
+
+def draw_weights(network: nn.Module) -> None:
+    """Draw the weights of all plain convolutions by He's rule."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d | nn.Conv3d):
+            nn.init.kaiming_normal_(module.weight)
 
 
 @torch.no_grad()
