@@ -96,6 +96,8 @@ def _check_arguments(module: EquivariantModule, args: tuple[Any, ...], kwargs: d
     for tensor, field_type in zip(given, wanted, strict=True):
         if not isinstance(tensor, TypedTensor):
             raise Refused(f"{name} got an untyped tensor, expected `{field_type}`.")
+        if tensor.unfinished is not None:
+            raise tensor.unfinished.refused
         if tensor.field_type != field_type:
             found = tensor.field_type
             described = (
