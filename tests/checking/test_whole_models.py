@@ -244,7 +244,6 @@ def _shifted(x: Tensor) -> Tensor:
         ("a batch of 1; on one of 2", lambda x: _shifted(x) if len(x.shape) > 2 and x.shape[0] == 1 else x),
         ("a batch of 9; on one of 2", lambda x: _shifted(x) if x.size(0) > 8 else x),
         # What Python computes without telling us is found on a large batch and on twice the size.
-        ("a batch of 1; on one of 2", lambda x: _shifted(x) if len(x) == 1 else x),
         ("a batch of 17; on one of 2", lambda x: _shifted(x) if len(x) > 8 else x),
         ("inputs of size 66", lambda x: _shifted(x) if int(x.shape[-1]) >= 64 else x),
         ("inputs of size 66", lambda x: _shifted(x) if math.log2(x.shape[-1]) >= 6 else x),

@@ -23,7 +23,7 @@ from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.checking.commutation import grid_generators, left_unchanged, redrawn_parameters
 from steerable.checking.discs import distance_in_disc, in_disc, smoothed
-from steerable.checking.other_angles import OtherAngles, constants_turn_in
+from steerable.checking.other_angles import OtherAngles, constants_turn_in, rounding
 from steerable.checking.places import as_if_unwarned
 from steerable.errors import did_you_mean, shown
 from steerable.filters.pixel_grids import grid_spacing
@@ -148,8 +148,8 @@ def assert_equivariant(
     is for all others, relative to the root mean square inside the disc. Their errors depend on the image as well as on
     the network, and the default is coarse: it overlooks small faults, and a sound network can exceed it on some images.
 
-    Constant images turn by every angle without interpolation, so a module that responds to them as it should is
-    measured on those too, up to rounding.
+    Constant images turn by every angle without interpolation, so a module whose filters respond to them as they should
+    is tried on those too, where only rounding is allowed, or ``tolerance`` if that is more.
 
     A scale of ones, a matrix that begins as the identity and a running mean of zeros can hide a fault until they are
     trained. So a module is measured on the grid a second time, with parameters and buffers as training may make them.
@@ -158,20 +158,24 @@ def assert_equivariant(
     _check_names(options, "elements", "tolerance", "off_grid")
     if (chosen := options.get("elements")) is not None:
         options["elements"] = _listed(chosen)
+    in_type, out_type = _types(function, options.get("in_type"), options.get("out_type"))
     exact, interpolated = _errors_by_kind(function, x, **options)
     if tolerance is None:  # whole numbers have single precision at most once they are computed with
         tolerance = _TOLERANCES.get(x.dtype if x is not None else _dtype(function), _TOLERANCES[torch.float32])
     _assert_at_most(tolerance, exact, "", "the largest output")
     _assert_at_most(off_grid, interpolated, "", "the mean output inside the disc")
-    _assert_constants_turn(function, interpolated, options)
+    if interpolated and constants_turn_in(function):
+        field = x if x is not None else _example(function, in_type, options, smooth=True)
+        if field.is_floating_point():
+            _assert_constants_turn(function, field, interpolated, tolerance, options)
     if isinstance(function, nn.Module) and exact and _is_to_be_trained(function):
-        group = _types(function, options.get("in_type"), options.get("out_type"))[1].group
-        generators = {group.identity, *grid_generators(group)}
+        generators = {out_type.group.identity, *grid_generators(out_type.group)}
         options["elements"] = [g for g in exact if chosen is not None or g in generators]
         with redrawn_parameters(function):
-            _train_once(function, x, options)
+            _train_once(function, x if x is not None else _example(function, in_type, options, smooth=False))
             exact, _ = _errors_by_kind(function, x, **options)
-        _assert_at_most(tolerance, exact, " once its parameters and buffers have been trained", "the largest output")
+        when = " once it has been trained (freeze what training is to leave alone with `requires_grad_(False)`)"
+        _assert_at_most(tolerance, exact, when, "the largest output")
 
 
 def _is_to_be_trained(module: nn.Module) -> bool:
@@ -179,34 +183,37 @@ def _is_to_be_trained(module: nn.Module) -> bool:
     return any(p.requires_grad for p in parameters) or (not parameters and any(True for _ in module.buffers()))
 
 
-def _train_once(module: nn.Module, x: Tensor | None, options: MeasurementOptions) -> None:
+def _train_once(module: nn.Module, x: Tensor) -> None:
     """Let the module see an input in training, where it may learn running means, if it takes one there."""
-    in_type, _ = _types(module, options.get("in_type"), options.get("out_type"))
-    x = x if x is not None else _example(module, in_type, options, smooth=False)
     module.train()
     with torch.no_grad(), torch.random.fork_rng(devices=[]), suppress(RuntimeError, ValueError, TypeError):
         module(x.clone())
 
 
 def _assert_constants_turn(
-    function: Callable[[Tensor], Tensor], elements: Iterable[Element], options: MeasurementOptions
+    function: Callable[[Tensor], Tensor],
+    x: Tensor,
+    elements: Iterable[Element],
+    tolerance: float,
+    options: MeasurementOptions,
 ) -> None:
-    """Refuse what does not turn constant images exactly, which need no interpolation, by angles off the grid."""
+    """Refuse what does not turn constant images of the shape of x exactly, by angles off the grid."""
     in_type, out_type = _types(function, options.get("in_type"), options.get("out_type"))
-    if not elements or not constants_turn_in(function):
-        return
     parent_of = embedding(out_type.group, in_type.group)
+    slack = max(10.0, tolerance / rounding(x))
+    run = partial(_outputs, function)
+    trial = OtherAngles(run, {0: x}, {0: in_type}, [out_type], slack, constants_turn=True, feels_border=True)
     with _evaluation(function), torch.no_grad():
-        x = _example(function, in_type, options, smooth=True)
-        trial = OtherAngles(
-            lambda values: [function(values[0].clone())], {0: x}, {0: in_type}, [out_type], 10.0, True, True
-        )
         for g in elements:
             if trial.fails_on_constants(g, parent_of(g)):
                 raise AssertionError(
-                    f"not equivariant: f(π(g)x) differs from π(g)f(x) for constant images x, which need no "
+                    "not equivariant: f(π(g)x) differs from π(g)f(x) for constant images x, which need no "
                     f"interpolation, for g = `{g}`; expected the same up to rounding."
                 )
+
+
+def _outputs(function: Callable[[Tensor], Tensor], fields: Mapping[int, Tensor]) -> list[Tensor]:
+    return [function(field.clone()) for field in fields.values()]
 
 
 def _assert_at_most(allowed: float, errors: dict[Element, float], when: str, of: str) -> None:

@@ -117,8 +117,7 @@ def unseen_shapes(answers: Answers, fitting: Shape) -> Iterator[Shape]:
     """Shapes of an input on which a model may do something else than on the one that fits.
 
     First come those on which a question should find an answer that it has not found yet, until it finds it, then a
-    large batch, one sample and twice the size: Python computes ``len(x)``, ``int(h)`` and ``math.log2(h)`` without
-    telling us.
+    large batch and twice the size: Python computes ``len(x)``, ``int(h)`` and ``math.log2(h)`` without telling us.
 
     Args:
         answers: what was answered so far, which grows as the shapes are tried.
@@ -127,7 +126,6 @@ def unseen_shapes(answers: Answers, fitting: Shape) -> Iterator[Shape]:
     yield from itertools.islice(_unseen_shapes(answers, fitting), _TRIES_IN_ALL)
     batch, *sides = fitting
     yield (_LARGE_BATCH, *sides)
-    yield (1, *sides)
     yield (batch, *(2 * n for n in sides))
 
 

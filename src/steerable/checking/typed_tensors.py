@@ -81,7 +81,7 @@ class TypedTensor(Tensor):
         return f"TypedTensor({tuple(self.shape)}, {self.field_type!r})"
 
 
-def refused_at_place(refusal: Refused) -> EquivarianceError:
+def refused_at_place(refusal: TypeError) -> EquivarianceError:
     """The refusal as users see it, with the module and the line that it is about."""
     kind = UnfitSize if isinstance(refusal, Unfit) else EquivarianceError
     return kind(f"{place()}{refusal}")
@@ -208,8 +208,8 @@ def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         return value  # an untyped tensor that is only made like a field, as in mask.to(x)
     call = dataclasses.replace(call, value=value)
     try:
-        for unfinished in waiting.values():
-            raise unfinished.refused
+        if waiting:  # unless this is a step that makes a field of it
+            raise next(iter(waiting.values())).refused
         result = operation.rule(call)
     except TypeError as refusal:
         before = waiting.get(id(fields[0])) if waiting else begun(call, fields, refused_at_place(refusal))

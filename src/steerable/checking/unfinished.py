@@ -51,11 +51,15 @@ class Unfinished:
     refused: EquivarianceError
 
     @property
+    def whole(self) -> tuple[tuple[int, ...], ...]:
+        """The axes of a whole map."""
+        return tuple((axis,) for axis in range(self.fields[0].ndim))
+
+    @property
     def is_finished(self) -> bool:
         """Whether it is a field: pooled, or a whole map."""
         left = tuple(axes for axes in self.axes if axes)
-        whole = tuple((axis,) for axis in range(self.fields[0].ndim))
-        return self.axes == whole or (self.axes[:2] == (_SAMPLES, _CHANNELS) == left)
+        return self.axes == self.whole or (self.axes[:2] == (_SAMPLES, _CHANNELS) == left)
 
     def type_in(self, call: Call) -> FieldType:
         """The type of what the last step has finished; refused where a capsule does not admit the steps."""
@@ -117,8 +121,8 @@ def _viewed(before: Unfinished, old: Sequence[int], new: Sequence[int]) -> tuple
         return None
     if tuple(new) == (*old[:2], math.prod(old[2:])):
         return _SAMPLES, _CHANNELS, pixels
-    shape = before.fields[0].shape
-    return tuple((axis,) for axis in range(len(shape))) if (0, 1, *pixels, shape) == (*range(len(shape)), new) else None
+    whole = before.whole
+    return whole if new == before.fields[0].shape and pixels == tuple(range(2, len(whole))) else None
 
 
 def _reduced(before: Unfinished, call: Call) -> Unfinished | None:
