@@ -325,7 +325,9 @@ def _shape(draw: Any, values: Values, group: str) -> Step:
              "x.swapaxes(2, 3)", "x.repeat(1, 1, 2, 2)", "x.index_select(1, torch.arange(c).flip(0))",
              "x.mean((2, 3)).view(b, c, 1, 1) * x", "x * x.mean((2, 3))", "x.view_as(x)", "x.diagonal(0, 2, 3)",
              "x.tril()", "x.view(-1, c)", "x.gather(1, (x * 0).long())", "x * x[:, :1]", "x[:, :1] * x[:, 1:]",
-             "x / x[:, :1]", "x - x.mean(1, keepdim=True)", "x.requires_grad_(False)"]
+             "x / x[:, :1]", "x - x.mean(1, keepdim=True)", "x.requires_grad_(False)", "x.flatten(2).mean(2)",
+             "x.flatten(2).softmax(2).view_as(x)", "torch.stack([x, 2 * x]).amax(0)", "x.max(-1)[0].max(-1)[0]",
+             "torch.stack([x, x.flip(2)], 1).sum((1, -1))", "x.flatten(2).view(b, -1, c)", "x.sum(2).sum(2)"]
         )
     )  # fmt: skip
     code = compile(text, "step", "eval")

@@ -70,6 +70,27 @@ def _of_zeros(layer: nn.Module) -> nn.Module:
     return layer
 
 
+def _identity() -> nn.Module:
+    layer = nn.Conv2d(8, 8, 1, bias=False)
+    nn.init.dirac_(layer.weight)
+    return layer
+
+
+class Remembering(nn.Module):
+    """Subtracts the image that it saw last in training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(8, 17, 17))
+        self.runs = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.runs += 1
+        if self.training:
+            self.seen.copy_(x[0])
+        return x - self.seen
+
+
 @pytest.mark.parametrize(
     "hidden",
     [
@@ -77,15 +98,22 @@ def _of_zeros(layer: nn.Module) -> nn.Module:
         nn.LayerNorm((8, 17, 17)),
         Residual(_of_zeros(nn.Conv2d(8, 8, 3, padding=1))),
         _of_zeros(nn.Conv2d(8, 8, 1)),
+        nn.BatchNorm2d(8, affine=False),
+        Remembering(),
+        _identity(),
     ],
-    ids=["scales per channel", "scales per pixel", "residual", "nothing but zeros"],
-)
+    ids=["scales per channel", "scales per pixel", "residual", "nothing but zeros", "running means", "a running image",
+         "the identity"],
+)  # fmt: skip
 def test_a_fault_that_training_would_bring_to_light_is_found(hidden: nn.Module) -> None:
     before = {name: value.clone() for name, value in hidden.state_dict().items()}
     assert st.testing.equivariance_error(hidden, in_type=REGULAR, out_type=REGULAR, size=17) < 1e-6
-    with pytest.raises(AssertionError, match="not equivariant once parameters that are all equal now have been train"):
+    with pytest.raises(
+        AssertionError, match=r"not equivariant once it has been trained \(freeze what training is to leave"
+    ):
         st.testing.assert_equivariant(hidden, in_type=REGULAR, out_type=REGULAR, size=17)
     assert all(torch.equal(value, before[name]) for name, value in hidden.state_dict().items())
+    assert getattr(hidden, "runs", 0) == 0
     only = {"in_type": REGULAR, "out_type": REGULAR, "size": 17}
     st.testing.assert_equivariant(hidden, elements=iter(["e"]), **only)  # type: ignore[arg-type]
     net = snn.Sequential(snn.Conv2d(A1, REGULAR, 3, padding=1), snn.BatchNorm2d(REGULAR)).double()
@@ -224,3 +252,23 @@ def test_outputs_may_be_whole_numbers_and_truth_values() -> None:
 def test_a_size_is_one_that_fields_have(size: object, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"size is (at least 1|a whole number or a pair of them), got "):
         st.testing.equivariance_error(snn.Identity(A1), size=size)
+
+
+@pytest.mark.parametrize("group", [st.cyclic(8), st.so2()])
+def test_constant_images_show_what_smooth_ones_leave_in_doubt(group) -> None:
+    """tanh of each component is off by less than interpolation is."""
+    vectors = FieldType(group, "2*E1")
+    types = {"in_type": vectors, "out_type": vectors}
+    st.testing.assert_equivariant(lambda x: torch.tanh(x), **types)  # a function, of which nothing is known
+    with pytest.raises(AssertionError, match="differs from π\\(g\\)f\\(x\\) for constant images"):
+        st.testing.assert_equivariant(nn.Tanh(), **types)
+    st.testing.assert_equivariant(snn.NormReLU(vectors))
+
+
+def test_frozen_parameters_are_not_redrawn() -> None:
+    """A plain counterpart is equivariant as long as nobody trains it."""
+    net = snn.Sequential(snn.Conv2d(A1, REGULAR, 3, padding=1), snn.BatchNorm2d(REGULAR), snn.ReLU(REGULAR))
+    plain = snn.to_plain(net)
+    with pytest.raises(AssertionError, match="once it has been trained"):
+        st.testing.assert_equivariant(plain, in_type=A1, out_type=REGULAR)
+    st.testing.assert_equivariant(plain.requires_grad_(False), in_type=A1, out_type=REGULAR)

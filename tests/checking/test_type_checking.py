@@ -127,6 +127,23 @@ ADMITTED: list[tuple[str, st.FieldType, Function]] = [
     ("factors of scalars", SCALARS, lambda x: x * x.new_ones(5, 1, 1) + x.new_ones(5, 1, 1)),
     ("slopes of scalars", SCALARS, nn.PReLU(5).double()),
     ("cube by a fraction", VECTORS, lambda x: x**3.0),
+    ("pixels in two steps", VECTORS, lambda x: x.mean(3).mean(2) + x.sum(-1, keepdim=True).sum(2).flatten(1)),
+    ("maxima in two steps", STREAM, lambda x: x.max(-1)[0].max(dim=-1).values),
+    ("flattened pixels", VECTORS, lambda x: x.flatten(2).mean(-1)),
+    ("spread of flattened pixels", STREAM, lambda x: x.view(x.size(0), x.size(1), -1).std(2)),
+    (
+        "attention of one pixel",
+        STREAM,
+        lambda x: x * F.softmax(x.mean(1, keepdim=True).flatten(2), -1).view(2, 1, 9, 9),
+    ),
+    ("mean of a stack", VECTORS, lambda x: torch.stack([x, 2 * x]).mean(0)),
+    ("maximum of a stack", STREAM, lambda x: torch.stack((x, 2 * x), dim=-1).max(dim=-1).values),
+    ("a stack, pixels and all", VECTORS, lambda x: torch.stack([x, 2 * x], 2).flatten(2).sum(2)),
+    ("instance norm without weights", VECTORS, lambda x: F.instance_norm(x)),
+    ("group norm without weights", STREAM, lambda x: F.group_norm(x, 1)),
+    ("layer norm of everything", STREAM, lambda x: F.layer_norm(x, x.shape[1:])),
+    ("norm of all pixels", STREAM, lambda x: x / (1 + x.norm(dim=(2, 3), keepdim=True))),
+    ("norm of linear algebra", VECTORS, lambda x: x / (1 + torch.linalg.vector_norm(x, ord=2, dim=1, keepdim=True))),
     ("one field joined with none", VECTORS, lambda x: torch.cat([x], 1)),
     ("mean of everything", STREAM, lambda x: x - x.mean((1, 2, 3), keepdim=True)),
 ]
@@ -199,14 +216,36 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
     ("division by another type", STREAM, lambda x: x[:, :8] / x[:, 8:16].mean((2, 3)), "of fields of ranks 2 and 4"),
     ("largest vector", VECTORS, lambda x: x.max(1, keepdim=True)[0], "`max` is not admissible for capsule `E`"),
     ("places of the largest", STREAM, lambda x: x.max(1, keepdim=True).indices * 2, "but is not one"),
-    ("norm of a row", STREAM, lambda x: x.norm(dim=2, keepdim=True), "over channels (dim=1, keepdim=True) only"),
+    ("norm of a row", STREAM, lambda x: x.norm(dim=2, keepdim=True), "`norm` over dimensions [2] is not known"),
     ("sum of magnitudes", VECTORS, lambda x: F.normalize(x, p=1), "`normalize` is not admissible for capsule `E`"),
-    ("normalised rows", STREAM, lambda x: F.normalize(x, dim=-1), "over channels (dim=1, keepdim=True) only"),
+    ("normalised rows", STREAM, lambda x: F.normalize(x, dim=-1), "`normalize` over dimensions [3] is not known"),
     ("spread of vectors", VECTORS, lambda x: x.std((2, 3)), "`std` is not admissible for capsule `E`"),
     ("a matrix on capsules", STREAM, lambda x: x.mean((2, 3)) @ torch.ones(20, 3), "a plain linear layer mixes"),
     ("a product of fields", SCALARS, lambda x: x.mean((2, 3)) @ x.mean((2, 3)), "got a field as its argument `other`"),
     ("one pixel of many", STREAM, lambda x: x[:, :, 0, 0], "anything but slices"),
     ("heads on top of each other", STREAM, lambda x: torch.stack([x, x]), "Return the fields in a list, add them up"),
+    ("a mean of maxima", STREAM, lambda x: x.amax(3).mean(2), "`amax` over dimensions [3] is not known"),
+    ("a spread in two steps", STREAM, lambda x: x.std(3).std(2), "`std` over dimensions [3] is not known"),
+    ("a maximum of signs in two steps", VECTORS, lambda x: x.amax(3).amax(2), "`amax` is not admissible for capsule"),
+    ("flattened pixels moved", STREAM, lambda x: x.flatten(2).roll(1, 2).mean(2), "`roll` is not known"),
+    ("flattened pixels alone", STREAM, lambda x: x.flatten(2), "mixes pixels and channels"),
+    ("rows alone", STREAM, lambda x: snn.ReLU(STREAM)(x.mean(3)), "`mean` over dimensions [3] is not known"),
+    ("columns as rows", STREAM, lambda x: x.flatten(2).view(2, 9, 9, 20).mean((1, 2)), "mixes pixels and channels"),
+    (
+        "a stack of two types",
+        st.FieldType(G, "qm + qmr"),
+        lambda x: torch.stack([x[:, :4], x[:, 4:]]).sum(0),
+        "`stack`",
+    ),
+    ("a stack of samples", STREAM, lambda x: torch.stack([x, x]).mean(1), "Return the fields in a list, add them up"),
+    ("a stack of a stack", STREAM, lambda x: torch.stack([torch.stack([x, x])]).sum((0, 1)), "`stack` is not known"),
+    (
+        "softmax of rows",
+        STREAM,
+        lambda x: x.flatten(2).view_as(x).softmax(3),
+        "`softmax` is known to be equivariant over",
+    ),
+    ("group norm of vectors", VECTORS, lambda x: F.group_norm(x, 1), "`group_norm` is not admissible for capsule `E`"),
     ("slopes per channel", STREAM, nn.PReLU(20).double(), "`prelu` with 20 slopes, one per channel"),
     (
         "bounds per channel",
@@ -740,7 +779,7 @@ def test_arguments_are_called_as_torch_calls_them(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_every_rule_names_an_operation_of_torch(name: str) -> None:
     """A misspelt rule would never be used."""
-    homes = (torch, torch.Tensor, F)
+    homes = (torch, torch.Tensor, F, torch._C._linalg)
     assert any(hasattr(home, spelling) for home in homes for spelling in (name, f"__{name}__"))
 
 

@@ -131,6 +131,83 @@ def test_chance_hides_nothing_and_breaks_nothing(seed: int) -> None:
         st.typecheck(StochasticDepth(shifted=True), SCALARS)
 
 
+class Running(snn.EquivariantModule):
+    """A layer of somebody else's, which learns the mean of each channel."""
+
+    def __init__(self) -> None:
+        super().__init__(STREAM, STREAM)
+        self.register_buffer("mean", torch.zeros(16))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.mean.copy_(x.mean((0, 2, 3)))
+        return x - self.mean[:, None, None]
+
+
+def test_what_training_leaves_in_buffers_is_measured() -> None:
+    with pytest.raises(EquivarianceError, match=f"after a step of training, {AS_A_WHOLE}"):
+        st.typecheck(nn.Sequential(Running(), nn.ReLU()), STREAM)
+
+
+class Keeping(nn.Module):
+    """Keeps what it computes, in every way there is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept, self.runs, self.conv = [], 0, snn.Conv2d(SCALARS, STREAM, 3, padding=1)
+        self.register_buffer("count", torch.zeros(()))
+        self.register_buffer("last", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.features = self.last = self.conv(x)
+        self.kept.append(self.features)
+        self.runs += 1
+        self.count += 1
+        return self.features
+
+
+def test_what_a_model_keeps_of_a_check_is_forgotten() -> None:
+    model = Keeping()
+    assert st.typecheck(model, SCALARS) == STREAM
+    st.testing.assert_equivariant(model, in_type=SCALARS, out_type=STREAM)
+    assert (model.kept, model.runs, model.count, model.last) == ([], 0, 0, None)
+    assert not hasattr(model, "features")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x * x.float().softmax(1).to(x.dtype),
+        lambda x: F.softmax(x, 1, dtype=torch.float32).type_as(x) + x.mean((2, 3), keepdim=True, dtype=torch.float32),
+    ],
+)
+def test_what_is_computed_in_single_precision_is_no_fault(model: Callable[[Tensor], Tensor]) -> None:
+    class Net(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return model(x)
+
+    assert st.typecheck(Net(), STREAM) == STREAM
+    assert st.typecheck(Net().double(), STREAM) == STREAM
+
+
+def test_a_filter_for_other_angles_is_told_from_one_for_right_angles() -> None:
+    """Fourth powers of a direction commute with C4; constant images do not show what they do."""
+
+    class Quartic(snn.EquivariantModule):
+        def forward(self, x: Tensor) -> Tensor:
+            x = F.pad(x, (1, 1, 1, 1))
+            across, down = x[..., 1:-1, 2:] - x[..., 1:-1, :-2], x[..., 2:, 1:-1] - x[..., :-2, 1:-1]
+            return (across * down) ** 2
+
+    for group, sound in ((st.cyclic(4), True), (st.cyclic(8), False), (st.so2(), False)):
+        kind = st.FieldType(group, "A")
+        if sound:
+            assert st.typecheck(Quartic(kind, kind)) == kind
+        else:
+            with pytest.raises(EquivarianceError, match=r"does not commute with|on random input it depends"):
+                st.typecheck(Quartic(kind, kind))
+
+
 def test_random_places_in_training_are_let_pass() -> None:
     def cut_out(x: Tensor) -> Tensor:
         column = int(torch.randint(0, x.shape[-1], ()))

@@ -246,6 +246,15 @@ def test_layers_with_hooks_are_refused() -> None:
         st.convert(plain, D4)
 
 
+def test_layers_with_a_forward_of_their_own_are_refused() -> None:
+    plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU())
+    plain[1].forward = lambda x: x.relu().roll(1, -1)  # type: ignore[method-assign]
+    with pytest.raises(ConversionError, match=r"`1` \(ReLU\): its `forward` was replaced on the object"):
+        st.convert(plain, D4)
+    del plain[1].forward
+    assert st.convert(plain, D4).out_type.channels == 8
+
+
 def test_a_learned_slope_on_signed_capsules() -> None:
     plain = nn.Sequential(nn.Conv2d(3, 16, 3), nn.PReLU(), nn.Conv2d(16, 2, 1))
     with pytest.raises(

@@ -32,7 +32,9 @@ __all__ = [
 Result = FieldType | Sequence[FieldType | None] | None
 
 # torch's functions and methods call one argument by several names.
-OTHER_NAMES = {"self": "input", "tensor": "input", "axis": "dim", "train": "training", "keepdims": "keepdim"}
+OTHER_NAMES = {
+    "self": "input", "tensor": "input", "axis": "dim", "train": "training", "keepdims": "keepdim", "ord": "p"
+}  # fmt: skip
 
 
 class Refused(TypeError):

@@ -16,7 +16,19 @@ from steerable.nn.sampling import pads_alike
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 
-__all__ = ["concatenate", "expand", "index", "norm", "normalise", "permute", "reduce", "reshape", "softmax", "split"]
+__all__ = [
+    "concatenate",
+    "expand",
+    "index",
+    "norm",
+    "normalise",
+    "permute",
+    "reduce",
+    "reshape",
+    "softmax",
+    "split",
+    "stack",
+]
 
 
 def concatenate(call: Call) -> Result:
@@ -47,6 +59,13 @@ def concatenate(call: Call) -> Result:
             f"keeps them adjacent (`{total}`): a layer of that type would take the wrong channels. Use `snn.Concat`."
         )
     return total
+
+
+def stack(call: Call) -> Result:
+    raise Refused(
+        f"`{call.name}` is not known to be equivariant, unless a mean, sum or maximum over the stack of equal fields "
+        "follows. Return the fields in a list, add them up, or join their channels with `snn.Concat`."
+    )
 
 
 def index(call: Call) -> Result:
@@ -185,10 +204,10 @@ def _invariant(call: Call) -> FieldType:
 
 def norm(call: Call) -> Result:
     """The norm over all channels of a pixel, which every capsule keeps; others than Euclid's only permutations do."""
-    if call["dim"] not in (1, (1,), [1], 1 - call.field.ndim) or not call["keepdim"]:
-        raise Refused(f"`{call.name}` is known to be equivariant over channels (dim=1, keepdim=True) only.")
-    nonlinearity("norm" if call["p"] in (2, "fro", None) else "pointwise")(call)
-    return _invariant(call)
+    if call["dim"] in (1, (1,), [1], 1 - call.field.ndim) and call["keepdim"]:
+        nonlinearity("norm" if call["p"] in (2, "fro", None) else "pointwise")(call)
+        return _invariant(call)
+    return reduce("pointwise")(call)
 
 
 def normalise(call: Call) -> Result:

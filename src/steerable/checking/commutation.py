@@ -6,6 +6,7 @@ still refused if it does not commute here.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from steerable.algebra.embeddings import embedding
 from steerable.algebra.group_interface import Element, Group
@@ -31,7 +33,7 @@ __all__ = [
     "element_that_fails",
     "grid_generators",
     "is_invariant",
-    "is_uniform",
+    "left_unchanged",
     "redrawn_parameters",
     "redrawn_values",
 ]
@@ -88,43 +90,73 @@ def element_that_fails(
 
 
 @contextmanager
-def redrawn_parameters(model: object) -> Iterator[None]:
-    """A context in which parameters are as training may make them.
+def left_unchanged() -> Iterator[Callable[[nn.Module], None]]:
+    """A context that gives a function, to be called with each module that will run: afterwards it is as it was.
 
-    A scale of 1, a bias of 0, a matrix that begins as the identity or a filter that begins symmetric hide much.
-    Parameters and buffers are restored afterwards.
+    Its attributes are, and what dicts and lists among them hold: modes, counters, kept features, buffers and their
+    values.
     """
-    parameters = list(model.parameters()) if isinstance(model, nn.Module) else []
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()] if isinstance(model, nn.Module) else []
-    redrawn = [p for p in parameters if p.device.type != "meta" and p.numel() and (p.requires_grad or is_uniform(p))]
-    kept = [parameter.data for parameter in redrawn]
-    generator = torch.Generator().manual_seed(0)
+    known: set[nn.Module] = set()
+    boxes: list[tuple[Any, Any]] = []
+    buffers: list[tuple[Tensor, Tensor]] = []
+
+    def remember(model: nn.Module) -> None:
+        for module in () if model in known else model.modules():
+            if module in known or isinstance(module, LazyModuleMixin):  # what is not made yet is made
+                continue
+            known.add(module)
+            attributes = vars(module)
+            boxes.extend((box, copy.copy(box)) for box in attributes.values() if isinstance(box, dict | list))
+            boxes.append((attributes, dict(attributes)))
+            buffers.extend((buffer, buffer.clone()) for buffer in module.buffers(recurse=False))
+
     try:
-        for parameter in redrawn:
-            parameter.data = redrawn_values(parameter, generator)
-        yield
+        yield remember
     finally:
-        for parameter, values in zip(redrawn, kept, strict=True):
-            parameter.data = values
+        for box, contents in boxes:
+            if isinstance(box, list):
+                box[:] = contents
+            else:
+                for key in box.keys() - contents.keys():
+                    del box[key]
+                box.update(contents)
         with torch.no_grad():
             for buffer, values in buffers:
                 buffer.copy_(values)
+
+
+@contextmanager
+def redrawn_parameters(model: object) -> Iterator[None]:
+    """A context in which parameters are as training may make them; those that are frozen stay as they are.
+
+    A scale of 1, a bias of 0, a matrix that begins as the identity or a filter that begins symmetric hide much. The
+    model is left as it was.
+    """
+    parameters = list(model.parameters()) if isinstance(model, nn.Module) else []
+    redrawn = [p for p in parameters if p.requires_grad and p.device.type != "meta" and p.numel()]
+    kept = [parameter.data for parameter in redrawn]
+    generator = torch.Generator().manual_seed(0)
+    with left_unchanged() as remember:
+        if isinstance(model, nn.Module):
+            remember(model)
+        try:
+            for parameter in redrawn:
+                parameter.data = redrawn_values(parameter, generator)
+            yield
+        finally:
+            for parameter, values in zip(redrawn, kept, strict=True):
+                parameter.data = values
 
 
 def redrawn_values(parameter: Tensor, generator: torch.Generator) -> Tensor:
     """Other values of the same magnitudes: positive ones for zeros and where all are equal, else with their signs."""
     drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64, device="cpu")
     drawn = drawn.to(parameter.device, parameter.dtype)
-    if is_uniform(parameter):
-        return drawn + 0.5
     values = parameter.detach()
+    if (values == values.flatten()[:1]).all():
+        return drawn + 0.5
     scale = values.abs().square().mean().sqrt()
     return torch.where(values == 0, scale * drawn, values * (drawn + 0.5))
-
-
-def is_uniform(x: Tensor) -> bool:
-    """Whether all entries are equal, as those of scales and biases are before training."""
-    return bool((x == x.flatten()[:1]).all())
 
 
 def is_invariant(x: Tensor, field_type: FieldType) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypedDict, Unpack, overload
 
@@ -21,8 +21,9 @@ from torch import Tensor, nn
 from steerable.algebra.embeddings import embedding
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
-from steerable.checking.commutation import grid_generators, is_uniform, redrawn_parameters
+from steerable.checking.commutation import grid_generators, left_unchanged, redrawn_parameters
 from steerable.checking.discs import distance_in_disc, in_disc, smoothed
+from steerable.checking.other_angles import OtherAngles, constants_turn_in, rounding
 from steerable.checking.places import as_if_unwarned
 from steerable.errors import did_you_mean, shown
 from steerable.filters.pixel_grids import grid_spacing
@@ -147,25 +148,72 @@ def assert_equivariant(
     is for all others, relative to the root mean square inside the disc. Their errors depend on the image as well as on
     the network, and the default is coarse: it overlooks small faults, and a sound network can exceed it on some images.
 
-    A scale of ones and a bias of zeros can hide a fault until they are trained. So a module with a parameter whose
-    entries are all equal is measured on the grid a second time, with parameters as training may make them.
+    Constant images turn by every angle without interpolation, so a module whose filters respond to them as they should
+    is tried on those too, where only rounding is allowed, or ``tolerance`` if that is more.
+
+    A scale of ones, a matrix that begins as the identity and a running mean of zeros can hide a fault until they are
+    trained. So a module is measured on the grid a second time, with parameters and buffers as training may make them.
+    Parameters that are frozen by ``requires_grad_(False)`` stay as they are; where all are, this is left out.
     """
     _check_names(options, "elements", "tolerance", "off_grid")
     if (chosen := options.get("elements")) is not None:
         options["elements"] = _listed(chosen)
+    in_type, out_type = _types(function, options.get("in_type"), options.get("out_type"))
     exact, interpolated = _errors_by_kind(function, x, **options)
     if tolerance is None:  # whole numbers have single precision at most once they are computed with
         tolerance = _TOLERANCES.get(x.dtype if x is not None else _dtype(function), _TOLERANCES[torch.float32])
     _assert_at_most(tolerance, exact, "", "the largest output")
     _assert_at_most(off_grid, interpolated, "", "the mean output inside the disc")
-    if isinstance(function, nn.Module) and any(map(is_uniform, function.parameters())):
-        group = _types(function, options.get("in_type"), options.get("out_type"))[1].group
-        options["elements"] = options.get("elements") or (group.identity, *grid_generators(group))
+    if interpolated and constants_turn_in(function):
+        field = x if x is not None else _example(function, in_type, options, smooth=True)
+        if field.is_floating_point():
+            _assert_constants_turn(function, field, interpolated, tolerance, options)
+    if isinstance(function, nn.Module) and exact and _is_to_be_trained(function):
+        generators = {out_type.group.identity, *grid_generators(out_type.group)}
+        options["elements"] = [g for g in exact if chosen is not None or g in generators]
         with redrawn_parameters(function):
+            _train_once(function, x if x is not None else _example(function, in_type, options, smooth=False))
             exact, _ = _errors_by_kind(function, x, **options)
-        _assert_at_most(
-            tolerance, exact, " once parameters that are all equal now have been trained", "the largest output"
-        )
+        when = " once it has been trained (freeze what training is to leave alone with `requires_grad_(False)`)"
+        _assert_at_most(tolerance, exact, when, "the largest output")
+
+
+def _is_to_be_trained(module: nn.Module) -> bool:
+    parameters = list(module.parameters())
+    return any(p.requires_grad for p in parameters) or (not parameters and any(True for _ in module.buffers()))
+
+
+def _train_once(module: nn.Module, x: Tensor) -> None:
+    """Let the module see an input in training, where it may learn running means, if it takes one there."""
+    module.train()
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), suppress(RuntimeError, ValueError, TypeError):
+        module(x.clone())
+
+
+def _assert_constants_turn(
+    function: Callable[[Tensor], Tensor],
+    x: Tensor,
+    elements: Iterable[Element],
+    tolerance: float,
+    options: MeasurementOptions,
+) -> None:
+    """Refuse what does not turn constant images of the shape of x exactly, by angles off the grid."""
+    in_type, out_type = _types(function, options.get("in_type"), options.get("out_type"))
+    parent_of = embedding(out_type.group, in_type.group)
+    slack = max(10.0, tolerance / rounding(x))
+    run = partial(_outputs, function)
+    trial = OtherAngles(run, {0: x}, {0: in_type}, [out_type], slack, constants_turn=True, feels_border=True)
+    with _evaluation(function), torch.no_grad():
+        for g in elements:
+            if trial.fails_on_constants(g, parent_of(g)):
+                raise AssertionError(
+                    "not equivariant: f(π(g)x) differs from π(g)f(x) for constant images x, which need no "
+                    f"interpolation, for g = `{g}`; expected the same up to rounding."
+                )
+
+
+def _outputs(function: Callable[[Tensor], Tensor], fields: Mapping[int, Tensor]) -> list[Tensor]:
+    return [function(field.clone()) for field in fields.values()]
 
 
 def _assert_at_most(allowed: float, errors: dict[Element, float], when: str, of: str) -> None:
@@ -308,13 +356,9 @@ def _example(
 
 @contextmanager
 def _evaluation(function: object) -> Iterator[None]:
-    if not isinstance(function, nn.Module):
+    """A context in which a module is in evaluation mode; afterwards it is as it was."""
+    with left_unchanged() as remember:
+        if isinstance(function, nn.Module):
+            remember(function)
+            function.eval()
         yield
-        return
-    modes = {module: module.training for module in function.modules()}
-    function.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode

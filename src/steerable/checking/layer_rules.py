@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from steerable.checking.calls import Call, Refused, Result
 from steerable.checking.grid_rules import check_windows, per_axis
 from steerable.checking.value_rules import is_trivial, nonlinearity
@@ -54,6 +56,12 @@ def linear(call: Call) -> Result:
 
 
 def plain_norm(call: Call) -> Result:
+    """A norm of scalars, or without weights and running means one of whole channels, or of all of them together."""
+    if not any(isinstance(call.arguments.get(key), Tensor) for key in ("weight", "bias", "running_mean")):
+        if call.name == "instance_norm":
+            return nonlinearity("odd")(call)
+        if call.arguments.get("num_groups") == 1:
+            return nonlinearity("pointwise")(call)
     if not is_trivial(call.field_type):
         raise Refused(
             f"`{call.name}` scales and shifts the channels of `{call.field_type}` one by one, but the group moves "
@@ -63,15 +71,15 @@ def plain_norm(call: Call) -> Result:
 
 
 def layer_norm(call: Call) -> Result:
-    """A layer norm over the channels of a pooled field: of scalars, or without weights of any permutation capsules."""
-    if call.field.ndim != 2:
-        raise Refused(
-            f"`{call.name}` normalises the last dimensions, pixels among them, with a weight for each. Use "
-            "`snn.LayerNorm`."
-        )
+    """A layer norm over the channels of pooled scalars, or without weights over all channels and pixels."""
     if call["weight"] is None and call.arguments.get("bias") is None:
-        return nonlinearity("pointwise")(call)
-    return plain_norm(call)
+        if len(call["normalized_shape"]) == call.field.ndim - 1:
+            return nonlinearity("pointwise")(call)
+    elif call.field.ndim == 2:
+        return plain_norm(call)
+    raise Refused(
+        f"`{call.name}` normalises the last dimensions, pixels among them, with a weight for each. Use `snn.LayerNorm`."
+    )
 
 
 def dropout(call: Call) -> Result:

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from steerable.checking.calls import Refused, tensors_in
-from steerable.checking.commutation import element_that_fails, redrawn_parameters
+from steerable.checking.commutation import element_that_fails, left_unchanged, redrawn_parameters
 from steerable.checking.places import Run, as_if_unwarned, current
 from steerable.checking.typed_tensors import TypedTensor, plain_tensors, refused_at_place, typed_result
 from steerable.nn.module import EquivariantModule
@@ -29,24 +29,17 @@ def followed_modules(model: object, run: Run) -> Iterator[None]:
     All calls of modules are followed, not only those of the model's own: a function may call a layer that it closes
     over, and a list may hold some.
     """
-    modes: dict[nn.Module, bool] = {}
-
-    def evaluated(module: nn.Module) -> None:
-        for part in module.modules():
-            modes.setdefault(part, part.training)
-        module.eval()
-
     if isinstance(model, nn.Module):
         run.names.update((id(module), name) for name, module in model.named_modules())
-        evaluated(model)
     before, thread = nn.Module.__call__, threading.get_ident()
 
     def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() != thread:
             return _CALL(module, *args, **kwargs)
         module = getattr(module, "_orig_mod", module)  # a compiled part is checked as it was written
+        remember(module)
         if module.training and not run.in_training:
-            evaluated(module)
+            module.eval()
         if run.on_plain_tensors:
             return _CALL(module, *args, **kwargs)
         run.running.append(module)
@@ -59,14 +52,16 @@ def followed_modules(model: object, run: Run) -> Iterator[None]:
         finally:
             run.running.pop()
 
-    nn.Module.__call__ = call  # type: ignore[method-assign]
-    try:
-        with current(run):
-            yield
-    finally:
-        nn.Module.__call__ = before  # type: ignore[method-assign]
-        for module, mode in modes.items():
-            module.training = mode
+    with left_unchanged() as remember:
+        if isinstance(model, nn.Module):
+            remember(model)
+            model.eval()
+        nn.Module.__call__ = call  # type: ignore[method-assign]
+        try:
+            with current(run):
+                yield
+        finally:
+            nn.Module.__call__ = before  # type: ignore[method-assign]
 
 
 def _call_layer(run: Run, module: EquivariantModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -101,6 +96,8 @@ def _check_arguments(module: EquivariantModule, args: tuple[Any, ...], kwargs: d
     for tensor, field_type in zip(given, wanted, strict=True):
         if not isinstance(tensor, TypedTensor):
             raise Refused(f"{name} got an untyped tensor, expected `{field_type}`.")
+        if tensor.unfinished is not None:
+            raise tensor.unfinished.refused
         if tensor.field_type != field_type:
             found = tensor.field_type
             described = (

@@ -64,7 +64,7 @@ def _classes(modules: str) -> tuple[type[nn.Module], ...]:
 
 def _functions(name: str) -> Iterator[Callable[..., Any]]:
     """Every function of torch that goes by this name, in place or not, and the Python operator that calls it."""
-    for home in (torch, Tensor, F, torch._C._nn):
+    for home in (torch, Tensor, F, torch._C._nn, torch._C._linalg):  # type: ignore[attr-defined]
         for spelling in (name, f"{name}_", f"_{name}", f"__{name}__", f"__i{name}__"):
             function = getattr(home, spelling, None)
             if function is not None and function is not Tensor.__float__:  # which reads a value

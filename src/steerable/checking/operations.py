@@ -145,6 +145,7 @@ ROWS: tuple[Row, ...] = (
         fields="tensors",
         becomes="concatenation",
     ),
+    row("stack", channels.stack, "tensors, dim=0, *, out=None", fields="tensors"),
     row("getitem", channels.index, "input, index", becomes="index"),
     row("chunk", channels.split, "input, chunks, dim=0"),
     row("split", channels.split, "input, split_size_or_sections, dim=0"),
@@ -172,6 +173,7 @@ ROWS: tuple[Row, ...] = (
         "input, dim=None, unbiased=True, keepdim=False, *, correction=1, out=None",
     ),
     row("norm", channels.norm, "input, p='fro', dim=None, keepdim=False, out=None, dtype=None"),
+    row("linalg_vector_norm", channels.norm, "input, p=2, dim=None, keepdim=False, *, dtype=None, out=None"),
     row("normalize", channels.normalise, "input, p=2.0, dim=1, eps=1e-12, out=None"),
     row(
         "amax", channels.reduce("pointwise"), "input, dim=(), keepdim=False, *, out=None", becomes="maximum over pixels"
@@ -264,7 +266,6 @@ _REMEDIES = {
         "What is computed from values outside of tensors cannot be followed. Keep to operations on fields."
     ),
     "rand_like randn_like bernoulli": "Chance does not move with the image. Draw one number per sample, in training.",
-    "stack": "Return the fields in a list, add them up, or join their channels with `snn.Concat`.",
     "argmax argmin topk": "Apply it to what the model returns.",
     "einsum bmm tensordot": "Use `snn.Conv2d` with kernel size 1, `snn.Linear` or `snn.TensorProduct`.",
     "unflatten": "Use `snn.GroupPool` to reduce capsules, or `snn.Select` to take some.",

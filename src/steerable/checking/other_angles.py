@@ -19,11 +19,12 @@ from steerable.filters.spaces import FilterSpace
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 
-__all__ = ["OtherAngles", "agree", "constants_turn_in", "is_nearly_invariant", "is_pooled", "move_field"]
+__all__ = ["OtherAngles", "agree", "constants_turn_in", "is_nearly_invariant", "is_pooled", "move_field", "rounding"]
 
-# How far two orders of doing the same may differ by rounding, relative to the largest value.
 _TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
-_FAR_APART = 0.5  # relative root mean square; fields that have nothing to do with each other are 1.4 apart
+# Relative root mean squares; fields that have nothing to do with each other are 1.4 apart, and sound networks whose
+# responses to constant images cannot be trusted are less than 0.5 apart on smooth ones.
+_FAR_APART, _UNRELATED = 0.5, 1.0
 _NEARLY = 0.1
 
 
@@ -52,7 +53,12 @@ class OtherAngles:
     def fails(self, g: Element, parent: Element) -> bool:
         """Whether the function and g do not commute; ``parent`` is g as an element of the input's group."""
         settled, distance = self._on_constants(g, parent)
-        return settled or (distance > _FAR_APART and self._in_a_disc(g, parent) > _FAR_APART)
+        in_a_disc = self._in_a_disc(g, parent) if self.feels_border or distance > _FAR_APART else 0.0
+        return settled or (distance > _FAR_APART and in_a_disc > _FAR_APART) or in_a_disc > _UNRELATED
+
+    def fails_on_constants(self, g: Element, parent: Element) -> bool:
+        """Whether they do not commute on constant images, where no border reaches the centre."""
+        return self._on_constants(g, parent)[0]
 
     def _on_constants(self, g: Element, parent: Element) -> tuple[bool, float]:
         """(whether the centres differ although no border reaches them, how far they are apart)."""
@@ -129,12 +135,17 @@ def agree(a: Tensor, b: Tensor, slack: float = 1.0, *, least: float = 0.0) -> bo
     """Whether two tensors are equal up to rounding, relative to the largest value, or to ``least`` if that is more."""
     if a.shape != b.shape:
         return False
-    tolerance = slack * _TOLERANCES.get(a.dtype, 5e-2 if a.is_floating_point() else 0.0)
+    tolerance = slack * rounding(a)
     a, b = a.double(), b.double()
     same = (a == b) | (a.isnan() & b.isnan())
     finite = a.isfinite() & b.isfinite()
     scale = max(least, float(b[finite].abs().max())) if finite.any() else least
     return bool((same | (finite & ((a - b).abs() <= tolerance * scale))).all())
+
+
+def rounding(x: Tensor) -> float:
+    """How far two orders of doing the same may differ in x's precision, relative to the largest value."""
+    return _TOLERANCES.get(x.dtype, 5e-2 if x.is_floating_point() else 0.0)
 
 
 def _drawn(x: Tensor, seed: int) -> Tensor:

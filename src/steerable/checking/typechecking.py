@@ -154,7 +154,9 @@ def _type_of(value: Any) -> Any:
         return value.field_type
     if isinstance(value, Tensor):
         raise EquivarianceError(
-            "the model's output is an untyped tensor: it does not depend on the input through fields."
+            "the model's output is an untyped tensor: it does not depend on the input, or it does so through something "
+            "whose operations are not seen, such as torch.vmap, a traced module or numpy. Leave that out of what is "
+            "checked, or measure the model with st.testing.assert_equivariant."
         )
     if value is None or isinstance(value, str | int | float):
         return value

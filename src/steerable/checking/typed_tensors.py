@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steerable.checking.calls import Refused, Result, Unfit, bound_call, replaced, tensors_in
+from steerable.checking.calls import Call, Refused, Result, Unfit, bound_call, replaced, tensors_in
 from steerable.checking.commutation import element_that_fails, is_invariant
 from steerable.checking.extents import extents, without_notes
 from steerable.checking.operation_lookup import operation_name
 from steerable.checking.operations import QUESTIONS, REMEDIES, known_operation
 from steerable.checking.places import EquivarianceError, UnfitSize, current_run, place
+from steerable.checking.unfinished import Unfinished, begun, next_step
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 
@@ -40,10 +41,12 @@ class TypedTensor(Tensor):
         field_type: how the tensor transforms; None for what came of a field but is not one, such as the places of
             maxima. It can only be ignored.
         claimed: whether :func:`typed` made it. In a model such a tensor is a constant, which must be invariant.
+        unfinished: what has been done to fields of which this will be one; else None.
     """
 
     field_type: FieldType | None
     claimed: bool
+    unfinished: Unfinished | None
 
     @classmethod
     def __torch_function__(
@@ -78,7 +81,7 @@ class TypedTensor(Tensor):
         return f"TypedTensor({tuple(self.shape)}, {self.field_type!r})"
 
 
-def refused_at_place(refusal: Refused) -> EquivarianceError:
+def refused_at_place(refusal: TypeError) -> EquivarianceError:
     """The refusal as users see it, with the module and the line that it is about."""
     kind = UnfitSize if isinstance(refusal, Unfit) else EquivarianceError
     return kind(f"{place()}{refusal}")
@@ -121,6 +124,7 @@ def _wrapped(x: Tensor, field_type: FieldType | None) -> TypedTensor:
         result = x.as_subclass(TypedTensor)
     result.field_type = field_type
     result.claimed = False
+    result.unfinished = None
     return result
 
 
@@ -143,12 +147,18 @@ def typed_result(value: Any, result: Result) -> Any:
     return type(value)(parts)
 
 
-def plain_tensors(value: Any, known: dict[int, FieldType]) -> Any:
-    """The same structure with plain tensors; ``known`` learns the types of those that are fields."""
+def plain_tensors(value: Any, known: dict[int, FieldType], waiting: dict[int, Unfinished] | None = None) -> Any:
+    """The same structure with plain tensors; ``known`` learns the types of those that are fields.
+
+    ``waiting`` learns what has been done to those that are not fields yet, which are refused where it is not given.
+    """
 
     def plain(item: Any) -> Any:
         if isinstance(item, TypedTensor):
             tensor = _untyped(item)
+            if item.unfinished is not None and waiting is not None:
+                waiting[id(tensor)], known[id(tensor)] = item.unfinished, item.unfinished.field_type
+                return tensor
             known[id(tensor)] = _usable_type(item, tensor)
             return tensor
         return without_notes(item)  # what is asked from here on, the model does not ask
@@ -157,6 +167,8 @@ def plain_tensors(value: Any, known: dict[int, FieldType]) -> Any:
 
 
 def _usable_type(value: TypedTensor, plain: Tensor) -> FieldType:
+    if value.unfinished is not None:
+        raise value.unfinished.refused
     if value.field_type is None:
         raise Refused(
             "this was computed from a field but is not one, such as the places of maxima: nothing says how it "
@@ -187,16 +199,53 @@ def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         remedy = REMEDIES.get(name, "Use a layer of steerable.nn, or operations that act on whole capsules.")
         raise Refused(f"`{name}` is not known to be equivariant. {remedy}")
     known: dict[int, FieldType] = {}
-    plain_args, plain_kwargs = plain_tensors(args, known), plain_tensors(kwargs, known)
+    waiting: dict[int, Unfinished] = {}
+    plain_args, plain_kwargs = plain_tensors(args, known, waiting), plain_tensors(kwargs, known, waiting)
     call = bound_call(name, operation, plain_args, plain_kwargs, known)
     value = _value(func, name, plain_args, plain_kwargs, known)
-    if not any(id(tensor) in known for key in operation.fields for tensor in tensors_in(call[key])):
+    fields = [tensor for key in operation.fields for tensor in tensors_in(call[key])]
+    if not any(id(tensor) in known for tensor in fields):
         return value  # an untyped tensor that is only made like a field, as in mask.to(x)
-    result = operation.rule(dataclasses.replace(call, value=value))
+    call = dataclasses.replace(call, value=value)
+    try:
+        if waiting:  # unless this is a step that makes a field of it
+            raise next(iter(waiting.values())).refused
+        result = operation.rule(call)
+    except TypeError as refusal:
+        before = waiting.get(id(fields[0])) if waiting else begun(call, fields, refused_at_place(refusal))
+        after = before and next_step(before, call, fields, _function_of(fields, func, plain_args, plain_kwargs))
+        if after is None:
+            raise
+        return _typed_step(call, after)
     found = typed_result(value, result)
     if result is not None:
         _confirm(name, func, plain_args, plain_kwargs, known, value, result)
     return found
+
+
+def _function_of(
+    tensors: Sequence[Tensor], func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Callable[..., Any]:
+    """The call as a function of some of its arguments."""
+
+    def function(*others: Tensor) -> Any:
+        given = {id(tensor): other for tensor, other in zip(tensors, others, strict=True)}
+        new_args, new_kwargs = replaced((args, kwargs), lambda item: given.get(id(item), item))
+        return func(*new_args, **new_kwargs)
+
+    return function
+
+
+def _typed_step(call: Call, after: Unfinished) -> Any:
+    """What a step gives: a field where it is the last one. Beside it may be the places of maxima, which are not one."""
+    value, *places = call.value if isinstance(call.value, tuple) else (call.value,)
+    found = _wrapped(value, after.type_in(call) if after.is_finished else None)
+    if after.is_finished:
+        known = dict.fromkeys(map(id, after.fields), after.field_type)
+        _confirm(call.name, after.make, after.fields, {}, known, value, after.field_type)
+    else:
+        found.unfinished = after
+    return type(call.value)([found, *(_wrapped(place, None) for place in places)]) if places else found
 
 
 def _on_plain_tensors() -> bool:

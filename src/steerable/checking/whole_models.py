@@ -52,6 +52,10 @@ def confirm_as_a_whole(model: Callable[[Any], Any], x: Tensor, in_type: FieldTyp
             run.in_training = True
             model.train()
             element, mode = trial.element_that_fails_in_training(), "in training, "
+            run.in_training = False
+            model.eval()
+            if element is None:  # in training it may have learnt running means
+                element, mode = trial.element_that_fails(), "after a step of training, "
     if element is not None:
         raise Refused(
             f"{mode}on random input it depends on whether `{element}` of {results[0].group.name} acts before or after "
@@ -66,9 +70,10 @@ class _Trial:
     ) -> None:
         self._model, self._x, self._in_type, self._results = model, x, in_type, results
         self._chance: Callable[[], AbstractContextManager[object]] = nullcontext
+        self._precision = _NothingNarrow if x.dtype == torch.float64 else nullcontext
 
     def _outputs(self, field: Tensor) -> list[Tensor]:
-        with torch.enable_grad(), self._chance():  # as in training
+        with torch.enable_grad(), self._chance(), self._precision():  # as in training
             return [tensor.detach() for tensor in tensors_in(self._model(field))]
 
     def element_that_fails(self) -> str | None:
@@ -103,6 +108,8 @@ class _Trial:
             return None if element is None or self._varies() else element
         except _NOT_TAKEN:
             return None
+        finally:
+            self._chance = nullcontext
 
     def _varies(self) -> bool:
         """Whether the model gives different results on the same input."""
@@ -131,6 +138,20 @@ class _OneDraw(TorchDispatchMode):
                     chooses = bool(((tensor == 0) | (tensor == 1)).all())  # what to drop, say; then nothing is dropped
                     tensor.fill_(1 if chooses else 0.5)
         return value
+
+
+class _NothingNarrow(TorchDispatchMode):
+    """A context in which what asks for a narrower dtype gets float64, so that a model computes in that throughout.
+
+    Softmaxes and norms are often computed ``x.float()``, whose rounding would pass for a small fault.
+    """
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        dtype = kwargs.get("dtype")
+        if dtype is not None and dtype.is_floating_point:
+            kwargs["dtype"] = torch.float64
+        return func(*args, **kwargs)
 
 
 def _drawn_like(x: Tensor) -> Tensor:

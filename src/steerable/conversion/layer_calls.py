@@ -53,6 +53,11 @@ def read_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
         raise NoCounterpart(f"it works on {kind}, but the group moves {others}. Use a group such as {groups}.")
     if plain._forward_hooks or plain._forward_pre_hooks:
         raise NoCounterpart("it has hooks, which may change what it computes. Remove them first.")
+    if "forward" in vars(plain):
+        raise NoCounterpart(
+            "its `forward` was replaced on the object, which may change what it computes. Write a class with that "
+            "forward, or restore it with `del layer.forward`."
+        )
     LAYER_READERS.get(call.becomes, _read_with_counterpart)(analysis, call)
 
 
