@@ -26,7 +26,7 @@ POSES = {
     "mr2": "180°, mirrored",
     "mr3": "270°, mirrored",
 }
-DIGIT = 3  # it has neither the symmetry of an 8 nor the two readings of a 6
+DIGITS = (3, 4, 7)  # turned or mirrored, they are no other digit, as a 6 is a 9 and a 2 nearly a 5
 RIGHT, WRONG = "#1a7f37", "#b42318"
 
 
@@ -38,7 +38,7 @@ def demo_picture(folder: Path, results: Mapping[str, Mapping[str, Any]]) -> Figu
     """
     networks = {name: TrainedModel.load(folder / name).eval() for name in results}
     data = load_dataset("digits").test
-    poses = poses_of_a_known_digit(networks, data)
+    poses, digit = poses_that_matter(networks, data)
     figure = Figure(figsize=(10, 3.4))
     left, step = 0.235, 0.084
     for column, (pose, text) in enumerate(POSES.items()):
@@ -50,11 +50,11 @@ def demo_picture(folder: Path, results: Mapping[str, Mapping[str, Any]]) -> Figu
             top = 0.5 - 0.29 * row
             with torch.no_grad():
                 answer = int(networks[name](poses)[column].argmax())
-            colour = RIGHT if answer == DIGIT else WRONG
+            colour = RIGHT if answer == digit else WRONG
             figure.text(middle, top, str(answer), ha="center", va="center", size=22, weight="bold", color=colour)
             accuracy = f"{found['poses']['accuracy'][pose]:.0%}"
             figure.text(middle, top - 0.13, accuracy, ha="center", va="center", size=11, color=INK)
-    figure.text(0.015, 0.77, "one test digit,\nin all eight poses", va="center", size=11, weight="bold")
+    figure.text(0.015, 0.77, "the test digit whose\npose matters most", va="center", size=11, weight="bold")
     figure.text(0.955, 0.77, "same answer\nin all poses", ha="center", va="center", size=8, weight="bold")
     for row, name in enumerate(results):
         top = 0.5 - 0.29 * row
@@ -66,19 +66,27 @@ def demo_picture(folder: Path, results: Mapping[str, Mapping[str, Any]]) -> Figu
     return figure
 
 
-def poses_of_a_known_digit(networks: Mapping[str, TrainedModel], data: LabelledImages) -> Tensor:
-    """All poses of the first test image of the digit ``DIGIT`` that every network recognises upright."""
-    with torch.no_grad():
-        answers = torch.stack([network(data.images).argmax(1) for network in networks.values()])
-    known = (data.labels == DIGIT) & (answers == DIGIT).all(0)
-    return torch.cat([posed(data.images[known][:1], pose) for pose in POSES])
+def poses_that_matter(networks: Mapping[str, TrainedModel], data: LabelledImages) -> tuple[Tensor, int]:
+    """All poses of a test digit, and its label: of those that every network recognises upright, the one that is
+    mistaken in most of its poses.
+    """
+    answers = torch.stack([answers_in_all_poses(network, data.images) for network in networks.values()])
+    right = answers == data.labels
+    known = right[:, 0].all(0) & torch.isin(data.labels, torch.tensor(DIGITS))
+    worst = int(right.sum((0, 1)).masked_fill(~known, right.numel()).argmin())
+    return torch.cat([posed(data.images[worst : worst + 1], pose) for pose in POSES]), int(data.labels[worst])
 
 
 def share_of_steady_answers(network: TrainedModel, images: Tensor) -> float:
     """How many of the images, as a share, the network takes for the same in all poses."""
-    with torch.no_grad():
-        answers = torch.stack([network(posed(images, pose)).argmax(1) for pose in POSES])
+    answers = answers_in_all_poses(network, images)
     return float((answers == answers[0]).all(0).float().mean())
+
+
+@torch.no_grad()
+def answers_in_all_poses(network: TrainedModel, images: Tensor) -> Tensor:
+    """(poses, images): the class that the network gives each image in each pose."""
+    return torch.stack([network(posed(images, pose)).argmax(1) for pose in POSES])
 
 
 def posed(images: Tensor, pose: str) -> Tensor:

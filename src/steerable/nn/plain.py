@@ -28,7 +28,8 @@ def to_plain(module: nn.Module) -> nn.Module:
 
     Layers with a counterpart become it (Conv2d, Linear, ReLU, AvgPool2d …); the others become a
     ``torch.fx.GraphModule`` of torch operations, batch norms too, since they take images and pooled fields. Modules of
-    your own keep their class, with their children replaced. The copy shares no memory with ``module``.
+    your own keep their class, with their children replaced. The copy shares no memory with ``module``. Its parameters are
+    frozen, because training would break the symmetry, which torch's own modules know nothing of.
 
     >>> from steerable import FieldType, dihedral
     >>> from steerable import nn as snn
@@ -36,7 +37,7 @@ def to_plain(module: nn.Module) -> nn.Module:
     >>> to_plain(snn.Conv2d(FieldType(G, "3*A1"), FieldType(G, "regular"), 3))
     Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1))
     """
-    return _replaced(without_acceleration(copy.deepcopy(module).eval())).eval()
+    return _replaced(without_acceleration(copy.deepcopy(module).eval())).eval().requires_grad_(False)
 
 
 def without_acceleration(module: ModuleT) -> ModuleT:
