@@ -257,7 +257,7 @@ class TrainedSegmenter(TrainedModel):
     def _write_one(self, file: Path, target: Path, tile: int | None, progress: Progress | None) -> Path | str:
         """Where the label image of a file is, which is written unless it is there already; or why there is none."""
         for place in (target, target.with_suffix(".tif")):
-            if place.is_file() and place.stat().st_mtime_ns >= file.stat().st_mtime_ns:
+            if place.is_file() and not (file.is_file() and file.stat().st_mtime_ns > place.stat().st_mtime_ns):
                 return place
         labels = self._labelled(file, tile, progress)
         if isinstance(labels, str):
