@@ -261,6 +261,7 @@ def test_bad_files_are_named_and_left_out(tmp_path: Path) -> None:
     assert "several masks" in reasons["006.png"]
     assert len(splits.train) + len(splits.test) == 6
     text = " ".join(str(warning.message) for warning in warned)
+    assert all(f"`images/{name}` ({why})" in text for name, why in reasons.items())
     assert "other.png" in text
     assert "1 mask is empty and counts" in text
 

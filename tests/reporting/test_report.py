@@ -307,7 +307,9 @@ def test_costs_of_other_mixes_and_of_plain_networks(tmp_path: Path) -> None:
     mixed = make_run(tmp_path / "C4", {**STEERABLE, "group": "C4", "stream": "regular", "inner": "regular"})
     text = Page(report(mixed, make_run(tmp_path / "plain", PLAIN))).text
     assert "8*regular" in text
-    assert "plain_resnet, depth=8, width=9: 12,345 parameters" in text
+    assert "plain_resnet, depth=8, width=9: 12,345 parameters, none shared over poses" in text
+    for other in ({"name": "wide_resnet", "depth": 10, "width": 1}, {"name": "unet", "depth": 2, "copies": 1}):
+        assert "Costs" not in Page(report(make_run(tmp_path / other["name"], other))).text.splitlines()
 
 
 def test_a_model_that_no_longer_exists_costs_a_sentence(tmp_path: Path) -> None:
@@ -416,6 +418,8 @@ def test_the_plan_is_shown_in_words(tmp_path: Path) -> None:
         "images 1,200 train, 359 test; 8×8 pixels epochs 17 backends 4 of 5 convolutions by fourier, the rest dense "
         "precision bfloat16 switched on channels_last, CUDA graphs planned for cpu, 2 threads"
     )
+    alone = with_plan(make_run(tmp_path / "alone", finished=False), threads=1)
+    assert "cpu, 1 thread" in Page(report(alone)).text.splitlines()
     assert "plan.json: what the run settled on" in page
     assert "resolved.json" not in page
     assert "2 of 9 files cannot be read" in page

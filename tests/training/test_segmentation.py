@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -161,8 +162,21 @@ def test_a_trained_network_evaluates_and_predicts(run: Path, folder: Path, tmp_p
     assert large.is_file()
     assert not leftover.exists()
     assert small.stat().st_mtime_ns == before
-    with pytest.raises(ValueError, match="another network, or with another tile"):
-        trained.write_label_images(images, tmp_path / "out", tile=128)
+    # The label image of another image, or of an earlier version of it, is not what was asked for.
+    Image.fromarray(255 - image[:5, :7]).save(images / "small.png")
+    os.utime(small, ns=(before, before))
+    trained.write_label_images(images, tmp_path / "out", tile=64)
+    assert small.stat().st_mtime_ns > before
+    for asked, tile in ((images, 128), (folder / "images", 64), (images / "deeper" / "large.tif", 64)):
+        with pytest.raises(ValueError, match="another network, of images from another folder, or with another tile"):
+            trained.write_label_images(asked, tmp_path / "out", tile=tile)
+    found, skipped = trained.predict_files(images, tile=64)
+    for (name, numbers), file in zip(found, written, strict=True):
+        assert Path(name).stem == Path(file).stem
+        assert np.array_equal(numbers, np.asarray(Image.open(file)))
+    assert skipped[0][0].endswith("text.txt")
+    with pytest.raises(ValueError, match=r"image 0 cannot be used: it has the shape \(0, 7\)"):
+        trained.predict([np.zeros((0, 7), np.uint8)])
     with pytest.raises(FileExistsError, match="not empty"):
         trained.write_label_images(images, folder)
 

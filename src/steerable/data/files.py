@@ -106,10 +106,10 @@ def named(skipped: Sequence[tuple[str, str]], limit: int = 5) -> str:
 
 
 def left_out(skipped: Sequence[tuple[str, str]], root: Path) -> str:
-    """A sentence on the images below a folder that are left out, with the reasons.
+    """A sentence on the images below a folder that are left out, twenty of them with the reasons.
 
     >>> left_out([("a.png", "truncated")], Path("cells"))
     '1 image in `cells` is left out: `a.png` (truncated).'
     """
     count = "1 image" if len(skipped) == 1 else f"{len(skipped):,} images"
-    return f"{count} in `{root}` {'is' if len(skipped) == 1 else 'are'} left out: {named(skipped)}."
+    return f"{count} in `{root}` {'is' if len(skipped) == 1 else 'are'} left out: {named(skipped, 20)}."

@@ -92,7 +92,7 @@ def _stored(image: Any, selection: Selection) -> StoredImage:
             "an image is an array (height, width, channels), a tensor (channels, height, width) or one of Pillow's; "
             f"got {type(image).__name__}."
         )
-    if array.ndim not in (2, 3):
+    if array.ndim not in (2, 3) or not array.size:
         raise Unusable(f"it has the shape {array.shape}, expected (height, width) or (height, width, channels)")
     planes = array[..., None] if array.ndim == 2 else array
     if array.dtype == np.uint8 and planes.shape[2] in PICTURES and not selection:

@@ -26,13 +26,13 @@ class CostTable:
     refusal: str = ""
 
 
-def cost_table(run: RunRecord) -> CostTable:
-    """The costs of the paper's network, with the options of this run; no layers for any other network."""
+def cost_table(run: RunRecord) -> CostTable | None:
+    """The costs of the paper's network, with the options of this run; None for other steerable networks."""
     model = run.model
-    if model.get("name") == "unet":
-        return CostTable(refusal="the table is for residual networks.")
-    if model.get("name") != "resnet" or model.get("restricted_to"):
+    if str(model.get("name")).startswith("plain_"):
         return CostTable()
+    if model.get("name") != "resnet" or model.get("restricted_to"):
+        return None
     try:
         plan = resnet_plan(
             **{"depth": 14, "copies": 14, **{key: model[key] for key in OPTIONS if key in model}},

@@ -30,4 +30,7 @@ def plan_rows(run: RunRecord) -> Iterator[tuple[str, str]]:
         yield "switched on", ", ".join(switched_on(settings)) or "nothing else"
     if machine := run.plan.get("accelerator"):
         threads = run.plan.get("threads")
-        yield "planned for", f"{machine}, {threads} threads" if machine == "cpu" and threads else machine
+        yield (
+            "planned for",
+            f"{machine}, {threads} thread{'s' * (threads != 1)}" if machine == "cpu" and threads else machine,
+        )

@@ -83,7 +83,7 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
         counts_objects=any("test_average_precision" in run.results for run in records),
         precisions=[(run, colour, found) for run, colour in runs if (found := precision_rows(run))],
         segmented=[(run, colour, seen) for run, colour in runs if (seen := segmentation_examples(run)).examples],
-        cost_tables=[(run, colour, cost_table(run)) for run, colour in runs],
+        cost_tables=[(run, colour, costs) for run, colour in runs if (costs := cost_table(run)) is not None],
         plan_rows=plan_rows,
         files=_files,
         flat=_flat,

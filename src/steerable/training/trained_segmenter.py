@@ -117,9 +117,30 @@ class TrainedSegmenter(TrainedModel):
         """
         found = (with_channels(each, self.channels) for each in given_pixels(images, None, self.pixels))
         labels = [self.label_image(torch.from_numpy(np.array(each)), tile) for each in found]
-        if self.answer.kind == "instances":
-            return [each.astype(np.int64) for each in labels]
-        return [np.array(self.mask_values, np.int64)[each] for each in labels]
+        return [self._numbers(each) for each in labels]
+
+    def predict_files(  # type: ignore[override]  # likewise
+        self, path: str | Path, progress: Progress | None = None, *, tile: int | None = None
+    ) -> tuple[list[tuple[str, npt.NDArray[np.int64]]], list[tuple[str, str]]]:
+        """([(file, its label image)], [(file, why it was left out)]) for an image or all images of a folder.
+
+        All label images are in memory together; :meth:`write_label_images` keeps one at a time.
+        """
+        files, skipped = _files_at(Path(path).expanduser())
+        found = []
+        for number, file in enumerate(files, start=1):
+            labels = self._labelled(file, tile)
+            if isinstance(labels, str):
+                skipped.append((printable(file), labels))
+            else:
+                found.append((printable(file), self._numbers(labels)))
+            if progress is not None:
+                progress(number, len(files))
+        return found, skipped
+
+    def _numbers(self, labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """A label image with the numbers that the masks have for its classes; objects have numbers already."""
+        return labels.astype(np.int64) if self.answer.kind == "instances" else np.array(self.mask_values)[labels]
 
     def evaluate(
         self, dataset: str | None = None, data_dir: str | None = None, progress: Progress | None = None
@@ -198,8 +219,8 @@ class TrainedSegmenter(TrainedModel):
     ) -> tuple[list[str], list[tuple[str, str]]]:
         """Segment an image or all images below a folder, and write a PNG with the numbers of the masks for each.
 
-        What was written before is kept, so that a command that was killed goes on; a folder with the label images of
-        another network or tile is refused.
+        What was written before is kept, so that a command that was killed goes on, unless its image has changed since.
+        A folder with label images of another network, of other images or with another tile is refused.
 
         Args:
             path: a file or a folder.
@@ -212,8 +233,8 @@ class TrainedSegmenter(TrainedModel):
         """
         path, out = Path(path).expanduser(), Path(out).expanduser()
         Tiling.for_network(self.model, tile)  # refused before anything is read
-        files, skipped = files_below(path) if path.is_dir() else ([path], [])
-        self._claim(out, tile)
+        files, skipped = _files_at(path)
+        self._claim(out, tile, path if path.is_dir() else path.parent)
         with exclusive(out / MANIFEST) as alone:
             if not alone:
                 raise ValueError(
@@ -236,9 +257,9 @@ class TrainedSegmenter(TrainedModel):
     def _write_one(self, file: Path, target: Path, tile: int | None, progress: Progress | None) -> Path | str:
         """Where the label image of a file is, which is written unless it is there already; or why there is none."""
         for place in (target, target.with_suffix(".tif")):
-            if place.is_file():
+            if place.is_file() and not (file.is_file() and file.stat().st_mtime_ns > place.stat().st_mtime_ns):
                 return place
-        (labels,) = each_file(partial(self._labelled, tile=tile, progress=progress), [file])
+        labels = self._labelled(file, tile, progress)
         if isinstance(labels, str):
             return labels
         make_folder(target.parent)
@@ -254,20 +275,25 @@ class TrainedSegmenter(TrainedModel):
             return target, label_file(labels.astype(np.uint16))
         return target.with_suffix(".tif"), label_file(labels, kind="TIFF")
 
-    def _labelled(self, file: Path, tile: int | None, progress: Progress | None) -> npt.NDArray[Any]:
-        pixels = whole_image(file, self.pixels)
-        if len(pixels) != self.channels and not {len(pixels), self.channels} <= {1, 3}:
-            raise Unusable(f"it has {len(pixels)} channels, expected {self.channels} as in the training images")
-        image = torch.from_numpy(np.array(with_channels(pixels, self.channels)))
-        return self.label_image(image, tile, progress)
+    def _labelled(self, file: Path, tile: int | None, progress: Progress | None = None) -> npt.NDArray[Any] | str:
+        """The label image of a file, or why there is none."""
 
-    def _claim(self, out: Path, tile: int | None) -> None:
-        """Note in the folder which network writes there; ValueError where another one did."""
-        mine = {"network": self._digest(), "tile": tile}
+        def found(file: Path) -> npt.NDArray[Any]:
+            pixels = whole_image(file, self.pixels)
+            if len(pixels) != self.channels and not {len(pixels), self.channels} <= {1, 3}:
+                raise Unusable(f"it has {len(pixels)} channels, expected {self.channels} as in the training images")
+            return self.label_image(torch.from_numpy(np.array(with_channels(pixels, self.channels))), tile, progress)
+
+        return each_file(found, [file])[0]
+
+    def _claim(self, out: Path, tile: int | None, images: Path) -> None:
+        """Note in the folder what is written there; ValueError where that was something else."""
+        mine = {"network": self._digest(), "images": str(images.resolve()), "tile": tile}
         if (out / MANIFEST).is_file():
             if read_object(out / MANIFEST) != mine:
                 raise ValueError(
-                    f"`{out}` holds label images of another network, or with another tile. Choose another folder."
+                    f"`{out}` holds label images of another network, of images from another folder, or with another "
+                    "tile. Choose another folder."
                 )
             return
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -282,6 +308,11 @@ class TrainedSegmenter(TrainedModel):
             found.update(name.encode())
             found.update(value.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         return found.hexdigest()
+
+
+def _files_at(path: Path) -> tuple[list[Path], list[tuple[str, str]]]:
+    """The file, or all below a folder; and the folders in it that cannot be opened, with the reasons."""
+    return files_below(path) if path.is_dir() else ([path], [])
 
 
 def _targets(files: Sequence[Path], path: Path, out: Path) -> Iterator[tuple[Path, Path]]:
