@@ -159,9 +159,9 @@ def _known_group(group: Group | str) -> Group:
     expect(group, Group, "a group such as dihedral(4), or its name")
     if not isinstance(group, FiniteGroup):
         raise TypeError(
-            f"cannot convert a network to {group.name}, which has infinitely many elements: its fields hold no values at "
-            "single elements, to which the network's own nonlinearities could be applied. Use a finite group inside "
-            f"it, such as {group.finite_example}, or one with smaller angles."  # type: ignore[attr-defined]
+            f"cannot convert a network to {group.name}, which has infinitely many elements: its fields hold no values "
+            "at single elements, to which the network's nonlinearities could be applied. Use a finite group inside it, "
+            "such as cyclic(16) in so2() and octahedral() in so3()."
         )
     if group.axes not in (2, 3):  # others are told which groups there are
         require_grid(group)

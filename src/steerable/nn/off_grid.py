@@ -1,4 +1,4 @@
-"""Warnings that rotations by other angles than the pixel grid's are approximate, each given once, and how far they are."""
+"""Warnings, each given once, that rotations by other angles than the pixel grid's are approximate, and how far."""
 
 from __future__ import annotations
 
