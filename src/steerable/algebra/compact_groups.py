@@ -141,7 +141,8 @@ class CompactGroup(Group):
         return self.name.encode()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), reflections=self.reflections), ()
+        kind: type[Any] = type(self)
+        return partial(kind, reflections=self.reflections), ()
 
     def __repr__(self) -> str:
         space = "the plane" if self.axes == 2 else "space"

@@ -41,7 +41,7 @@ def _unet_reach(depth: int, interpolates: bool = False) -> int:
     output lies. Interpolation takes the nearest pixel and the one on its other side.
 
     >>> [_unet_reach(depth) for depth in (1, 2, 3, 4)], _unet_reach(2, interpolates=True)
-    ([10, 24, 52, 108], 28)
+    ([10, 24, 52, 108], 27)
     """
     furthest = 0
     for place in range(2**depth):
