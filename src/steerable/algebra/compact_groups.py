@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -141,7 +142,7 @@ class CompactGroup(Group):
         return self.name.encode()
 
     def __reduce__(self) -> tuple[object, ...]:
-        kind: type[Any] = type(self)
+        kind: Callable[..., CompactGroup] = type(self)
         return partial(kind, reflections=self.reflections), ()
 
     def __repr__(self) -> str:
