@@ -244,6 +244,6 @@ def _check_reachable(last: FieldType, out_type: FieldType) -> None:
         if parameter_cost(last, FieldType(out_type.group, capsule), 3) == 0:
             raise ValueError(
                 f"UNet: out_type has the capsule `{capsule}`, but there is no equivariant 3×3 filter to it from the "
-                f"last level, `{last}`: it would always be zero. Choose a stream that shares an irrep with it, such as one "
-                f"with `{capsule}` itself."
+                f"last level, `{last}`: it would always be zero. Choose a stream that shares an irrep with it, such as "
+                f"one with `{capsule}` itself."
             )
