@@ -559,6 +559,10 @@ def test_other_arguments_are_checked() -> None:
     plain = nn.Sequential(nn.Conv2d(3, 8, 3))
     with pytest.raises(TypeError, match=r"expected a torch\.nn\.Module to convert"):
         st.convert(lambda x: x, D4)  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"SO2, which has infinitely many .* Use a finite group inside it, such as cyclic"
+    ):
+        st.convert(nn.Conv2d(3, 8, 3), "SO2")
     with pytest.raises(TypeError, match="expected a group such as"):
         st.convert(plain, 4)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="match is one of channels, parameters; got 'width'"):

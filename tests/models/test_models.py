@@ -67,6 +67,15 @@ def test_networks_are_invariant(group: str, stream: str, inner: str, head: str) 
     assert st.typecheck(net, size=16) == net.out_type
 
 
+@pytest.mark.parametrize(("group", "axes"), [("SO2", 2), ("O2", 2), ("SO2", 3), ("SO3", 3), ("O3", 3)])
+def test_groups_with_infinitely_many_elements_need_no_mix(group: str, axes: int) -> None:
+    net = models.resnet(8, 1, group=group, head="invariant", axes=axes, in_channels=1).double().eval()
+    assert (net.invariant_under, net.out_type.channels) == (net.group.name, 10)
+    assert models.resnet(8, 1, group=group, axes=axes).invariant_under == "nothing"
+    elements = net.group.grid_elements[1:4]
+    st.testing.assert_equivariant(net, size=8, elements=elements, tolerance=1e-12)
+
+
 @pytest.mark.parametrize("group", ["D4", "C4", "D1"])
 @pytest.mark.parametrize("stem", [2, 4, 8])
 def test_a_stem_is_exact_and_reduces_the_image_at_once(stem: int, group: str) -> None:

@@ -18,14 +18,18 @@ from steerable.types.field_types import FieldType
 
 def network(kind: str, depth: int) -> nn.Module:
     torch.manual_seed(depth)
-    made = unet(depth, 1, "A1 + E", in_channels=1) if kind == "unet" else plain_unet(depth, 4, 3, in_channels=1)
+    made = {
+        "unet": lambda: unet(depth, 1, "A1 + E", in_channels=1),
+        "unet off the grid": lambda: unet(depth, 1, "A + E1", group="C8", in_channels=1),
+        "plain_unet": lambda: plain_unet(depth, 4, 3, in_channels=1),
+    }[kind]()
     for module in made.modules():  # statistics that matter
         if isinstance(module, nn.BatchNorm2d):
             nn.init.normal_(module.running_mean)
     return made.double().eval()
 
 
-@pytest.mark.parametrize("kind", ["unet", "plain_unet"])
+@pytest.mark.parametrize("kind", ["unet", "unet off the grid", "plain_unet"])
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_the_reach_is_exact(kind: str, depth: int) -> None:
     made = network(kind, depth)

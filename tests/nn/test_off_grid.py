@@ -217,6 +217,20 @@ def test_layers_say_once_how_far_they_are_from_exact(monkeypatch: pytest.MonkeyP
     assert warned(lambda: snn.Conv2d(FieldType(st.cyclic(3), "A"), FieldType(st.cyclic(3), "A"), 3)) == []
 
 
+def test_layers_that_enlarge_with_gaps_say_how_to_do_it_smoothly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(off_grid, "_told", ["angles"])
+    assert warned(lambda: snn.ConvTranspose2d(REGULAR, REGULAR, 3)) == []  # without gaps
+    assert warned(lambda: snn.ConvTranspose2d(FieldType("D4", "E"), FieldType("D4", "E"), 2, stride=2)) == []
+    (message,) = warned(lambda: [snn.ConvTranspose2d(REGULAR, REGULAR, 2, stride=2) for _ in range(2)])
+    assert message.startswith("ConvTranspose2d with stride (2, 2): C8 turns images by angles that the pixel grid does ")
+    assert "snn.Upsample(t, 2, 'bilinear') before or after a Conv2d" in message
+    layer = snn.ConvTranspose2d(REGULAR, REGULAR, 2, stride=2)
+    smooth = snn.Sequential(snn.Upsample(REGULAR, 2, "bilinear"), snn.Conv2d(REGULAR, REGULAR, 3, padding=1))
+    errors = [float(equivariance_error(each, elements=["r"])[0]) for each in (layer, smooth)]
+    assert errors[0] > 0.5
+    assert errors[1] < 0.05
+
+
 def test_a_space_that_nobody_has_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(off_grid, "_told", [])
     ring = st.FilterSpace(C8.regular, 3, np.eye(9)[:, [5, 2, 1, 0, 3, 6, 7, 8]])
@@ -252,6 +266,8 @@ def test_orthogonal_initialisation() -> None:
 
 
 def test_types_that_the_kernel_s_frequencies_do_not_connect() -> None:
-    with pytest.warns(UserWarning, match="there is no equivariant map from `A` to `E3` with kernel size"):
+    with pytest.warns(
+        UserWarning, match="from `A` to `E3` with kernel size .* whose filters have no angular frequency above 2, so"
+    ):
         snn.Conv2d(FieldType(C8, "A"), FieldType(C8, "E3"), 3)
     assert math.isfinite(float(snn.Conv2d(FieldType(C8, "A"), FieldType(C8, "E3"), 5).weight.detach().sum()))

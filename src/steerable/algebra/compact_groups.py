@@ -6,8 +6,10 @@ waves are called and how their products fall apart. All else, representations, c
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from steerable.algebra.arrays import FloatArray
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     from steerable.algebra.irreps import Irrep
     from steerable.algebra.representations import Representation
 
-__all__ = ["AnyWave", "CompactGroup"]
+__all__ = ["GOLDEN_ANGLE", "AnyWave", "CompactGroup"]
+
+GOLDEN_ANGLE = 180 * (3 - math.sqrt(5))
+"""In degrees. None of its multiples comes close to a whole turn, so that turns by it fill a group evenly."""
 
 
 class AnyWave(Protocol):
@@ -97,9 +102,9 @@ class CompactGroup(Group):
     def clebsch_gordan(self, a: Any, b: Any) -> tuple[tuple[AnyWave, ...], FloatArray]:
         """(parts, C) with C orthogonal and C⁻¹ (a ⊗ b) C the direct sum of the parts."""
 
-    @abstractmethod
     def product_parts(self, a: Any, b: Any) -> tuple[AnyWave, ...]:
         """The irreps of which a ⊗ b is the sum, in the order of ``clebsch_gordan``."""
+        return self.clebsch_gordan(a, b)[0]
 
     @property
     def irreps(self) -> tuple[Irrep, ...]:
@@ -137,7 +142,8 @@ class CompactGroup(Group):
         return self.name.encode()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.reflections)
+        kind: Callable[..., CompactGroup] = type(self)
+        return partial(kind, reflections=self.reflections), ()
 
     def __repr__(self) -> str:
         space = "the plane" if self.axes == 2 else "space"
@@ -160,8 +166,3 @@ class CompactGroup(Group):
 
 class _InfiniteGroupError(TypeError, AttributeError):
     """What only finite groups have: an infinite group is of the wrong type, and ``hasattr`` is False."""
-
-
-def _rebuild(kind: type[Any], reflections: bool) -> CompactGroup:
-    group: CompactGroup = kind(reflections=reflections)
-    return group

@@ -131,6 +131,11 @@ class Group(ABC):
         """
 
     @property
+    def keeps_grid(self) -> bool:
+        """Whether every element maps pixels onto pixels, or voxels onto voxels."""
+        return False
+
+    @property
     def is_trivial(self) -> bool:
         """Whether the identity is the only element."""
         return False

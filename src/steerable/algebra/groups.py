@@ -73,6 +73,10 @@ class FiniteGroup(SubgroupLattice, Group):
         return () if self.action is None else self.names(np.flatnonzero(on_grid(self.action)))
 
     @property
+    def keeps_grid(self) -> bool:
+        return len(self.grid_elements) == self.order
+
+    @property
     def is_trivial(self) -> bool:
         return self.order == 1
 

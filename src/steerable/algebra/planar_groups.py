@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import final
 
 import numpy as np
 
 from steerable.algebra.actions import motion_text, turn
 from steerable.algebra.arrays import FloatArray
-from steerable.algebra.compact_groups import AnyWave, CompactGroup
+from steerable.algebra.compact_groups import GOLDEN_ANGLE, AnyWave, CompactGroup
 from steerable.algebra.compact_representations import CompactRepresentation
 from steerable.algebra.function_spaces import FunctionSpace
 from steerable.algebra.group_interface import Group
@@ -23,9 +23,6 @@ from steerable.algebra.representations import Representation
 from steerable.algebra.waves import Wave, checked_frequency, clebsch_gordan
 
 __all__ = ["PlanarElement", "PlanarGroup"]
-
-# No multiple of the golden angle comes close to a whole turn, so that its powers fill the circle evenly.
-_GOLDEN_ANGLE = 180 * (3 - math.sqrt(5))
 
 
 @final
@@ -78,7 +75,7 @@ class PlanarGroup(CompactGroup):
         self.subgroups_in_words = "cyclic(n), dihedral(n), so2()" if reflections else "cyclic(n)"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self.reflections, self.line)
+        return partial(PlanarGroup, reflections=self.reflections, line=self.line), ()
 
     @cached_property
     def digest(self) -> bytes:
@@ -100,7 +97,7 @@ class PlanarGroup(CompactGroup):
     @property
     def generators(self) -> tuple[PlanarElement, ...]:
         """Elements whose products come as close as one likes to every element: an endless turn, and m in O(2)."""
-        turning = PlanarElement(self, _GOLDEN_ANGLE, False)
+        turning = PlanarElement(self, GOLDEN_ANGLE, False)
         return (turning, PlanarElement(self, 0.0, True)) if self.reflections else (turning,)
 
     def multiply(self, *factors: PlanarElement) -> PlanarElement:
@@ -196,9 +193,6 @@ class PlanarGroup(CompactGroup):
     def seen_by(self, subgroup: CompactGroup, wave: Wave) -> tuple[tuple[AnyWave, ...], FloatArray | None]:
         return (type(wave)(wave.frequency),), None
 
-    def product_parts(self, a: Wave, b: Wave) -> tuple[AnyWave, ...]:
-        return self.clebsch_gordan(a, b)[0]
-
     def clebsch_gordan(self, a: Wave, b: Wave) -> tuple[tuple[AnyWave, ...], FloatArray]:
         return clebsch_gordan(self, a, b)
 
@@ -227,7 +221,3 @@ class PlanarGroup(CompactGroup):
         capsule they are written ``qm(3)``.
         """
         return FunctionSpace.on_cosets(self, subgroup, frequency).representation
-
-
-def _rebuild(reflections: bool, line: Line | None) -> PlanarGroup:
-    return PlanarGroup(reflections=reflections, line=line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,7 @@ import numpy as np
 
 from steerable.algebra.arrays import FloatArray, read_only
 from steerable.algebra.clebsch_gordan import real_clebsch_gordan
-from steerable.algebra.compact_groups import AnyWave, CompactGroup
+from steerable.algebra.compact_groups import GOLDEN_ANGLE, AnyWave, CompactGroup
 from steerable.algebra.compact_representations import CompactRepresentation
 from steerable.algebra.metrics import TOLERANCE
 from steerable.algebra.motions_in_space import (
@@ -30,9 +29,6 @@ from steerable.algebra.spherical_harmonics import checked_degree
 from steerable.algebra.spherical_waves import SphericalWave, parts_about_z, product_parts
 
 __all__ = ["SpatialElement", "SpatialGroup"]
-
-# No multiple of the golden angle comes close to a whole turn, so that turns by it about two axes fill the group evenly.
-_GOLDEN_ANGLE = 180 * (3 - math.sqrt(5))
 
 
 @final
@@ -111,7 +107,7 @@ class SpatialGroup(CompactGroup):
     @property
     def generators(self) -> tuple[SpatialElement, ...]:
         """Elements whose products come as close as one likes to every element: turns about z and x, and -1 in O(3)."""
-        turns = tuple(self._moving_by(rotation_matrix(axis, _GOLDEN_ANGLE)) for axis in ("z", "x"))
+        turns = tuple(self._moving_by(rotation_matrix(axis, GOLDEN_ANGLE)) for axis in ("z", "x"))
         return (*turns, self.inversion) if self.reflections else turns
 
     def multiply(self, *factors: SpatialElement) -> SpatialElement:

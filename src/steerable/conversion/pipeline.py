@@ -145,7 +145,13 @@ def _warn_if_trained(model: nn.Module) -> None:
 
 def _known_group(group: Group | str) -> Group:
     group = group_named(group) if isinstance(group, str) else group
-    expect(group, FiniteGroup, "a group such as dihedral(4), or its name")
+    expect(group, Group, "a group such as dihedral(4), or its name")
+    if not isinstance(group, FiniteGroup):
+        raise TypeError(
+            f"cannot convert a network to {group.name}, which has infinitely many elements: its fields hold no values "
+            "at single elements, to which the network's nonlinearities could be applied. Use a finite group inside it, "
+            "such as cyclic(16) in so2() and octahedral() in so3()."
+        )
     if group.axes not in (2, 3):  # others are told which groups there are
         require_grid(group)
     return group

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from steerable.algebra.group_interface import Group
-from steerable.algebra.groups import FiniteGroup
 from steerable.errors import shown
 from steerable.filters.pixel_grids import grid_size, grid_spacing, is_carried, is_even, size_text
 from steerable.filters.pixel_patches import pixel_space
@@ -27,8 +26,7 @@ def default_space(
     """
     shape = grid_size(group, size)
     apart = grid_spacing(shape, spacing)
-    all_on_grid = isinstance(group, FiniteGroup) and len(group.grid_elements) == group.order
-    if not shape or (all_on_grid and is_even(apart)) or is_carried(group, shape, apart):
+    if not shape or (group.keeps_grid and is_even(apart)) or is_carried(group, shape, apart):
         return pixel_space(group, shape, spacing=apart)
     return filter_space(group, shape, spacing=apart)
 

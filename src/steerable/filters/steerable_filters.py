@@ -52,7 +52,8 @@ def filter_space(
             same weight, natural images have about 2.
         spacing: how far apart pixels or voxels are along each axis, (depth, height, width), if not equally far. Filters
             are sampled at the real positions, and exact for the symmetries that the spacing leaves. Kernels that reach
-            equally far along all axes leak least, such as ``(3, 5, 5)`` where slices are twice as far apart.
+            equally far along all axes leak least, such as ``(3, 5, 5)`` where slices are twice as far apart. Leaks then
+            count a little white noise beside the band, which closer pixels carry.
 
     >>> from steerable import cyclic, so3
     >>> space = filter_space(cyclic(8), 5, leak=0.02)

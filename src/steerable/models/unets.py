@@ -21,7 +21,7 @@ from steerable.models.saving import SavedModel
 from steerable.models.tiling import TiledAsUNet
 from steerable.types.costs import parameter_cost
 from steerable.types.field_types import FieldType
-from steerable.types.network_plans import activated
+from steerable.types.network_plans import activated, default_mix
 
 __all__ = ["UNet", "unet"]
 
@@ -40,7 +40,9 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
 
     Down: two 3×3 convolutions, each with norm and nonlinearity, then the mean over 2×2 pixels, ``depth`` times, with
     twice the copies on each level. Up: a transposed 2×2 convolution of stride 2, the skip connection beside it, two
-    convolutions. All of this is exact when height and width are multiples of 2^depth; other sizes are refused.
+    convolutions. All of this is exact when height and width are multiples of 2^depth; other sizes are refused. Groups
+    with angles off the grid, such as D8, have a 1×1 convolution and an interpolation in place of the transposed one,
+    whose gaps between taps do not turn well.
 
     Shapes: (batch, in_type.channels, height, width) → (batch, out_type.channels, height, width), with a depth before
     the height for volumes.
@@ -52,7 +54,8 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
             vector, ``"A1 + E"`` for a scalar and a vector.
         group: by name, ``"D4"`` by default, and ``"O"`` for volumes; groups of the plane move volumes about z.
         axes: 2 for images, 3 for volumes.
-        stream: the capsule mix that a level hands on.
+        stream: the capsule mix that a level hands on; by default ``"regular"``, and the first four irreps for SO(2) and
+            the like.
         inner: the capsule mix between the two convolutions of a level, by default ``stream``.
         in_type: the type of the input, as text.
         in_channels: in place of ``in_type``, the number of scalar channels; 3 where neither is given.
@@ -78,10 +81,10 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
         self.group = group_on(group, layout.get("axes", 2))
         self.in_type = _type(self.group, _input_text(in_type, in_channels), "in_type")
         self.out_type = _type(self.group, out_type, "out_type")
-        unit_stream = _type(self.group, layout.get("stream", "regular"), "stream")
+        unit_stream = _type(self.group, layout.get("stream", default_mix(self.group)), "stream")
         inner = layout.get("inner")
         unit_inner = unit_stream if inner is None else _type(self.group, inner, "inner")
-        self.depth = depth
+        self.depth, self.interpolates = depth, not self.group.keeps_grid
         levels = [(copies * 2**k * unit_inner, copies * 2**k * unit_stream) for k in range(depth + 1)]
         handed_on = [activated(out) for _, out in levels]
         inputs = [self.in_type, *handed_on[:-1]]
@@ -91,7 +94,7 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
         kinds = layers_of(self.in_type)
         self.upsamplers, self.joins, self.decoders = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         for k in reversed(range(depth)):
-            self.upsamplers.append(kinds.transposed(handed_on[k + 1], levels[k][1], 2, stride=2))
+            self.upsamplers.append(_enlarging(handed_on[k + 1], levels[k][1]))
             self.joins.append(snn.Concat([levels[k][1], handed_on[k]]))
             self.decoders.append(_level(levels[k][1] + handed_on[k], *levels[k]))
         _check_reachable(handed_on[0], self.out_type)
@@ -179,6 +182,17 @@ def _level(start: FieldType, inner: FieldType, out: FieldType, *, halves: bool =
     )
 
 
+def _enlarging(start: FieldType, out: FieldType) -> snn.EquivariantModule:
+    """From a level to the next finer one."""
+    kinds = layers_of(start)
+    if start.group.keeps_grid:
+        transposed: snn.EquivariantModule = kinds.transposed(start, out, 2, stride=2)
+        return transposed
+    return snn.Sequential(
+        kinds.convolution(start, out, 1), snn.Upsample(out, 2, "trilinear" if start.group.axes == 3 else "bilinear")
+    )
+
+
 def _input_text(in_type: str | None, in_channels: int | None) -> str:
     if in_type is None:
         return f"{3 if in_channels is None else in_channels}*A1"
@@ -224,5 +238,5 @@ def _check_reachable(last: FieldType, out_type: FieldType) -> None:
             raise ValueError(
                 f"UNet: out_type has the capsule `{capsule}`, but there is no equivariant 3×3 filter to it from the "
                 f"last level, `{last}`: it would always be zero. Choose a stream that shares an irrep with it, such as "
-                "'regular'."
+                f"one with `{capsule}` itself."
             )

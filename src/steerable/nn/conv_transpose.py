@@ -14,7 +14,8 @@ class ConvTranspose2d(TransposedConvolutionLayer):
 
     Exactly equivariant for any input size; to double a size use an even kernel (k = 4, s = 2, p = 1, or k = s = 2). An
     ``output_padding`` adds rows below and columns on the right only. It is exact for groups that turn neither around:
-    the trivial one, and the mirror in the main diagonal where both axes have the same.
+    the trivial one, and the mirror in the main diagonal where both axes have the same. For turns off the pixel grid, as
+    in C8, it is not even nearly equivariant with a stride; ``Upsample`` by interpolation, beside a ``Conv2d``, is.
 
     Args:
         in_type, out_type: any two field types of one group.

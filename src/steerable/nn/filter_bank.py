@@ -88,6 +88,9 @@ class FilterBankModule(EquivariantModule):
         self._kept: MadeFromParameters | None = None
         if self.plan.parameters == 0:
             kernel, remedy = (f" with kernel size {kernel_size}", ", or a larger kernel") if kernel_size else ("", "")
+            if harmonics := self.plan.space.harmonics:
+                highest = max((f.harmonic for f in harmonics), key=lambda harmonic: harmonic.frequency)
+                kernel += f", whose filters have no {highest.quantity} above {highest.frequency}"
             warnings.warn(
                 f"{type(self).__name__}: there is no equivariant map from `{in_type}` to `{out_type}`{kernel}, so that "
                 f"the output is always zero. Choose types that share an irrep{remedy}.",

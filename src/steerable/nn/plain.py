@@ -28,8 +28,8 @@ def to_plain(module: nn.Module) -> nn.Module:
 
     Layers with a counterpart become it (Conv2d, Linear, ReLU, AvgPool2d …); the others become a
     ``torch.fx.GraphModule`` of torch operations, batch norms too, since they take images and pooled fields. Modules of
-    your own keep their class, with their children replaced. The copy shares no memory with ``module``. Its parameters are
-    frozen, because training would break the symmetry, which torch's own modules know nothing of.
+    your own keep their class, with their children replaced. The copy shares no memory with ``module``. Its parameters
+    are frozen, because training would break the symmetry, which torch's own modules know nothing of.
 
     >>> from steerable import FieldType, dihedral
     >>> from steerable import nn as snn

@@ -110,8 +110,7 @@ _CARRIED = {2: ("images", "C1, C2, C4, D1, D2 or D4"), 3: ("volumes", "O, O_h or
 
 def require_grid(group: Group, axes: int = 2) -> None:
     """ValueError for a group that does not map the pixel grid onto itself."""
-    everything = group.order if isinstance(group, FiniteGroup) else None
-    if group.axes != axes or len(group.grid_elements) != everything:
+    if group.axes != axes or not group.keeps_grid:
         kind, carried = _CARRIED[axes]
         raise ValueError(
             f"{group.name} does not map the pixel grid onto itself, so that no layer on {kind} is exactly equivariant "

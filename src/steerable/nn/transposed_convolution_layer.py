@@ -18,6 +18,7 @@ from steerable.nn.channels import hides_shapes
 from steerable.nn.convolution_layer import BankOptions, Numbers, refuse_unknown_options, spaced_filters
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.geometry import axis_names, numbers_per_axis, spanned
+from steerable.nn.off_grid import warn_of_gaps_off_the_grid
 from steerable.nn.restricted_banks import carried_over
 from steerable.nn.sampling import EquivarianceWarning, SamplingGuard, axes_exchanged, axes_reversed, one_extent_missing
 from steerable.nn.seen_by_subgroup import both_ends
@@ -75,6 +76,7 @@ class TransposedConvolutionLayer(FilterBankModule):
         SamplingGuard(self, extent, self.stride, self.padding, strict=strict, remedy="", spacing=apart)
         if reason := one_extent_missing(in_type.group, "dilation", self.dilation, apart):
             raise ValueError(f"{type(self).__name__}: {reason}")
+        warn_of_gaps_off_the_grid(type(self).__name__, self.plan.space, self.stride)
         broken = self._broken_by_output_padding()
         if broken:
             message = (

@@ -9,6 +9,7 @@ from typing import Literal
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.families import dihedral
 from steerable.algebra.group_interface import Group
+from steerable.algebra.groups import FiniteGroup
 from steerable.types.costs import parameter_cost
 from steerable.types.field_types import FieldType
 
@@ -21,6 +22,7 @@ __all__ = [
     "ResidualBlockPlan",
     "activated",
     "check_stem",
+    "default_mix",
     "network_nonlinearity",
     "resnet_plan",
 ]
@@ -55,6 +57,16 @@ def network_nonlinearity(field_type: FieldType) -> Literal["ReLU", "CReLU", "mix
     if all(capsule.admits("pointwise") for capsule in kinds):
         return "ReLU"
     return "CReLU" if all(capsule.admits("scale-free concatenated") for capsule in kinds) else "mixed"
+
+
+def default_mix(group: Group) -> str:
+    """The capsules of networks over a group: ``regular``, or of infinite groups the first four irreps.
+
+    >>> from steerable import o2
+    >>> default_mix(dihedral(8)), default_mix(o2())
+    ('regular', 'A1 + A2 + E1 + E2')
+    """
+    return "regular" if isinstance(group, FiniteGroup) else " + ".join(map(str, group.irreps_of((1,) * 4)))
 
 
 def activated(field_type: FieldType) -> FieldType:
@@ -169,7 +181,7 @@ def resnet_plan(
         )
     check_stem(stem)
     group = group or dihedral(4)
-    default_stream, default_inner = PAPER_MIXES if group == dihedral(4) else ("regular", "regular")
+    default_stream, default_inner = PAPER_MIXES if group == dihedral(4) else (default_mix(group),) * 2
     unit_stream = FieldType(group, default_stream if stream is None else stream)
     unit_inner = FieldType(group, default_inner if inner is None else inner)
     now = copies * stages[0] * unit_stream
