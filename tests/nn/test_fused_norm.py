@@ -82,6 +82,16 @@ def test_both_ways_agree(text: str, affine: bool, memory_format: torch.memory_fo
         assert (fused - plain).abs().max() <= 1e-12 * plain.abs().max().clamp(min=1)
 
 
+def test_several_gradients_at_once() -> None:
+    norm, leaf = layer("regular + E"), torch.randn(2, 10, 3, 3, dtype=torch.float64, requires_grad=True)
+    upstream = torch.randn(3, *leaf.shape, dtype=torch.float64)
+    inputs = [leaf, *norm.parameters()]
+    together = torch.autograd.grad(norm(leaf), inputs, upstream, is_grads_batched=True)
+    for k, one in enumerate(upstream):
+        for found, expected in zip(together, torch.autograd.grad(norm(leaf), inputs, one), strict=True):
+            torch.testing.assert_close(found[k], expected)
+
+
 @pytest.mark.parametrize("cut", ["a slice of channels", "every second pixel", "transposed"])
 def test_inputs_that_are_parts_of_others(cut: str) -> None:
     norm = layer("2*E")
