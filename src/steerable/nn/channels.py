@@ -134,7 +134,9 @@ def _last_format(x: Tensor) -> torch.memory_format:
 
 
 class SelectionKernels(Protocol):
-    """What :func:`take_with_negatives` and its gradient are on a GPU, for tensors that are dense."""
+    """What :func:`take_with_negatives` and its gradient are in eager code, for tensors that are dense."""
+
+    sign: Tensor
 
     def take(self, x: Tensor, *, rectified: bool) -> Tensor:
         """sign · x[:, source], rectified or not."""

@@ -127,7 +127,8 @@ def _seconds(runs: Mapping[Name, Run], cuda_graphs: bool) -> dict[Name, float]:
 
     if len(runs) == 1 and "dense" in runs:  # nothing to compare it with
         return dict.fromkeys(runs, 0.0)
-    return shortest_times({name: timed(name, run) for name, run in runs.items()}, torch.cuda.synchronize) if runs else {}
+    timed_runs = {name: timed(name, run) for name, run in runs.items()}
+    return shortest_times(timed_runs, torch.cuda.synchronize) if runs else {}
 
 
 def shortest_times(runs: Mapping[Name, Callable[[], object]], synchronise: Callable[[], None]) -> dict[Name, float]:
