@@ -397,12 +397,12 @@ def test_dtypes_that_do_not_agree_are_refused_before_anything_is_measured(measur
         "[]",
         "null",
         '{"format": 99, "choices": {"key": "fourier"}}',
-        '{"format": 2}',
-        '{"format": 2, "choices": ["key"]}',
-        '{"format": 2, "choices": {"key": "furier"}}',
-        '{"format": 2, "choices": {"key": 1}}',
-        '{"format": 2, "choices": {"key": "dense/padded/dense"}}',
-        '{"format": 2, "choices": {"key": "padded/fourier/dense"}}',
+        '{"format": 3}',
+        '{"format": 3, "choices": ["key"]}',
+        '{"format": 3, "choices": {"key": "furier"}}',
+        '{"format": 3, "choices": {"key": 1}}',
+        '{"format": 3, "choices": {"key": "dense/padded/dense"}}',
+        '{"format": 3, "choices": {"key": "padded/fourier/dense"}}',
         "\x00\xff",
         "[" * 200_000,
     ],
@@ -419,7 +419,7 @@ def test_a_damaged_file_is_replaced(content: str, own_cache: Path) -> None:
 def test_what_is_no_store_is_ignored(large: bool, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if large:
         monkeypatch.setattr(choice, "LARGEST_BYTES", 20)
-        own_cache.write_text('{"format": 2, "choices": {"key": "fourier"}}')
+        own_cache.write_text('{"format": 3, "choices": {"key": "fourier"}}')
     else:
         own_cache.mkdir()
     store = ChoiceStore(own_cache)
