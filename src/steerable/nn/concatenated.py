@@ -74,7 +74,7 @@ class Concatenated(EquivariantModule):
 
     def _kernels_for(self, x: Tensor) -> SelectionKernels | None:
         """Those of the device, where they are installed and take such a field in eager code."""
-        if type(x) is not Tensor or not x.numel() or torch.compiler.is_compiling() or is_exported():
+        if type(x) is not Tensor or torch.compiler.is_compiling() or is_exported() or not x.numel():
             return None
         sign = self.sign
         takes = HAS_NUMBA and x.dtype in (torch.float32, torch.float64) if x.is_cpu else HAS_TRITON and x.is_cuda
