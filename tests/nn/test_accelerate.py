@@ -70,6 +70,8 @@ def test_the_faster_memory_format(winner: torch.memory_format, tmp_path: Path, m
     assert str(winner).removeprefix("torch.").removesuffix("_format") in repr(net.forward)
     assert net.forward.laid_out(X).is_contiguous(memory_format=winner)
     torch.testing.assert_close(net.eval()(X), network().eval()(X))
+    torch.save(net, tmp_path / "network.pt")
+    assert torch.load(tmp_path / "network.pt", weights_only=False).forward.memory_format == winner
     # It is remembered, so that the same program run once more computes the same numbers.
     monkeypatch.setattr(memory_formats, "_seconds", None)
     monkeypatch.setattr("steerable.nn.backends.store._store", ChoiceStore)  # as in another process

@@ -12,6 +12,8 @@ from torch import nn
 import steerable as st
 from steerable import Capsule, FieldType
 from steerable import nn as snn
+from steerable.nn import concatenated
+from steerable.nn.numba import HAS_NUMBA
 
 D4 = st.dihedral(4)
 PERMUTED = FieldType(D4, "2*regular + qm + A1")
@@ -93,6 +95,29 @@ def test_crelu_is_the_concatenated_relu_to_all_derivatives(memory_format: torch.
             found[-1] += torch.autograd.grad(first.square().sum(), leaf)
     for a, b in zip(*found, strict=True):
         assert torch.equal(a, b)
+
+
+@pytest.mark.skipif(not HAS_NUMBA, reason="numba is not installed")
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("cut", [slice(None), slice(None, None, 2)], ids=["dense", "parts"])
+def test_kernels_on_a_cpu_do_what_tensor_code_does(
+    memory_format: torch.memory_format, dtype: torch.dtype, cut: slice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = torch.randn(4, SIGNED.channels, 5, 6).to(dtype).contiguous(memory_format=memory_format)
+    whole[0, 0] = float("nan")
+    for layer in (snn.CReLU(SIGNED), snn.Concatenated(SIGNED, nn.Identity()), snn.CReLU(SIGNED).restrict("C4")):
+        layer.to(dtype)
+        outputs = []
+        for kernels in (True, False):
+            monkeypatch.setattr(concatenated, "HAS_NUMBA", kernels)
+            leaf = whole[..., cut].detach().requires_grad_()
+            assert (layer._kernels_for(leaf) is not None) == kernels
+            y = layer(leaf)
+            assert y.is_contiguous(memory_format=memory_format)
+            outputs.append((y, *torch.autograd.grad(y, leaf, torch.linspace(-1, 1, y.numel()).view(y.shape).to(dtype))))
+        for found, expected in zip(*outputs, strict=True):
+            torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
 
 
 def test_crelu_brings_equal_capsules_together() -> None:

@@ -124,13 +124,13 @@ def test_where_it_does_not_support_a_problem_the_dense_one_is_taken() -> None:
 def test_it_is_measured_chosen_recorded_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
 
-    def medians(runs: dict[str, object], synchronise: object) -> dict[str, float]:
+    def shortest_times(runs: dict[str, object], synchronise: object) -> dict[str, float]:
         seen.append(list(runs))
         for run in runs.values():
             run()  # type: ignore[operator]
         return {name: 0.5 if name == "shifted" else 1.0 for name in runs}
 
-    monkeypatch.setattr(backends.measuring, "medians", medians)
+    monkeypatch.setattr(backends.measuring, "shortest_times", shortest_times)
     auto, dense = pair()
     auto.backend = "auto"
     assert_same(auto, dense)

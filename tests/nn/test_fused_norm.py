@@ -13,7 +13,6 @@ from torch import Tensor
 import steerable as st
 from steerable import nn as snn
 from steerable.nn import batch_norm
-from steerable.nn.channels import in_channels_last
 from steerable.nn.fused_norm import NormPasses, can_fuse, fused_norm, moments_norm
 from steerable.nn.norm_on_cpu import PassesOnCpu
 from steerable.nn.numba import HAS_NUMBA
@@ -41,7 +40,7 @@ def passes_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def fused_passes(norm: snn.BatchNorm2d, x: Tensor) -> tuple[NormPasses, Tensor, Tensor]:
     """The passes on a CPU, and where they leave the centre and the variance of a batch."""
     mean, variance = torch.zeros_like(norm.reference), torch.zeros_like(norm.inverse_square)
-    if batch_norm.HAS_NUMBA and not in_channels_last(x):
+    if batch_norm.HAS_NUMBA:
         from steerable.nn.numba.norm import CapsuleTables, KernelPasses
 
         tables = CapsuleTables(*(norm._constants[name] for name in CapsuleTables._fields))
@@ -80,6 +79,16 @@ def test_both_ways_agree(text: str, affine: bool, memory_format: torch.memory_fo
     x = 3 + torch.randn(3, norm.in_type.channels, 4, 5, dtype=torch.float64)
     for fused, plain in zip(*both_ways(norm, x.contiguous(memory_format=memory_format)), strict=True):
         assert (fused - plain).abs().max() <= 1e-12 * plain.abs().max().clamp(min=1)
+
+
+def test_several_gradients_at_once() -> None:
+    norm, leaf = layer("regular + E"), torch.randn(2, 10, 3, 3, dtype=torch.float64, requires_grad=True)
+    upstream = torch.randn(3, *leaf.shape, dtype=torch.float64)
+    inputs = [leaf, *norm.parameters()]
+    together = torch.autograd.grad(norm(leaf), inputs, upstream, is_grads_batched=True)
+    for k, one in enumerate(upstream):
+        for found, expected in zip(together, torch.autograd.grad(norm(leaf), inputs, one), strict=True):
+            torch.testing.assert_close(found[k], expected)
 
 
 @pytest.mark.parametrize("cut", ["a slice of channels", "every second pixel", "transposed"])
@@ -196,7 +205,8 @@ def test_forward_mode_differentiation() -> None:
     assert (along - numeric).abs().max() < 1e-7
 
 
-def test_threads_share_the_capsules(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("memory_format", FORMATS, ids=["contiguous", "channels_last"])
+def test_threads_share_the_capsules(memory_format: torch.memory_format, monkeypatch: pytest.MonkeyPatch) -> None:
     """A share is some of the capsules; all shares together are the whole layer, to the last bit."""
     if not batch_norm.HAS_NUMBA:
         pytest.skip("torch shares its own kernels among threads")
@@ -204,6 +214,7 @@ def test_threads_share_the_capsules(monkeypatch: pytest.MonkeyPatch) -> None:
 
     norm = layer("2*(regular + qm) + A2 + E")
     x = 2 + torch.randn(3, norm.in_type.channels, 4, 5, dtype=torch.float64)
+    x = x.contiguous(memory_format=memory_format)
     alone = both_ways(norm, x)[0]
     monkeypatch.setattr(compiling, "_SHARED_FROM", 1)
     monkeypatch.setattr(compiling.torch, "get_num_threads", lambda: 3)

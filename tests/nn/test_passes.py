@@ -229,7 +229,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """Seconds of each way, 1 per pass where nothing is said; what is timed runs once, here in place of on a GPU."""
     seconds: dict[str, float] = {}
 
-    def medians(runs: dict[object, Callable[[], None]], synchronise: object) -> dict[object, float]:
+    def shortest_times(runs: dict[object, Callable[[], None]], synchronise: object) -> dict[object, float]:
         for run in runs.values():
             run()
         passes = [timed.pop(0) for _ in runs]
@@ -246,7 +246,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
         timed.append(how + ("both" if both else "weight" if filters else "input" if gradients else "forward"))
         return run
 
-    monkeypatch.setattr(measuring, "medians", medians)
+    monkeypatch.setattr(measuring, "shortest_times", shortest_times)
     monkeypatch.setattr(measuring, "recorded", partial(noted, ""))
     monkeypatch.setattr(measuring, "in_a_row", partial(noted, "started "))
     monkeypatch.setattr(measuring, "on_a_stream_of_its_own", nullcontext)

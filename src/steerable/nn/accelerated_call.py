@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from steerable.nn.backends import MEMORY_FORMATS
 from steerable.nn.channels import is_exported, is_transformed
 from steerable.nn.memory_formats import laid_out
 from steerable.nn.network_places import NetworkPlaces, untouched
@@ -195,11 +196,14 @@ class AcceleratedCall:
 
     def __getstate__(self) -> dict[str, Any]:
         """Of a copy or a file: what is ready belongs to this network on this machine."""
-        kept = ("network", "plain", "compiles", "records", "memory_format", "device", "convolutions", "notes", "shapes")
-        return {name: self.__dict__[name] for name in kept}
+        kept = ("network", "plain", "compiles", "records", "device", "convolutions", "notes", "shapes")
+        # Memory formats go by name: what `torch.save` writes can hold no others.
+        memory_format = next((name for name, known in MEMORY_FORMATS.items() if known is self.memory_format), None)
+        return {**{name: self.__dict__[name] for name in kept}, "memory_format": memory_format}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self.memory_format = MEMORY_FORMATS.get(state["memory_format"])
         self.notes, self.shapes = list(self.notes), list(self.shapes)
         self._forget()
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from steerable.nn.capsule_numbers import CapsuleNumbers
-from steerable.nn.channels import in_channels_last, is_exported, is_vector, widened
+from steerable.nn.channels import is_exported, is_vector, widened
 from steerable.nn.fused_norm import NormPasses, as_images, can_fuse, dense, fused_norm, moments_norm, scaled_and_shifted
 from steerable.nn.norm_on_cpu import EvaluationOnCpu, PassesOnCpu
 from steerable.nn.norms import CapsuleNorm
@@ -94,7 +94,7 @@ class BatchNorm(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scal
     def _passes_on_cpu(self, x: Tensor) -> NormPasses:
         mean, variance = self._buffers["running_mean"], self._buffers["running_var"]
         tracks = self.training and mean is not None
-        if HAS_NUMBA and not in_channels_last(x):  # whose runs of channels are too short for a kernel
+        if HAS_NUMBA:
             from steerable.nn.numba.norm import CapsuleTables, KernelPasses
 
             tables = CapsuleTables(*(self._constants[name] for name in CapsuleTables._fields))

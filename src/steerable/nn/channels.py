@@ -24,6 +24,7 @@ __all__ = [
     "channels_second",
     "hides_shapes",
     "in_channels_last",
+    "is_batched",
     "is_exported",
     "is_recorded",
     "is_traced",
@@ -133,7 +134,9 @@ def _last_format(x: Tensor) -> torch.memory_format:
 
 
 class SelectionKernels(Protocol):
-    """What :func:`take_with_negatives` and its gradient are on a GPU, for tensors that are dense."""
+    """What :func:`take_with_negatives` and its gradient are in eager code, for tensors that are dense."""
+
+    sign: Tensor
 
     def take(self, x: Tensor, *, rectified: bool) -> Tensor:
         """sign · x[:, source], rectified or not."""
@@ -209,7 +212,7 @@ class _TakeWithNegatives(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         plus, minus, y = ctx.saved_tensors
         nothing = (None,) * 6
-        if ctx.kernels is not None and not (torch.is_grad_enabled() or _is_batched(grad)):
+        if ctx.kernels is not None and not (torch.is_grad_enabled() or is_batched(grad)):
             return ctx.kernels.gradient(_dense(grad, ctx.last), y), *nothing
         if y is not None:
             grad = torch.ops.aten.threshold_backward(grad, y, 0)
@@ -221,10 +224,10 @@ class _TakeWithNegatives(torch.autograd.Function):
         return of_x, *nothing
 
 
-def _is_batched(grad: Tensor) -> bool:
+def is_batched(grad: Tensor) -> bool:
     """Whether several gradients are taken at once, as by ``is_grads_batched``, which knows plain operations only."""
-    is_batched: bool = torch._C._functorch.is_batchedtensor(grad) or torch._C._functorch.is_legacy_batchedtensor(grad)
-    return is_batched
+    found: bool = torch._C._functorch.is_batchedtensor(grad) or torch._C._functorch.is_legacy_batchedtensor(grad)
+    return found
 
 
 def _dense(x: Tensor, last: bool) -> Tensor:

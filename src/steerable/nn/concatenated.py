@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,15 +10,13 @@ from torch import Tensor, nn
 
 from steerable.algebra.group_interface import Group
 from steerable.nn.admissibility import require
-from steerable.nn.channels import is_exported, merge_order, take_with_negatives
+from steerable.nn.channels import SelectionKernels, is_exported, merge_order, take_with_negatives
 from steerable.nn.module import EquivariantModule
+from steerable.nn.numba import HAS_NUMBA
 from steerable.nn.scalar_functions import ScalarFunction, check_scale_free, check_valuewise, function_name, is_bare_relu
 from steerable.nn.seen_by_subgroup import both_ends, retyped
 from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
-
-if TYPE_CHECKING:
-    from steerable.nn.triton.signed_selection import SignedSelection
 
 __all__ = ["CReLU", "Concatenated"]
 
@@ -62,25 +60,35 @@ class Concatenated(EquivariantModule):
         self.register_constant("sign", sign)
         self.register_index("plus", np.where(first, places[:, 0], places[:, 1]))
         self.register_index("minus", np.where(first, places[:, 1], places[:, 0]))
-        self._kernels: SignedSelection | None = None  # of eager code on a GPU
+        self._kernels: SelectionKernels | None = None  # of eager code
 
     def forward(self, x: Tensor) -> Tensor:
         return self.function(self._with_negatives(x))
 
     def _with_negatives(self, x: Tensor, *, rectified: bool = False) -> Tensor:
         self.check_input(x, pooled=True)
-        on_gpu = type(x) is Tensor and x.is_cuda and HAS_TRITON and x.get_device() == self.sign.get_device()
-        followed = torch.compiler.is_compiling() or is_exported()
-        kernels = self._kernels_on_gpu() if on_gpu and not followed and x.numel() else None
+        kernels = self._kernels_for(x)
         sign = self.sign if kernels is not None else self.sign.to(x.dtype)
         tables = (self.source, sign, self.plus, self.minus)
         return take_with_negatives(x, tables, rectified=rectified, kernels=kernels)
 
-    def _kernels_on_gpu(self) -> SignedSelection:
-        from steerable.nn.triton.signed_selection import SignedSelection
+    def _kernels_for(self, x: Tensor) -> SelectionKernels | None:
+        """Those of the device, where they are installed and take such a field in eager code."""
+        if type(x) is not Tensor or torch.compiler.is_compiling() or is_exported() or not x.numel():
+            return None
+        sign = self.sign
+        takes = HAS_NUMBA and x.dtype in (torch.float32, torch.float64) if x.is_cpu else HAS_TRITON and x.is_cuda
+        if not takes or x.get_device() != sign.get_device():
+            return None
+        if self._kernels is None or self._kernels.sign is not sign:
+            if x.is_cpu:
+                from steerable.nn.numba.signed_selection import SignedSelectionOnCpu
 
-        if self._kernels is None or self._kernels.sign is not self.sign:
-            self._kernels = SignedSelection(self.source, self.sign, self.plus, self.minus)
+                self._kernels = SignedSelectionOnCpu(sign, self._constants)
+            else:
+                from steerable.nn.triton.signed_selection import SignedSelection
+
+                self._kernels = SignedSelection(self.source, sign, self.plus, self.minus)
         return self._kernels
 
     def restricted_to(self, subgroup: Group) -> EquivariantModule:

@@ -21,6 +21,7 @@ from steerable.nn.channels import (
     channels_at_end,
     channels_second,
     in_channels_last,
+    is_batched,
     is_exported,
     is_traced,
     is_transformed,
@@ -133,7 +134,7 @@ class _FusedNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, *saved = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative may follow
+        if torch.is_grad_enabled() or is_batched(grad):  # a second derivative may follow
             return (*_differentiable_gradients(ctx, grad, x, weight, bias), None, None)
         x = dense(x)
         grad = dense(grad.to(x.dtype), like=x)
@@ -144,10 +145,12 @@ class _FusedNorm(torch.autograd.Function):
 def _differentiable_gradients(
     ctx: Any, grad: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None
 ) -> tuple[Tensor | None, ...]:
-    y, _, _ = moments_norm(x, weight, bias, ctx.affine)
+    follows = torch.is_grad_enabled()
+    with torch.enable_grad():
+        y, _, _ = moments_norm(x, weight, bias, ctx.affine)
     needed = ctx.needs_input_grad[:3]
     inputs = [t for t, asked in zip((x, weight, bias), needed, strict=True) if asked and t is not None]
-    found = iter(torch.autograd.grad(y, inputs, grad, create_graph=True))
+    found = iter(torch.autograd.grad(y, inputs, grad, create_graph=follows))
     return tuple(next(found) if asked else None for asked in needed)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from steerable.nn.backends.known import BACKENDS, forward_only
 from steerable.nn.backends.passes import Passes
 from steerable.nn.backends.problem import ConvolutionProblem, Operands
 
-__all__ = ["fastest", "fastest_backend", "fastest_passes", "medians"]
+__all__ = ["fastest", "fastest_backend", "fastest_passes", "shortest_times"]
 
 MARGIN = 0.97  # another backend than the usual one is taken when it needs less than this share of its time
 REPEATS, REPEATS_IF_CLOSE = 5, 20
@@ -43,9 +42,9 @@ def fastest_backend(problem: ConvolutionProblem, x: Tensor, filters: FilterSourc
 
     runs = {name: partial(step, name) for name in ("dense", *names)}
     if not x.is_cuda:
-        return fastest(medians(runs, lambda: None))
+        return fastest(shortest_times(runs, lambda: None))
     with torch.cuda.device_of(x):
-        return fastest(medians({name: in_a_row(run) for name, run in runs.items()}, torch.cuda.synchronize))
+        return fastest(shortest_times({name: in_a_row(run) for name, run in runs.items()}, torch.cuda.synchronize))
 
 
 @dataclass(frozen=True)
@@ -128,16 +127,17 @@ def _seconds(runs: Mapping[Name, Run], cuda_graphs: bool) -> dict[Name, float]:
 
     if len(runs) == 1 and "dense" in runs:  # nothing to compare it with
         return dict.fromkeys(runs, 0.0)
-    return medians({name: timed(name, run) for name, run in runs.items()}, torch.cuda.synchronize) if runs else {}
+    timed_runs = {name: timed(name, run) for name, run in runs.items()}
+    return shortest_times(timed_runs, torch.cuda.synchronize) if runs else {}
 
 
-def medians(runs: Mapping[Name, Callable[[], object]], synchronise: Callable[[], None]) -> dict[Name, float]:
-    """Seconds that each takes, in turns; the first turn of each, which may compile, does not count.
+def shortest_times(runs: Mapping[Name, Callable[[], object]], synchronise: Callable[[], None]) -> dict[Name, float]:
+    """Seconds of each one's shortest turn; the first turn, which may compile, does not count.
 
-    Where the faster ones are close, several times as many turns decide: other programs disturb single ones.
+    Other programs make turns longer and never shorter, and on a busy machine most turns of most runs. Where the faster
+    ones are close, several times as many turns decide.
     """
-    times: dict[Name, list[float]] = {name: [] for name in runs}
-    found: dict[Name, float] = {}
+    found: dict[Name, float] = dict.fromkeys(runs, float("inf"))
     for k in range(REPEATS_IF_CLOSE + 1):
         for name, run in runs.items():
             synchronise()
@@ -145,9 +145,8 @@ def medians(runs: Mapping[Name, Callable[[], object]], synchronise: Callable[[],
             run()
             synchronise()
             if k:
-                times[name].append(time.perf_counter() - start)
+                found[name] = min(found[name], time.perf_counter() - start)
         if k >= REPEATS:
-            found = {name: statistics.median(taken) for name, taken in times.items()}
             shortest, *others = sorted(found.values())
             if not others or abs(shortest / max(others[0], 1e-9) - MARGIN) > CLOSE:
                 break

@@ -1,7 +1,7 @@
 """The passes of a batch norm on a CPU, capsule by capsule: its statistics, then its values while they are in cache.
 
-:mod:`steerable.nn.fused_norm` has the equations. Arrays are (batch, channels, pixels), dense. The invariant direction
-of each capsule is w, which is 0 where there is none.
+:mod:`steerable.nn.fused_norm` has the equations. Arrays are (batch, channels, pixels), or (pixels, channels) in
+channels_last. The invariant direction of each capsule is w, which is 0 where there is none.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from steerable.nn.channels import in_channels_last
 from steerable.nn.fused_norm import Saved
 from steerable.nn.numba.compiling import compiled, in_shares
 
@@ -21,6 +22,7 @@ __all__ = ["CapsuleTables", "KernelPasses"]
 Floats = NDArray[np.floating]
 Integers = NDArray[np.int64]
 
+PIXELS_AT_A_TIME = 128  # whose sums are of the field's own dtype, in channels_last
 MEAN_SQUARES_PER_VARIANCE = 25  # up to which the mean square less the squared mean loses no digits to speak of
 
 
@@ -59,82 +61,187 @@ def _moments_in_double(x: Floats, begin: int, end: int, direction: Floats, share
 moments_in_double = compiled(_moments_in_double, "reassoc")
 
 
-def _forward(
-    x: Floats, y: Floats, first: Integers, bias_index: Integers, direction: Floats, inverse_square: Floats,
-    weight: Floats, bias: Floats, running_mean: Floats, running_variance: Floats, kept: Floats, eps: float,
-    pace: float, start: int, stop: int,
+def _settled(
+    k: int, along: float, square: float, x: Floats, tables: CapsuleTables, parameters: tuple[Floats, Floats],
+    running: tuple[Floats, Floats], kept: Floats, eps: float, pace: float,
+) -> tuple[float, float]:  # fmt: skip
+    """Scale and shift of a capsule with ⟨w, Σ x⟩ and Σ x². It is kept as in ``forward``; running statistics move."""
+    begin, end = tables.first_channel[k], tables.first_channel[k + 1]
+    count, inverse_square, direction = x.shape[0] * x.shape[2], tables.inverse_square[k], tables.reference
+    values, share = count * (end - begin), inverse_square / count
+    centre = along * share
+    spread = square - along * centre
+    if square > MEAN_SQUARES_PER_VARIANCE * spread:  # the difference has lost digits
+        centre, spread = moments_in_double(x, begin, end, direction, share)
+    inverse = 1 / np.sqrt(spread / values + eps)
+    kept[0, k], kept[1, k] = centre, inverse
+    weight, bias = parameters
+    slope, entry = weight[k] * inverse, tables.bias_index[k]
+    if pace > 0:
+        mean, variance = running
+        # A mean that is zero by symmetry costs no degree of freedom.
+        unbiased = spread / max(values - (inverse_square > 0), 1)
+        variance[k] += (unbiased - variance[k]) * pace
+        for c in range(begin, end):
+            mean[c] += (centre * direction[c] - mean[c]) * pace
+    return slope, (bias[entry] if 0 <= entry < len(bias) else 0.0) - centre * slope
+
+
+settled = compiled(_settled, "reassoc", "nsz")
+
+
+def _forward_of_images(
+    x: Floats, y: Floats, tables: CapsuleTables, parameters: tuple[Floats, Floats], running: tuple[Floats, Floats],
+    kept: Floats, eps: float, pace: float, start: int, stop: int,
 ) -> None:  # fmt: skip
     """y of some capsules, and ``kept``, (2, capsules): ⟨w, mean⟩ / ⟨w, w⟩ and 1/σ. Running statistics move by pace."""
     kind, batch, pixels = x.dtype.type, x.shape[0], x.shape[2]
+    first, direction = tables.first_channel, tables.reference
     for k in range(start, stop):
-        begin, end = first[k], first[k + 1]
         along = square = np.float64(0)
         for b in range(batch):
-            for c in range(begin, end):
+            for c in range(first[k], first[k + 1]):
                 total, total_square = kind(0), kind(0)
                 for p in range(pixels):
                     total += x[b, c, p]
                     total_square += x[b, c, p] * x[b, c, p]
                 along += total * direction[c]
                 square += total_square
-        values, share = batch * pixels * (end - begin), inverse_square[k] / (batch * pixels)
-        centre = along * share
-        spread = square - along * centre
-        if square > MEAN_SQUARES_PER_VARIANCE * spread:  # the difference has lost digits
-            centre, spread = moments_in_double(x, begin, end, direction, share)
-        inverse = 1 / np.sqrt(spread / values + eps)
-        kept[0, k], kept[1, k] = centre, inverse
-        slope = weight[k] * inverse
-        shift = (bias[bias_index[k]] if 0 <= bias_index[k] < len(bias) else 0.0) - centre * slope
+        slope, shift = settled(k, along, square, x, tables, parameters, running, kept, eps, pace)
         for b in range(batch):
-            for c in range(begin, end):
+            for c in range(first[k], first[k + 1]):
                 factor, term = kind(slope), kind(shift * direction[c])
                 for p in range(pixels):
                     y[b, c, p] = x[b, c, p] * factor + term
-        if pace > 0:
-            # A mean that is zero by symmetry costs no degree of freedom.
-            unbiased = spread / max(values - (inverse_square[k] > 0), 1)
-            running_variance[k] += (unbiased - running_variance[k]) * pace
-            for c in range(begin, end):
-                running_mean[c] += (centre * direction[c] - running_mean[c]) * pace
 
 
-def _backward(
-    grad: Floats, x: Floats, to_x: Floats, first: Integers, bias_index: Integers, direction: Floats,
-    inverse_square: Floats, weight: Floats, kept: Floats, to_weight: Floats, to_bias: Floats, start: int, stop: int,
+def _forward_of_pixels(
+    x: Floats, y: Floats, tables: CapsuleTables, parameters: tuple[Floats, Floats], running: tuple[Floats, Floats],
+    kept: Floats, eps: float, pace: float, start: int, stop: int,
+) -> None:  # fmt: skip
+    """The same where the channels of a pixel lie side by side, (pixels, channels)."""
+    first, direction, pixels = tables.first_channel, tables.reference, x.shape[0]
+    begin, end = first[start], first[stop]
+    totals, squares = np.zeros(end - begin), np.zeros(end - begin)
+    factors, terms = np.zeros(end - begin, x.dtype), np.zeros(end - begin, x.dtype)
+    for some in range(0, pixels, PIXELS_AT_A_TIME):
+        factors[:], terms[:] = 0, 0
+        for p in range(some, min(some + PIXELS_AT_A_TIME, pixels)):
+            values = x[p, begin:end]
+            for c in range(len(values)):
+                factors[c] += values[c]
+                terms[c] += values[c] * values[c]
+        totals += factors
+        squares += terms
+    for k in range(start, stop):
+        along = square = np.float64(0)
+        for c in range(first[k], first[k + 1]):
+            along += totals[c - begin] * direction[c]
+            square += squares[c - begin]
+        whole = x.reshape(pixels, x.shape[1], 1)
+        slope, shift = settled(k, along, square, whole, tables, parameters, running, kept, eps, pace)
+        for c in range(first[k], first[k + 1]):
+            factors[c - begin], terms[c - begin] = slope, shift * direction[c]
+    for p in range(pixels):
+        values, found = x[p, begin:end], y[p, begin:end]
+        for c in range(len(values)):
+            found[c] = values[c] * factors[c] + terms[c]
+
+
+def _slopes(
+    k: int, along: float, product: float, count: int, tables: CapsuleTables, weight: Floats, kept: Floats,
+    to_weight: Floats, to_bias: Floats,
+) -> tuple[float, float, float]:  # fmt: skip
+    """The gradients of a capsule's scale and shift, and what g, x - μ and w are multiplied by in that of x."""
+    dim, inverse, entry = tables.first_channel[k + 1] - tables.first_channel[k], kept[1, k], tables.bias_index[k]
+    to_weight[k] = product * inverse
+    if 0 <= entry < len(to_bias):
+        to_bias[entry] = along
+    slope = weight[k] * inverse
+    return (
+        slope,
+        -slope * inverse * inverse * product / (count * dim),
+        -slope * along * tables.inverse_square[k] / count,
+    )
+
+
+slopes = compiled(_slopes, "reassoc", "nsz")
+
+
+def _backward_of_images(
+    grad: Floats, x: Floats, to_x: Floats, tables: CapsuleTables, weight: Floats, kept: Floats, to_weight: Floats,
+    to_bias: Floats, start: int, stop: int,
 ) -> None:  # fmt: skip
     """The gradients of some capsules, of their scales and of their shifts."""
     kind, batch, pixels = x.dtype.type, x.shape[0], x.shape[2]
+    first, direction = tables.first_channel, tables.reference
     for k in range(start, stop):
-        begin, end = first[k], first[k + 1]
-        centre, inverse = kept[0, k], kept[1, k]
         along = product = np.float64(0)
         for b in range(batch):
-            for c in range(begin, end):
-                middle, total, total_product = kind(centre * direction[c]), kind(0), kind(0)
+            for c in range(first[k], first[k + 1]):
+                middle, total, total_product = kind(kept[0, k] * direction[c]), kind(0), kind(0)
                 for p in range(pixels):
                     total += grad[b, c, p]
                     total_product += grad[b, c, p] * (x[b, c, p] - middle)
                 along += total * direction[c]
                 product += total_product
-        to_weight[k] = product * inverse
-        if 0 <= bias_index[k] < len(to_bias):
-            to_bias[bias_index[k]] = along
-        slope = weight[k] * inverse
-        by_x = kind(-slope * inverse * inverse * product / (batch * pixels * (end - begin)))
-        shift = -slope * along * inverse_square[k] / (batch * pixels)
+        slope, by_x, shift = slopes(k, along, product, batch * pixels, tables, weight, kept, to_weight, to_bias)
         for b in range(batch):
-            for c in range(begin, end):
-                middle, factor, term = kind(centre * direction[c]), kind(slope), kind(shift * direction[c])
+            for c in range(first[k], first[k + 1]):
+                middle, term = kind(kept[0, k] * direction[c]), kind(shift * direction[c])
+                factor, factor_of_x = kind(slope), kind(by_x)
                 for p in range(pixels):
-                    to_x[b, c, p] = grad[b, c, p] * factor + (x[b, c, p] - middle) * by_x + term
+                    to_x[b, c, p] = grad[b, c, p] * factor + (x[b, c, p] - middle) * factor_of_x + term
 
 
-forward, backward = compiled(_forward, "reassoc", "nsz"), compiled(_backward, "reassoc", "nsz")
+def _backward_of_pixels(
+    grad: Floats, x: Floats, to_x: Floats, tables: CapsuleTables, weight: Floats, kept: Floats, to_weight: Floats,
+    to_bias: Floats, start: int, stop: int,
+) -> None:  # fmt: skip
+    """The same where the channels of a pixel lie side by side."""
+    first, direction, pixels = tables.first_channel, tables.reference, x.shape[0]
+    begin, end = first[start], first[stop]
+    totals, products = np.zeros(end - begin), np.zeros(end - begin)
+    middles, factors, factors_of_x, terms = np.zeros((4, end - begin), x.dtype)
+    for k in range(start, stop):
+        for c in range(first[k], first[k + 1]):
+            middles[c - begin] = kept[0, k] * direction[c]
+    for some in range(0, pixels, PIXELS_AT_A_TIME):
+        factors[:], terms[:] = 0, 0
+        for p in range(some, min(some + PIXELS_AT_A_TIME, pixels)):
+            upstream, values = grad[p, begin:end], x[p, begin:end]
+            for c in range(len(values)):
+                factors[c] += upstream[c]
+                terms[c] += upstream[c] * (values[c] - middles[c])
+        totals += factors
+        products += terms
+    for k in range(start, stop):
+        along = product = np.float64(0)
+        for c in range(first[k], first[k + 1]):
+            along += totals[c - begin] * direction[c]
+            product += products[c - begin]
+        slope, by_x, shift = slopes(k, along, product, pixels, tables, weight, kept, to_weight, to_bias)
+        for c in range(first[k], first[k + 1]):
+            factors[c - begin], factors_of_x[c - begin], terms[c - begin] = slope, by_x, shift * direction[c]
+    for p in range(pixels):
+        upstream, values, found = grad[p, begin:end], x[p, begin:end], to_x[p, begin:end]
+        for c in range(len(values)):  # in two steps, since a loop over more arrays is not vectorised
+            found[c] = (values[c] - middles[c]) * factors_of_x[c] + terms[c]
+        for c in range(len(values)):
+            found[c] += upstream[c] * factors[c]
+
+
+FORWARD, BACKWARD = (
+    {3: compiled(of_images, "reassoc", "nsz"), 2: compiled(of_pixels, "reassoc", "nsz")}
+    for of_images, of_pixels in (
+        (_forward_of_images, _forward_of_pixels),
+        (_backward_of_images, _backward_of_pixels),
+    )
+)
 
 
 class KernelPasses:
-    """The passes of one call of a layer, on tensors whose channels are dense planes.
+    """The passes of one call of a layer, on tensors that are dense in either memory format.
 
     Args:
         tables: those of the layer.
@@ -151,8 +258,10 @@ class KernelPasses:
     def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Saved]:
         y, kept = torch.empty_like(x), np.empty((2, len(self._tables.inverse_square)))
         scales, shifts = self._affine(x, weight, bias)
-        running = (shifts[:0], shifts[:0]) if self._running is None else [t.numpy() for t in self._running]
-        known = (_planes(x), _planes(y), *self._tables, scales, shifts, *running, kept)
+        running = (shifts[:0], shifts[:0]) if self._running is None else tuple(t.numpy() for t in self._running)
+        last = in_channels_last(x)
+        known = (_values(x, last), _values(y, last), self._tables, (scales, shifts), running, kept)
+        forward = FORWARD[known[0].ndim]
         in_shares(lambda *share: forward(*known, self._eps, self._pace, *share), kept.shape[1], x.numel())
         return y, (torch.from_numpy(kept),)
 
@@ -162,7 +271,9 @@ class KernelPasses:
         to_x, kept = torch.empty_like(x), saved[0].numpy()
         scales, shifts = self._affine(x, weight, bias)
         to_weight, to_bias = np.empty_like(scales), np.empty_like(shifts)
-        known = (_planes(grad), _planes(x), _planes(to_x), *self._tables, scales, kept, to_weight, to_bias)
+        last = in_channels_last(x)
+        fields = _values(grad, last), _values(x, last), _values(to_x, last)
+        known, backward = (*fields, self._tables, scales, kept, to_weight, to_bias), BACKWARD[fields[0].ndim]
         in_shares(lambda *share: backward(*known, *share), kept.shape[1], x.numel())
         return to_x, torch.from_numpy(to_weight), torch.from_numpy(to_bias)
 
@@ -172,6 +283,9 @@ class KernelPasses:
         return ones.numpy(), (x.new_empty(0) if bias is None else bias).numpy()
 
 
-def _planes(x: Tensor) -> Floats:
-    planes: Floats = x.numpy().reshape(x.shape[0], x.shape[1], -1)
-    return planes
+def _values(x: Tensor, last: bool) -> Floats:
+    """(batch, channels, pixels), or (pixels, channels) where channels are the last axis in memory."""
+    values: Floats = x.numpy()
+    if last:
+        return values.transpose(0, 2, 3, 1).reshape(-1, x.shape[1])
+    return values.reshape(x.shape[0], x.shape[1], -1)
