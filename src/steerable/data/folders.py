@@ -31,10 +31,11 @@ def load_image_folder(
     """All images under ``root``, as squares (n, channels, image_size, image_size).
 
     The sub-folders of ``root/train`` and ``root/test`` (or ``root/val``) are the classes; where there are both ``test``
-    and ``val``, the latter is for validation. ``Training``, ``testing`` and ``validation`` are as good. Otherwise the sub-folders of ``root`` are the classes, and a share of
-    each becomes the test images. Images keep their aspect, and lose what sticks out of the middle square; see
-    :func:`~steerable.data.images.read_squares`. They are grey (1 channel) if all are, else RGB. Files that cannot
-    be read are left out, named in one warning and listed in ``skipped``.
+    and ``val``, the latter is for validation. ``Training``, ``testing`` and ``validation`` are as good. Otherwise the
+    sub-folders of ``root`` are the classes, and a share of each becomes the test images. Images keep their aspect, and
+    lose what sticks out of the middle square; see :func:`~steerable.data.images.read_squares`. They are grey (1
+    channel) if all are, else RGB. Files that cannot be read are left out, named in one warning and listed in
+    ``skipped``.
 
     Args:
         root: the folder.
