@@ -55,8 +55,9 @@ class ResNet(SavedModel, Restrictable):
         num_classes: the number of scores.
         group: by name, ``"D4"`` by default, and ``"O"`` for volumes; groups of the plane move volumes about z.
         axes: 2 for images, 3 for volumes.
-        stream: the capsule mix between blocks; by default the paper's for D4, ``"regular"`` for other groups.
-        inner: the capsule mix inside a block; by default the paper's for D4, ``"regular"`` for other groups.
+        stream: the capsule mix between blocks; by default the paper's for D4, ``"regular"`` for other finite groups,
+            and ``"regular(2)"`` for SO(2) and its like.
+        inner: the capsule mix inside a block, with the same defaults for other groups than D4.
         stem: by how many pixels per axis the first convolution reduces an image: 1 is the paper's network, for images
             of some 32 pixels; with 2, 4 or 8 the first stage sees one of 64, 128 or 256 pixels at that size. It is
             exact on multiples of 4 · ``stem``.
@@ -142,7 +143,8 @@ class ResNet(SavedModel, Restrictable):
             under = None
         elif isinstance(self.head, snn.EquivariantModule):
             under = self.head.out_type.group
-        whole = under is not None and under.order == self.group.order
+        # A group of infinitely many elements has no order.
+        whole = under is not None and getattr(under, "order", None) == getattr(self.group, "order", None)
         self.invariant_under = self.group.name if whole else "nothing" if under in (None, trivial()) else "m alone"
         if whole:
             self.out_type = FieldType(self.group, [(self.num_classes, self.group.trivial)])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from steerable.algebra.capsules import Capsule
+from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.families import dihedral
 from steerable.algebra.group_interface import Group
 from steerable.types.costs import parameter_cost
@@ -21,6 +22,7 @@ __all__ = [
     "ResidualBlockPlan",
     "activated",
     "check_stem",
+    "default_mixes",
     "network_nonlinearity",
     "resnet_plan",
 ]
@@ -31,6 +33,17 @@ STEMS = (1, 2, 4, 8)
 """By how much the first convolution of a residual network may reduce an image."""
 PAPER_MIXES = ("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E")
 """The capsules of D4 in the residual stream of the paper's network, and inside its residual blocks."""
+
+
+def default_mixes(group: Group) -> tuple[str, str]:
+    """The capsules in the residual stream and inside the blocks: the paper's for D4, else functions on the group.
+
+    Those on a group of infinitely many elements have a frequency of 2 at most.
+    """
+    if group == dihedral(4):
+        return PAPER_MIXES
+    regular = "regular(2)" if isinstance(group, CompactGroup) else "regular"
+    return regular, regular
 
 
 @dataclass(frozen=True)
@@ -148,7 +161,7 @@ def resnet_plan(
 
     A block is a nonlinearity, a 3×3 convolution from the residual stream to the inner type, a nonlinearity (CReLU for
     irreps), and a 3×3 convolution back; where the stream's type changes, a 1×1 convolution maps the old type to the
-    new one. The default mixes are the paper's for D4, and regular capsules for other groups. The first convolution has
+    new one. The default mixes are those of :func:`default_mixes`. The first convolution has
     3×3 taps; with a ``stem`` s above 1 it has (s + 2)×(s + 2) and steps of s pixels, which is exact on multiples of s.
 
     >>> resnet_plan(depth=14, copies=14).parameters
@@ -169,7 +182,7 @@ def resnet_plan(
         )
     check_stem(stem)
     group = group or dihedral(4)
-    default_stream, default_inner = PAPER_MIXES if group == dihedral(4) else ("regular", "regular")
+    default_stream, default_inner = default_mixes(group)
     unit_stream = FieldType(group, default_stream if stream is None else stream)
     unit_inner = FieldType(group, default_inner if inner is None else inner)
     now = copies * stages[0] * unit_stream
