@@ -70,8 +70,8 @@ class ModelAndRecipe:
     group: Annotated[
         str | None,
         typer.Option(
-            help="The moves that change nothing of importance: C4, D4, C8, D8, SO2, …; D4 by default. For wide_resnet one "
-            "per stage, such as D8,D4,D1. For volumes O, O_h, or C4 and D4 about z; O by default.",
+            help="The moves that change nothing of importance: C4, D4, C8, D8, SO2, …; D4 by default. For wide_resnet "
+            "one per stage, such as D8,D4,D1. For volumes O, O_h, or C4 and D4 about z; O by default.",
             rich_help_panel="Network and recipe",
         ),
     ] = None

@@ -179,7 +179,7 @@ def _probed(
     data: TrainingData, config: RunConfig, seconds: float, phase: Phase
 ) -> tuple[PoseEvidence | None, PoseEvidence | None]:
     """What the probes found: (turns and mirror images, tilts where quarter turns are not clearly told)."""
-    images, specimens = images_to_probe(data, config.seed, min(MOST_TO_PROBE, int(PROBED_IN_A_SECOND * seconds)))
+    images, specimens = images_to_probe(data, config.seed, min(MOST_TO_PROBE, round(PROBED_IN_A_SECOND * seconds)))
     if len(images) < FEWEST_TO_PROBE:
         return None, None
     begun = time.monotonic()

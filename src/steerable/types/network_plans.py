@@ -161,8 +161,8 @@ def resnet_plan(
 
     A block is a nonlinearity, a 3×3 convolution from the residual stream to the inner type, a nonlinearity (CReLU for
     irreps), and a 3×3 convolution back; where the stream's type changes, a 1×1 convolution maps the old type to the
-    new one. The default mixes are those of :func:`default_mixes`. The first convolution has
-    3×3 taps; with a ``stem`` s above 1 it has (s + 2)×(s + 2) and steps of s pixels, which is exact on multiples of s.
+    new one. The default mixes are those of :func:`default_mixes`. The first convolution has 3×3 taps; with a ``stem`` s
+    above 1 it has (s + 2)×(s + 2) and steps of s pixels, which is exact on multiples of s.
 
     >>> resnet_plan(depth=14, copies=14).parameters
     4448374
