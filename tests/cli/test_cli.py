@@ -183,6 +183,17 @@ def test_a_run_folder_that_is_not_there_is_named_beside_those_that_are(tmp_path:
     assert "is a file, expected a run folder" in " ".join(steerable("evaluate", str(file)).stderr.split())
 
 
+def test_images_are_looked_for_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in ``--out=~/runs``; a shell leaves a quoted ``~`` as it is."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    missing = " ".join(command_line.steerable("predict", str(tmp_path), "~/new", cwd=tmp_path, code=2).stderr.split())
+    assert f"`{tmp_path / 'new'}` does not exist" in missing
+    (tmp_path / "new").mkdir()
+    there = command_line.steerable("predict", str(tmp_path), "~/new", cwd=tmp_path, code=2).stderr
+    assert "does not exist" not in there
+    assert "no results.json" in there
+
+
 def test_the_help_of_train_comes_from_the_tables() -> None:
     """Every data set, model, option of a model, recipe and setting is named, without torch."""
     code = "import sys; from steerable.cli.commands import app; sys.stderr.write(str('torch' in sys.modules)); app()"

@@ -49,9 +49,11 @@ def test_sub_folders_are_classes(two_classes: Path) -> None:
             assert image[:, 3, 3].tolist() == list([RED, GREEN][int(label)])
 
 
-@pytest.mark.parametrize("test", ["test", "val"])
-def test_train_and_test_folders_are_kept_apart(test: str, tmp_path: Path) -> None:
-    for part, count in (("train", 3), (test, 2)):
+@pytest.mark.parametrize(
+    ("train", "test"), [("train", "test"), ("train", "val"), ("Training", "Testing"), ("TRAIN", "Validation")]
+)
+def test_train_and_test_folders_are_kept_apart(train: str, test: str, tmp_path: Path) -> None:
+    for part, count in ((train, 3), (test, 2)):
         for i in range(count):
             save(tmp_path / part / "a" / f"{i}.png", RED)
             save(tmp_path / part / "b" / f"{i}.png", (i, 0, 0))

@@ -210,7 +210,7 @@ def test_values_that_are_not_numbers_are_named(tmp_path: Path) -> None:
     volume = random_volume(0, dtype=np.float32)
     volume[0, 0, 0], volume[0, 0, 1] = np.nan, np.inf
     np.save(tmp_path / "a" / "v0.npy", volume)
-    with pytest.warns(UserWarning, match=r"1 of 10 files have values that are not finite numbers.*`v0.npy`"):
+    with pytest.warns(UserWarning, match=r"1 of 10 files have values that are not finite numbers.*`a/v0.npy`"):
         splits = load_dataset(tmp_path, pixels=VOLUMES)
     assert len(splits.train) + len(splits.test) == 10
 

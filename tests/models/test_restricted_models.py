@@ -80,6 +80,7 @@ def test_what_the_scores_are_invariant_under_is_said_anew() -> None:
     mirror = models.resnet(8, 1, head="mirror")
     assert mirror.invariant_under == "m alone"
     assert mirror.restrict("C4").invariant_under == "nothing"
+    assert st.models.resnet(8, 1, group="SO(2)", head="invariant").invariant_under == "SO2"
     upright = mirror.restrict("D1")
     assert str(upright.out_type) == "10*A1"
     with pytest.raises(AttributeError, match="invariant under nothing has no output type of C4"):

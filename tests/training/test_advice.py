@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +202,15 @@ def test_a_trial_finds_that_the_labels_depend_on_the_pose(upright: Path) -> None
 def one_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the quickest network is timed."""
     monkeypatch.setattr(advising, "sizes_to_try", lambda model, side: sizes_to_try(model, side)[:1])
+
+
+def test_sizes_are_timed_as_long_as_there_is_time(upright: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = configured(str(upright), {}, accelerator="cpu")
+    data = prepare_data(config)
+    monkeypatch.setattr(advising, "epochs_within", lambda *_, **how: 400.0)
+    every = len(sizes_to_try(config.model, data.side))
+    assert len(advising._sizes(config, data, time.monotonic() - 1)) == 1 < every
+    assert len(advising._sizes(config, data, math.inf)) == every
 
 
 @pytest.mark.usefixtures("one_size")

@@ -269,6 +269,32 @@ def test_the_time_of_an_epoch_counts_a_small_last_batch_for_what_it_is(
     assert found == pytest.approx(left / (0.01 * images + timing.BETWEEN_EPOCHS))
 
 
+def test_slow_steps_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine three steps of a network that is too large take half a minute."""
+    asked, now, steps = config(recipe=load_recipe("images"), labels=72, validation=0, patience=0), [0.0], []
+    data = prepare_data(asked)
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+
+    def step(*_: object) -> None:
+        now[0] += 10.0
+        steps.append(now[0])
+
+    monkeypatch.setattr(timing, "take_step", step)
+    assert 0 < timing.epochs_within(1000.0, asked, data, settle=False) < 100
+    assert len(steps) <= 3  # the one that is not counted, and that of a small last batch
+
+
+@pytest.mark.parametrize(("wanted", "depth"), [(12_000, 8), (20_000, 14), (45_000, 8), (100_000, 8)])
+def test_a_number_of_parameters_is_met_by_depth_as_well(wanted: int, depth: int) -> None:
+    """Of depth 8 the first widths have 11,000 and 44,000 parameters, of depth 14 23,000 and 92,000."""
+    asked = dataclasses.replace(request(), model={"name": "resnet", "head": "invariant"}, parameters=wanted)
+    data = prepare_data(asked)
+    sized = fitting.with_sized_model(asked, data).model
+    assert sized["depth"] == depth
+    kind = {"in_channels": data.train.channels, "num_classes": len(data.train.classes)}
+    assert count_parameters({**kind, **sized}) == pytest.approx(wanted, rel=0.2)
+
+
 @pytest.mark.parametrize(("images", "advice"), [(6, ""), (60, ", or --labels 2")])
 def test_a_run_without_labels_is_not_advised(images: int, advice: str) -> None:
     held = MagicMock(classes=("cat", "dog"), counts=(images // 2, images // 2))

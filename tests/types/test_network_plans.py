@@ -138,3 +138,9 @@ def test_groups_without_the_papers_capsules_get_regular_ones(name: str) -> None:
     assert plan.blocks[0].in_type == 2 * st.FieldType(g, "regular")
     assert plan.blocks[0].inner == 2 * st.FieldType(g, "regular")
     assert resnet_plan(8, 2, group=g, inner="A1").blocks[0].inner == 2 * st.FieldType(g, "A1")
+
+
+@pytest.mark.parametrize(("name", "mix"), [("SO2", "A + E1 + E2 + E3"), ("O(2)", "A1 + A2 + E1 + E2")])
+def test_groups_of_every_angle_get_irreps_of_few_frequencies(name: str, mix: str) -> None:
+    g = st.group_named(name)
+    assert resnet_plan(8, 2, group=g).blocks[0].inner == 2 * st.FieldType(g, mix)

@@ -85,14 +85,14 @@ def o2() -> PlanarGroup:
 
 
 def group_named(name: str) -> Group:
-    """The group of that name: C1, C2, … D1, D2, … T, T_d, O, O_h, I, I_h, SO2, O2, SO3, O3. ``Oh`` is O_h, too.
+    """The group of that name: C1, C2, … D1, D2, … T, T_d, O, O_h, I, I_h, SO2, O2, SO3, O3. ``SO(2)`` is SO2, too.
 
     ``"C4 about z"`` and ``"C3 about (1, 1, 1)"`` move volumes, see :func:`~steerable.about_axis`.
 
     >>> group_named("D4") == dihedral(4)
     True
-    >>> group_named("Ih")
-    <I_h, order 120>
+    >>> group_named("Ih"), group_named("SO(2)") == so2()
+    (<I_h, order 120>, True)
     """
     named = _NAMED.get(name) if isinstance(name, str) else None
     if named is not None:
@@ -131,10 +131,10 @@ def group_on(name: str | None, axes: int) -> Group:
 _NUMBER = r"\s*-?\d+(?:\.\d+)?(?:e-?\d+)?\s*"
 _VECTOR = rf"\({_NUMBER},{_NUMBER},{_NUMBER}\)"
 _NAMED: dict[str, Callable[[], Group]] = {
-    "SO2": so2,
-    "O2": o2,
-    "SO3": so3,
-    "O3": o3,
+    **dict.fromkeys(("SO2", "SO(2)"), so2),
+    **dict.fromkeys(("O2", "O(2)"), o2),
+    **dict.fromkeys(("SO3", "SO(3)"), so3),
+    **dict.fromkeys(("O3", "O(3)"), o3),
     "T": tetrahedral,
     "O": octahedral,
     "I": icosahedral,

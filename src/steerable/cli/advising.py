@@ -25,7 +25,7 @@ HELP = {name: known.help for name, known in settings_of(RunConfig).items()}
 @app.command()
 def advise(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help=HELP["dataset"])],
-    seconds: Annotated[float, typer.Option(help="How long to try things, besides reading the images.", min=5)] = 60.0,
+    seconds: Annotated[float, typer.Option(help="How long to look, besides reading the images.", min=5)] = 60.0,
     group_by: Annotated[str | None, typer.Option(help=HELP["group_by"])] = None,
     channels: Annotated[str | None, typer.Option(help=HELP["channels"])] = None,
     page: Annotated[str | None, typer.Option(help=HELP["page"])] = None,

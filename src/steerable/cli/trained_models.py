@@ -48,11 +48,18 @@ def evaluate(
     print_results(results, as_json, None)
 
 
+def _there(path: Path) -> Path:
+    path = path.expanduser()
+    if not path.exists():
+        raise typer.BadParameter(f"`{path}` does not exist.")
+    return path
+
+
 @app.command()
 def predict(
     run: RunFolder,
     images: Annotated[
-        Path, typer.Argument(metavar="IMAGES", help="An image or a volume, or a folder of them.", exists=True)
+        Path, typer.Argument(metavar="IMAGES", help="An image or a volume, or a folder of them.", callback=_there)
     ],
     out: Annotated[
         Path | None, typer.Option("--csv", help="The CSV file to write, instead of printing.", callback=at_home)

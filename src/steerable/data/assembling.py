@@ -25,6 +25,12 @@ from steerable.errors import listing
 __all__ = ["FoundFiles", "LabelledFile", "Reading", "assemble", "read_labelled", "stacked"]
 
 Part = Literal["train", "validation", "test"]
+PARTS: dict[Part, tuple[str, ...]] = {
+    "train": ("train", "training"),
+    "validation": ("val", "valid", "validation"),
+    "test": ("test", "testing"),
+}
+"""What the folders of each part are called, in small letters."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from steerable.data.assembling import FoundFiles, LabelledFile, Part, Reading, assemble
+from steerable.data.assembling import PARTS, FoundFiles, LabelledFile, Part, Reading, assemble
 from steerable.data.files import files_below, is_run_folder, looks_like_an_image, printable
 from steerable.data.images import Progress
 from steerable.data.pixel_formats import PixelFormat, Selection
@@ -15,8 +15,7 @@ from steerable.errors import listing
 
 __all__ = ["labelled_folder", "load_image_folder"]
 
-TEST_FOLDERS = ("test", "val", "valid", "validation")
-VALIDATION_FOLDERS = TEST_FOLDERS[1:]
+PART_OF = {name: part for part, names in PARTS.items() for name in names}
 
 
 def load_image_folder(
@@ -32,10 +31,11 @@ def load_image_folder(
     """All images under ``root``, as squares (n, channels, image_size, image_size).
 
     The sub-folders of ``root/train`` and ``root/test`` (or ``root/val``) are the classes; where there are both ``test``
-    and ``val``, the latter is for validation. Otherwise the sub-folders of ``root`` are the classes, and a share of
-    each becomes the test images. Images keep their aspect, and lose what sticks out of the middle square; see
-    :func:`~steerable.data.images.read_squares`. They are grey (1 channel) if all are, else RGB. Files that cannot
-    be read are left out, named in one warning and listed in ``skipped``.
+    and ``val``, the latter is for validation. ``Training``, ``testing`` and ``validation`` are as good. Otherwise the
+    sub-folders of ``root`` are the classes, and a share of each becomes the test images. Images keep their aspect, and
+    lose what sticks out of the middle square; see :func:`~steerable.data.images.read_squares`. They are grey (1
+    channel) if all are, else RGB. Files that cannot be read are left out, named in one warning and listed in
+    ``skipped``.
 
     Args:
         root: the folder.
@@ -108,19 +108,19 @@ def _specimen(inside: Path) -> str:
 
 
 def _parts(root: Path) -> dict[Part, Path]:
-    """The folders whose sub-folders are classes."""
-    if not (root / "train").is_dir():
+    """The folders whose sub-folders are classes; the names of parts may be written in capitals."""
+    found: dict[Part, Path] = {}
+    others = False  # then there are classes, one of which happens to be called train
+    for name in _sub_folders(root):
+        part = PART_OF.get(name.lower())
+        others = others or part is None
+        if part is not None:
+            found.setdefault(part, root / name)
+    if "train" not in found or (others and len(found) == 1):
         return {"train": root}
-    test = next((root / name for name in TEST_FOLDERS if (root / name).is_dir()), None)
-    validation = next((root / name for name in VALIDATION_FOLDERS if (root / name).is_dir()), None)
-    parts: dict[Part, Path] = {"train": root / "train"}
-    if test is not None:
-        parts["test"] = test
-    if validation is not None and validation != test:
-        parts["validation"] = validation
-    # Classes that happen to include one called train.
-    others = set(_sub_folders(root)) - {"train", *TEST_FOLDERS}
-    return {"train": root} if others and len(parts) == 1 else parts
+    if "test" not in found and "validation" in found:  # what is held out is for the test
+        found["test"] = found.pop("validation")
+    return found
 
 
 def _sub_folders(folder: Path) -> list[str]:

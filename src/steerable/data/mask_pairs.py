@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from steerable.data.assembling import Part
+from steerable.data.assembling import PARTS, Part
 from steerable.data.files import files_below, printable
 from steerable.errors import listing
 
@@ -18,11 +18,6 @@ __all__ = ["LAYOUT", "FoundPairs", "ImageAndMask", "has_masks", "paired_folder"]
 
 IMAGE_FOLDERS = ("images", "image", "imgs")
 MASK_FOLDERS = ("labels", "masks", "label", "mask", "annotations")
-PARTS: dict[Part, tuple[str, ...]] = {
-    "train": ("train", "training"),
-    "validation": ("val", "valid", "validation"),
-    "test": ("test", "testing"),
-}
 WORDS = frozenset(("image", "img", "mask", "masks", "label", "labels", "seg", "segmentation", "gt", "annotation"))
 """What people add to the names of images and masks to tell them apart."""
 LAYOUT = (

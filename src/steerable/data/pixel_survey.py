@@ -158,7 +158,8 @@ def _scaled(paths: Sequence[Path], size: int, common: PixelFormat, source: Path)
         raise _unreadable(some, found, source, common.selection.axes)
     channels = max(map(len, counts))
     low, high = scale([with_channels(image, channels) for image in counts])
-    gaps = [printable(path.name) for path, one in zip(some, found, strict=True) if not isinstance(one, str) and one[1]]
+    with_gaps = [path for path, one in zip(some, found, strict=True) if not isinstance(one, str) and one[1]]
+    gaps = _names(with_gaps, source)
     notes = [
         f"{len(gaps)} of {len(some)} files have values that are not finite numbers, which are taken for the smallest "
         f"or largest one of their file: {listing(gaps, 5)}."
@@ -182,13 +183,17 @@ def _far_from_cubes(headers: Sequence[StoredImage]) -> list[str]:
 def _unreadable(paths: Sequence[Path], reasons: Sequence[object], source: Path, axes: int) -> ValueError:
     """The error for files none of which can be read."""
     expected = "images such as PNG, JPEG or TIFF" if axes == 2 else f"volumes, {VOLUMES}"
-    root = source if source.is_dir() else source.parent
-    names = [printable(path.relative_to(root) if path.is_relative_to(root) else path) for path in paths]
-    each = [(name, str(why)) for name, why in zip(names, reasons, strict=True)]
+    each = [(name, str(why)) for name, why in zip(_names(paths, source), reasons, strict=True)]
     return ValueError(
         f"none of the {len(paths)} files in `{source}` can be read, expected {expected}: {named(each)}. Convert them "
         "to one of these, or choose other pages or channels."
     )
+
+
+def _names(paths: Sequence[Path], source: Path) -> list[str]:
+    """What messages call the files: by their place in the folder, or beside the table."""
+    root = source if source.is_dir() else source.parent
+    return [printable(path.relative_to(root) if path.is_relative_to(root) else path) for path in paths]
 
 
 def _unused(headers: Sequence[StoredImage]) -> list[str]:

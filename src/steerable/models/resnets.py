@@ -56,7 +56,7 @@ class ResNet(SavedModel, Restrictable):
         axes: 2 for images, 3 for volumes.
         stream: the capsule mix between blocks; by default the paper's for D4, ``"regular"`` for other finite groups,
             and the first four irreps for SO(2) and the like.
-        inner: the capsule mix inside a block, with the same defaults.
+        inner: the capsule mix inside a block, with the same defaults for other groups than D4.
         stem: by how many pixels per axis the first convolution reduces an image: 1 is the paper's network, for images
             of some 32 pixels; with 2, 4 or 8 the first stage sees one of 64, 128 or 256 pixels at that size. It is
             exact on multiples of 4 · ``stem``.

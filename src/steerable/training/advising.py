@@ -41,11 +41,13 @@ HELD_OUT_FOR_TRIAL = 0.25  # of the training images, for the trial
 FEWEST_TO_PROBE = 8
 FEWEST_TO_TRY_BY = 20  # validation images
 MOST_TO_PROBE = 2_000
+PROBED_IN_A_SECOND = 80  # images at most, so that a short look is short also where there are many
 SMALLEST_TO_TILT = 12  # pixels; in fewer the grid of pixels tells how far an image was turned
 FEW_A_CLASS = 20
 ASSUMED = 10.0  # minutes for which epochs are counted
 LONGEST = 30.0  # minutes that are recommended at most, unless even the quickest network needs more
 UNEVEN = 5.0  # times the images of the smallest class
+TO_TIME_SIZES = 0.2  # of the seconds; of the rest, half is for the probes and half for the two networks of the trial
 MINUTES = (1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120)
 
 
@@ -121,24 +123,27 @@ def advise(config: RunConfig, *, seconds: float = 60.0, phase: Phase = unseen, s
 
     Args:
         config: the request with everything that is usual, as ``configured`` gives it.
-        seconds: how long to try, besides reading images and timing steps.
+        seconds: how long to look, besides reading images. What is begun then is still ended, so that a slow machine
+            takes some seconds more; it also tries fewer sizes.
         phase: shows what is being done.
         shown_as: the folder as the user wrote it, for the command line.
     """
     data = _read(config, phase)
-    findings = _found(config, data, seconds, phase)
+    end = time.monotonic() + seconds
+    findings = _found(config, data, end - TO_TIME_SIZES * seconds, phase)
     chosen = with_options(config, findings.recommendation.model, findings.recommendation.changes)
     with phase("timing sizes of the network"):
-        sizes = _sizes(chosen, data)
+        sizes = _sizes(chosen, data, end)
     minutes = _minutes(sizes)
-    sentences = _sentences(chosen, findings, sizes, minutes)
+    sentences = _sentences(chosen, findings, sizes, minutes, len(sizes_to_try(chosen.model, data.side)))
     command = _command(shown_as or config.dataset, findings.recommendation, minutes)
     return Advice(findings, sizes, minutes, sentences, command)
 
 
 def look_at_images(config: RunConfig, *, seconds: float, phase: Phase = unseen) -> Findings:
     """The part of :func:`advise` that is about the network alone: group, head and augmentation."""
-    return _found(config, _read(config, phase), seconds, phase)
+    data = _read(config, phase)
+    return _found(config, data, time.monotonic() + seconds, phase)
 
 
 def with_options(config: RunConfig, model: Mapping[str, Any], changes: Mapping[str, Any]) -> RunConfig:
@@ -159,10 +164,13 @@ def _read(config: RunConfig, phase: Phase) -> TrainingData:
         )
 
 
-def _found(config: RunConfig, data: TrainingData, seconds: float, phase: Phase) -> Findings:
-    poses, tilt = _probed(data, config, 0.6 * seconds, phase)
+def _found(config: RunConfig, data: TrainingData, end: float, phase: Phase) -> Findings:
+    """What was found until ``end``, by ``time.monotonic``."""
+    half = (end - time.monotonic()) / 2
+    poses, tilt = _probed(data, config, half, phase)
     found = None if poses is None else orientation(poses, tilt)
-    trial = None if found is None else _tried(config, data, alternative(found, config.task), 0.2 * seconds, phase)
+    each = min(half, end - time.monotonic()) / 2
+    trial = None if found is None else _tried(config, data, alternative(found, config.task), each, phase)
     count = 0 if poses is None else poses.images
     return Findings(_about(data), poses, tilt, trial, recommended(found, trial, config.task, count))
 
@@ -171,7 +179,7 @@ def _probed(
     data: TrainingData, config: RunConfig, seconds: float, phase: Phase
 ) -> tuple[PoseEvidence | None, PoseEvidence | None]:
     """What the probes found: (turns and mirror images, tilts where quarter turns are not clearly told)."""
-    images, specimens = images_to_probe(data, config.seed)
+    images, specimens = images_to_probe(data, config.seed, min(MOST_TO_PROBE, round(PROBED_IN_A_SECOND * seconds)))
     if len(images) < FEWEST_TO_PROBE:
         return None, None
     begun = time.monotonic()
@@ -186,8 +194,8 @@ def _probed(
 def _tried(
     config: RunConfig, data: TrainingData, other: Alternative | None, seconds: float, phase: Phase
 ) -> Trial | None:
-    """How the alternative did; None where there is none, or too few validation images to tell."""
-    if other is None or data.validation is None or len(data.validation) < FEWEST_TO_TRY_BY:
+    """How the alternative did; None where there is none, or too few validation images or no time to tell."""
+    if other is None or seconds <= 0 or data.validation is None or len(data.validation) < FEWEST_TO_TRY_BY:
         return None
     with phase(f"trying {other.what.partition(',')[0]}") as progress:
         return try_both(config, data, other.model, other.changes, seconds=seconds, progress=progress)
@@ -218,19 +226,23 @@ def _squares(images: Images) -> Tensor:
     return torch.stack(middles)
 
 
-def _sizes(config: RunConfig, data: TrainingData) -> tuple[SizeAndTime, ...]:
-    """The minutes in which each size has enough epochs, from a few timed steps, up to the first that takes long."""
+def _sizes(config: RunConfig, data: TrainingData, end: float) -> tuple[SizeAndTime, ...]:
+    """The minutes in which each size has enough epochs, from a few timed steps, up to the first that takes long.
+
+    A size is timed where there is time until ``end``, by ``time.monotonic``, for one that is twice as slow as the last.
+    """
     steps = steps_per_epoch(config, data)
     needed = min(max(epochs, least / steps) for epochs, least in ENOUGH)
     settings = with_speed(config, this_machine(config), config.recipe.epochs * steps)
     found: list[SizeAndTime] = []
     for model in sizes_to_try(config.model, data.side):
         sized = replace(settings, model=model, parameters=None)
-        end = time.perf_counter() + 60 * ASSUMED
-        epochs = epochs_within(end, sized, data, settle=False)
+        begun = time.monotonic()
+        epochs = epochs_within(time.perf_counter() + 60 * ASSUMED, sized, data, settle=False)
         minutes = ASSUMED * needed / max(epochs, 1e-3)
         found.append(SizeAndTime(count_parameters({**model, **from_data(model, data)}), round(minutes, 2)))
-        if minutes > 2 * LONGEST:
+        now = time.monotonic()
+        if minutes > 2 * LONGEST or now + 2 * (now - begun) > end:
             break
     return tuple(found)
 
@@ -251,20 +263,23 @@ def _about(data: TrainingData) -> dict[str, Any]:
 
 
 def _sentences(
-    config: RunConfig, findings: Findings, sizes: Sequence[SizeAndTime], minutes: float
+    config: RunConfig, findings: Findings, sizes: Sequence[SizeAndTime], minutes: float, known: int
 ) -> dict[str, tuple[str, str]]:
-    """What to choose, and why, for each thing that can be chosen."""
+    """What to choose, and why, for each thing that can be chosen; of ``known`` sizes, some may not have been timed."""
     model, recommendation = config.model, findings.recommendation
     fitting = [size for size in sizes if size.minutes <= minutes] or [sizes[0]]
     largest = f"{fitting[-1].parameters:,} parameters"
     more = [size for size in sizes if size.minutes > minutes]
-    beyond = f"; {more[0].minutes:.0f} would be enough for {more[0].parameters:,}" if more else ", the largest there is"
+    if more:
+        beyond = f"; {more[0].minutes:.0f} would be enough for {more[0].parameters:,}"
+    else:
+        beyond = ", the largest there is" if len(sizes) == known else "; more --seconds would time larger ones"
     epochs = ENOUGH[0][0]
     return {
         "group": (str(model.get("group", "D4" if "plain" not in model["name"] else "none")), recommendation.group),
         "head": (str(model.get("head", "equivariant")), recommendation.head),
         "augmentation": (_flags(recommendation.changes) or "as usual", recommendation.augmentation),
-        "size": (largest, f"the largest that has some {epochs} epochs in that time; `train` chooses it by itself"),
+        "size": (largest, f"the largest timed with some {epochs} epochs in that time; `train` chooses by itself"),
         "minutes": (f"{minutes:g}", f"on this machine that is enough for {largest}{beyond}"),
         "recipe": (RECIPES_OF_OWN_IMAGES[config.task], _images_in_words(findings.data)),
     }

@@ -6,13 +6,13 @@ import math
 import time
 import warnings
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from steerable.data.labelled_images import LabelledImages
 from steerable.training.config import RunConfig
 from steerable.training.limits import MOST_EPOCHS
 from steerable.training.preparing import Images, TrainingData, from_data
-from steerable.training.sizing import sides_to_try, sized_model, sizes_to_try, with_depth, with_stem
+from steerable.training.sizing import count_parameters, sides_to_try, sized_model, sizes_to_try, with_depth, with_stem
 from steerable.training.timing import epochs_within, steps_per_epoch, with_memory_format
 
 __all__ = ["FEW_EPOCHS", "fitted_to_minutes", "most_epochs", "with_sized_model"]
@@ -24,6 +24,7 @@ MOST_STEPS = 3_000  # a run with few images has more epochs than its recipe, up 
 TOO_FEW = (2, 50)  # epochs and steps; with fewer of both, or less than one epoch, a network learns nothing
 WORTH_A_HALVING = 1.5  # times the epochs, where none has enough: for less, images are not made smaller
 CLEARLY_LARGER = 2  # places in the list of sizes
+CLEARLY_NEARER = 1.2  # to a number of parameters; the usual depth is given up for that
 LARGEST_FIRST_STAGE = 48  # pixels; a network that sees more than that at first is slow
 
 
@@ -32,8 +33,18 @@ def with_sized_model(config: RunConfig, data: TrainingData) -> RunConfig:
     if config.parameters is None:
         return config
     # Small images need few convolutions to be seen as a whole.
-    model = with_stem(with_depth(config.model, shallow=data.side < 32), data.side)
-    return replace(config, model=sized_model(model, config.parameters, **from_data(model, data)), parameters=None)
+    shallow = data.side < 32
+    usual, other = (_sized(config, config.parameters, data, shallow=each) for each in (shallow, not shallow))
+    return replace(config, model=other[0] if other[1] * CLEARLY_NEARER < usual[1] else usual[0], parameters=None)
+
+
+def _sized(config: RunConfig, parameters: int, data: TrainingData, *, shallow: bool) -> tuple[dict[str, Any], float]:
+    """(the network of this depth with about so many parameters, by which factor it has more or fewer)."""
+    model = with_stem(with_depth(config.model, shallow=shallow), data.side)
+    kind = from_data(model, data)
+    model = sized_model(model, parameters, **kind)
+    share = count_parameters({**model, **kind}) / parameters
+    return model, max(share, 1 / share)
 
 
 def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> RunConfig:

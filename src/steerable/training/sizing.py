@@ -12,7 +12,7 @@ from steerable.models.registry import MODELS, build_model, described_model
 from steerable.models.widths import nearest_width
 from steerable.training.config import SIZES, RunConfig
 from steerable.types.field_types import FieldType
-from steerable.types.network_plans import HALVINGS, PAPER_MIXES, STEMS
+from steerable.types.network_plans import HALVINGS, STEMS, default_mixes
 
 __all__ = [
     "count_parameters",
@@ -140,17 +140,17 @@ def count_parameters(model: dict[str, Any]) -> int:
 def _copies_for_one(model: Mapping[str, Any]) -> int:
     """How many copies of a group's capsules have about the channels of one copy of those of D4, which sizes are for.
 
-    >>> [_copies_for_one({"name": "resnet", "group": group}) for group in ("D4", "C4", "D1", "D8")]
-    [1, 5, 10, 1]
+    >>> [_copies_for_one({"name": "resnet", "group": group}) for group in ("D4", "C4", "D1", "D8", "SO2")]
+    [1, 5, 10, 1, 4]
     """
     entry = MODELS[model["name"]]
     if entry.width != "copies" or "stream" in model or "group" not in model or model.get("axes", 2) != 2:
         return 1
     group, d4 = group_named(model["group"]), dihedral(4)
-    if group == d4 or isinstance(group, CompactGroup):
-        return 1
-    usual = FieldType(d4, PAPER_MIXES[0] if entry.task == "classification" else "regular")
-    return max(1, round(usual.channels / FieldType(group, "regular").channels))
+    if entry.task == "classification":
+        own, usual = (FieldType(each, default_mixes(each)[0]) for each in (group, d4))
+        return max(1, round(usual.channels / own.channels))
+    return 1 if isinstance(group, CompactGroup) else max(1, round(d4.order / group.order))
 
 
 def _stem(side: int, largest: int) -> int:

@@ -35,6 +35,7 @@ __all__ = [
 
 TIMED_STEPS = 25
 LONGEST_TRIAL = 0.6  # seconds that the steps of one size are timed
+LONGEST_STEPS = 3.0  # seconds after which not even three steps are waited for
 OTHER_POSES = {2: 7, 3: 23}  # in which some of them are looked at as well, by the number of axes
 EVALUATION = 1 / 3  # the cost of an image in an evaluation, relative to one in a step
 BETWEEN_EPOCHS = 0.05  # seconds that validation and bookkeeping take at least
@@ -58,8 +59,8 @@ def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: 
         take_step(module, optimiser, images, labels)
         if len(labels) == whole:  # the last batch of an epoch may be smaller
             times.append(time.perf_counter() - last)
-        # The first step, which computes filter bases, is not counted; three at least are.
-        if len(times) > TIMED_STEPS or (len(times) > 3 and sum(times[1:]) >= longest):
+        # The first step, which computes filter bases, is not counted; three others are, unless they take very long.
+        if len(times) > TIMED_STEPS or sum(times[1:]) >= (longest if len(times) > 3 else LONGEST_STEPS):
             break
         last = time.perf_counter()
     typical = statistics.median(times[1:])

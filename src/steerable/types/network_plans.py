@@ -23,6 +23,7 @@ __all__ = [
     "activated",
     "check_stem",
     "default_mix",
+    "default_mixes",
     "network_nonlinearity",
     "resnet_plan",
 ]
@@ -33,6 +34,21 @@ STEMS = (1, 2, 4, 8)
 """By how much the first convolution of a residual network may reduce an image."""
 PAPER_MIXES = ("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E")
 """The capsules of D4 in the residual stream of the paper's network, and inside its residual blocks."""
+
+
+def default_mix(group: Group) -> str:
+    """The capsules of networks over a group: ``regular``, or of infinite groups the first four irreps.
+
+    >>> from steerable import o2
+    >>> default_mix(dihedral(8)), default_mix(o2())
+    ('regular', 'A1 + A2 + E1 + E2')
+    """
+    return "regular" if isinstance(group, FiniteGroup) else " + ".join(map(str, group.irreps_of((1,) * 4)))
+
+
+def default_mixes(group: Group) -> tuple[str, str]:
+    """Those of residual networks, in the stream and inside the blocks: over D4 they are the paper's."""
+    return PAPER_MIXES if group == dihedral(4) else (default_mix(group),) * 2
 
 
 @dataclass(frozen=True)
@@ -57,16 +73,6 @@ def network_nonlinearity(field_type: FieldType) -> Literal["ReLU", "CReLU", "mix
     if all(capsule.admits("pointwise") for capsule in kinds):
         return "ReLU"
     return "CReLU" if all(capsule.admits("scale-free concatenated") for capsule in kinds) else "mixed"
-
-
-def default_mix(group: Group) -> str:
-    """The capsules of networks over a group: ``regular``, or of infinite groups the first four irreps.
-
-    >>> from steerable import o2
-    >>> default_mix(dihedral(8)), default_mix(o2())
-    ('regular', 'A1 + A2 + E1 + E2')
-    """
-    return "regular" if isinstance(group, FiniteGroup) else " + ".join(map(str, group.irreps_of((1,) * 4)))
 
 
 def activated(field_type: FieldType) -> FieldType:
@@ -160,8 +166,8 @@ def resnet_plan(
 
     A block is a nonlinearity, a 3×3 convolution from the residual stream to the inner type, a nonlinearity (CReLU for
     irreps), and a 3×3 convolution back; where the stream's type changes, a 1×1 convolution maps the old type to the
-    new one. The default mixes are the paper's for D4, and regular capsules for other groups. The first convolution has
-    3×3 taps; with a ``stem`` s above 1 it has (s + 2)×(s + 2) and steps of s pixels, which is exact on multiples of s.
+    new one. The default mixes are those of :func:`default_mixes`. The first convolution has 3×3 taps; with a ``stem`` s
+    above 1 it has (s + 2)×(s + 2) and steps of s pixels, which is exact on multiples of s.
 
     >>> resnet_plan(depth=14, copies=14).parameters
     4448374
@@ -181,7 +187,7 @@ def resnet_plan(
         )
     check_stem(stem)
     group = group or dihedral(4)
-    default_stream, default_inner = PAPER_MIXES if group == dihedral(4) else (default_mix(group),) * 2
+    default_stream, default_inner = default_mixes(group)
     unit_stream = FieldType(group, default_stream if stream is None else stream)
     unit_inner = FieldType(group, default_inner if inner is None else inner)
     now = copies * stages[0] * unit_stream
