@@ -71,8 +71,8 @@ class ModelAndRecipe:
         str | None,
         typer.Option(
             help="Which moves should make no difference: C4 (turns by 90°), D4 (these and mirror images, the default), "
-            "C8 and D8 (by 45°), SO2 (any angle), … For wide_resnet one per stage, such as D8,D4,D1. For volumes O (the "
-            "default), O_h, or C4 and D4 about z.",
+            "C8 and D8 (by 45°), SO2 (any angle), … For wide_resnet one per stage, such as D8,D4,D1. For volumes O "
+            "(the default), O_h, or C4 and D4 about z.",
             rich_help_panel="Network and recipe",
         ),
     ] = None
