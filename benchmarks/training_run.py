@@ -32,9 +32,9 @@ from rich.console import Console
 from rich.table import Table
 
 from steerable import __version__
-from steerable.training.config import RunConfig
-from steerable.training.plan import Plan
-from steerable.training.preparing import make_classifier, prepare_data, training_batches
+from steerable.training.learning.preparing import make_classifier, prepare_data, training_batches
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.plan import Plan
 
 PER_FILE = 10_000
 

@@ -25,9 +25,9 @@ from rich.table import Table
 from steerable.figures.style import save
 from steerable.models import build_model, plain_width
 from steerable.reporting.report import write_report
-from steerable.training.config import RunConfig
-from steerable.training.recipes import Recipe, load_recipe
-from steerable.training.run import train
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.recipes import Recipe, load_recipe
+from steerable.training.running.run import train
 
 STEERABLE: dict[str, Any] = {"name": "resnet", "depth": 8, "copies": 2, "head": "invariant"}
 POSES = {"augment": True, "quarter_turns": True, "shift": 0}  # what the plain network is shown

@@ -14,7 +14,7 @@ import steerable as st
 from steerable.data.datasets import load_dataset
 from steerable.data.labelled_images import LabelledImages
 from steerable.figures.style import INK, QUIET, house_style, show
-from steerable.training.trained_model import TrainedModel
+from steerable.training.trained_networks.trained_model import TrainedModel
 
 POSES = {
     "e": "as it is",

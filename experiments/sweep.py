@@ -22,12 +22,12 @@ from typing import Any
 
 from steerable.atomic import write_json
 from steerable.errors import did_you_mean
-from steerable.training.config import RunConfig
-from steerable.training.divergence import DivergenceError
-from steerable.training.environment import environment
-from steerable.training.recipes import Recipe, load_recipe
-from steerable.training.run import train
-from steerable.training.sizing import count_parameters
+from steerable.training.choosing.sizing import count_parameters
+from steerable.training.learning.divergence import DivergenceError
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.recipes import Recipe, load_recipe
+from steerable.training.running.environment import environment
+from steerable.training.running.run import train
 
 # A setting that is misspelt or misplaced must not go unnoticed: without its `evaluate`, tuning would see test images.
 _RUN_OR_ALL = {"labels", "validation", "recipe"}

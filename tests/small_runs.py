@@ -13,9 +13,9 @@ from lightning.pytorch import Trainer
 from safetensors.torch import load_file
 from torch import Tensor
 
-from steerable.training.config import RunConfig
-from steerable.training.divergence import StopWhenDiverged
-from steerable.training.recipes import load_recipe
+from steerable.training.learning.divergence import StopWhenDiverged
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.recipes import load_recipe
 
 STEERABLE = {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"}
 PLAIN = {"name": "plain_resnet", "depth": 8, "width": 2}

@@ -31,11 +31,11 @@ from steerable.atomic import (
 from steerable.data.normalisation import Normalisation
 from steerable.figures.style import save as save_figure
 from steerable.reporting.report import write_report
-from steerable.training.checkpoints import AtomicCheckpoints
-from steerable.training.export import export_onnx, export_safetensors
-from steerable.training.recipes import load_recipe
-from steerable.training.run import train
-from steerable.training.trained_model import TrainedModel
+from steerable.training.learning.checkpoints import AtomicCheckpoints
+from steerable.training.requests.recipes import load_recipe
+from steerable.training.running.run import train
+from steerable.training.trained_networks.export import export_onnx, export_safetensors
+from steerable.training.trained_networks.trained_model import TrainedModel
 
 config = partial(request, model=PLAIN, recipe=load_recipe("demo", epochs=2))
 

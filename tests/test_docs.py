@@ -17,9 +17,9 @@ import typer
 from PIL import Image
 
 from steerable.cli.commands import app
-from steerable.training.config import FEW_LABELS, HELD_OUT, OWN_IMAGES
-from steerable.training.fitting import ENOUGH
-from steerable.training.recipes import load_recipe
+from steerable.training.choosing.fitting import ENOUGH
+from steerable.training.requests.config import FEW_LABELS, HELD_OUT, OWN_IMAGES
+from steerable.training.requests.recipes import load_recipe
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "tools"))  # modules that mkdocs loads from there as well

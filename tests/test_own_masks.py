@@ -17,7 +17,7 @@ from command_line import steerable
 from PIL import Image
 
 from steerable.data.instance_growing import courses, grown_instances
-from steerable.training.average_precision import average_precisions
+from steerable.training.evaluation.average_precision import average_precisions
 
 ROOT = Path(__file__).parent.parent
 BUDGET = (

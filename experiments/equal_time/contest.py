@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from steerable.atomic import write_json
-from steerable.training.environment import environment
+from steerable.training.running.environment import environment
 
 HERE = Path(__file__).parent
 CONTESTANTS = ("steerable", "plain")

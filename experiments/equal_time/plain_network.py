@@ -29,8 +29,8 @@ from torch import Tensor, nn  # noqa: E402
 
 from steerable.atomic import write_json  # noqa: E402
 from steerable.data.labelled_images import LabelledImages  # noqa: E402
-from steerable.training.defaults import configured  # noqa: E402
-from steerable.training.preparing import prepare_data  # noqa: E402
+from steerable.training.choosing.defaults import configured  # noqa: E402
+from steerable.training.learning.preparing import prepare_data  # noqa: E402
 
 RATE, DECAY, SMOOTHING, BATCH = 5e-3, 0.05, 0.1, 64
 WARM_UP = 0.1  # of the time

@@ -22,9 +22,9 @@ from typing import Any
 from turned_models import write_turned
 
 from steerable.data.modelnet import FILE
-from steerable.training.config import RunConfig
-from steerable.training.defaults import configured
-from steerable.training.run import train
+from steerable.training.choosing.defaults import configured
+from steerable.training.requests.config import RunConfig
+from steerable.training.running.run import train
 
 HERE = Path(__file__).parent
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from steerable.training.config import RunConfig
-from steerable.training.defaults import configured
-from steerable.training.plain_contest import plain_request
-from steerable.training.run import train
+from steerable.training.choosing.defaults import configured
+from steerable.training.requests.config import RunConfig
+from steerable.training.running.plain_contest import plain_request
+from steerable.training.running.run import train
 
 __all__ = ["Run", "carried_out", "config_of", "planned", "table"]
 

@@ -19,10 +19,10 @@ from steerable.data.datasets import DATASETS
 from steerable.errors import one_of
 from steerable.models.registry import models_for
 from steerable.nn.backends.known import AUTO, BACKENDS
-from steerable.training.config import RunConfig
-from steerable.training.limits import OneOf
-from steerable.training.recipes import Recipe, recipe_names
-from steerable.training.settings import settings_of
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.limits import OneOf
+from steerable.training.requests.recipes import Recipe, recipe_names
+from steerable.training.requests.settings import settings_of
 
 
 def steerable(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -22,7 +22,7 @@ from steerable.data.masked_images import MaskedImages
 from steerable.data.object_fields import BOUNDARY, INSIDE, instance_fields, instance_type
 from steerable.data.regions import connected_regions
 from steerable.data.tile_batches import TileBatches
-from steerable.training.average_precision import average_precisions
+from steerable.training.evaluation.average_precision import average_precisions
 from steerable.transforms import elements_on_the_grid
 
 D4 = dihedral(4)

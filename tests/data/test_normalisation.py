@@ -9,9 +9,9 @@ from safetensors.torch import save_file
 from smooth_images import images, turns
 
 from steerable.data import Normalisation
-from steerable.training.config import RunConfig
-from steerable.training.preparing import make_classifier, prepare_data
-from steerable.training.recipes import Recipe
+from steerable.training.learning.preparing import make_classifier, prepare_data
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.recipes import Recipe
 
 
 def test_channels_have_mean_0_and_variance_1() -> None:

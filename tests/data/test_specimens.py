@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 from steerable.data import LabelledImages, load_dataset
-from steerable.training.config import RunConfig
-from steerable.training.preparing import prepare_data
+from steerable.training.learning.preparing import prepare_data
+from steerable.training.requests.config import RunConfig
 
 
 def picture(path: Path, number: int) -> None:

@@ -13,8 +13,8 @@ from explorer_client import Server, running_explorer
 from steerable.data.normalisation import Normalisation
 from steerable.models import build_model
 from steerable.reporting.report import write_report
-from steerable.training.config import RunConfig
-from steerable.training.poses import PoseReport
+from steerable.training.evaluation.poses import PoseReport
+from steerable.training.requests.config import RunConfig
 
 
 @pytest.fixture(scope="session")

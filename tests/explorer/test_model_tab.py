@@ -16,7 +16,7 @@ from steerable.explorer.learned import learned_filters
 from steerable.explorer.model_tab import model_page, pose_predictions
 from steerable.explorer.run_folders import run_folders, run_path
 from steerable.explorer.uploads import Uploads
-from steerable.training.trained_model import TrainedModel
+from steerable.training.trained_networks.trained_model import TrainedModel
 
 NO_UPLOADS = Uploads(Path("no-uploads"))
 

@@ -14,8 +14,8 @@ import pytest
 from steerable.reporting.drawings import colours, grouped_bars
 from steerable.reporting.report import write_report
 from steerable.reporting.run_records import read_runs
-from steerable.training.config import RunConfig
-from steerable.training.recipes import Recipe
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.recipes import Recipe
 from steerable.types.network_plans import resnet_plan
 
 ELEMENTS = ("e", "r", "r2", "r3", "m", "mr", "mr2", "mr3")

@@ -14,17 +14,17 @@ import torch
 from command_line import steerable
 from PIL import Image
 
-from steerable.training import advised_runs, advising
-from steerable.training.advice import Orientation, Recommendation, alternative, orientation, recommended
-from steerable.training.advising import Findings, SizeAndTime, advise
-from steerable.training.config import RunConfig
-from steerable.training.defaults import configured
-from steerable.training.intervals import Difference, Estimate, wilson
-from steerable.training.pose_probe import PoseEvidence, probe_poses, probe_tilt
-from steerable.training.preparing import augmentation, prepare_data
-from steerable.training.quick_trials import Trial, try_both
-from steerable.training.recipes import load_recipe
-from steerable.training.sizing import sizes_to_try
+from steerable.training.choosing import advised_runs, advising
+from steerable.training.choosing.advice import Orientation, Recommendation, alternative, orientation, recommended
+from steerable.training.choosing.advising import Findings, SizeAndTime, advise
+from steerable.training.choosing.defaults import configured
+from steerable.training.choosing.pose_probe import PoseEvidence, probe_poses, probe_tilt
+from steerable.training.choosing.quick_trials import Trial, try_both
+from steerable.training.choosing.sizing import sizes_to_try
+from steerable.training.evaluation.intervals import Difference, Estimate, wilson
+from steerable.training.learning.preparing import augmentation, prepare_data
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.recipes import load_recipe
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*training images are few.*"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from steerable.training.average_precision import OVERLAPS, average_precisions
+from steerable.training.evaluation.average_precision import OVERLAPS, average_precisions
 
 
 def counted(predicted: np.ndarray, true: np.ndarray, overlap: float) -> float:

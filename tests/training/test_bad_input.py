@@ -14,8 +14,8 @@ from PIL import Image
 
 from steerable.data import load_dataset
 from steerable.data.datasets import check_source
-from steerable.training.defaults import configured
-from steerable.training.preparing import prepare_data
+from steerable.training.choosing.defaults import configured
+from steerable.training.learning.preparing import prepare_data
 
 CLASSES = {"apple": (255, 0, 0), "pear": (0, 255, 0)}
 

@@ -19,10 +19,10 @@ from PIL import Image
 from steerable.data.pixel_formats import EARLIER
 from steerable.explorer.model_tab import model_page
 from steerable.explorer.uploads import Uploads
-from steerable.training.config import RunConfig
-from steerable.training.preparing import prepare_data
-from steerable.training.run import train
-from steerable.training.trained_model import TrainedModel
+from steerable.training.learning.preparing import prepare_data
+from steerable.training.requests.config import RunConfig
+from steerable.training.running.run import train
+from steerable.training.trained_networks.trained_model import TrainedModel
 
 BUDGET = ("--epochs", "3", "--params", "6000", "--accelerator", "cpu", "--no-progress")
 SIZE = 16

@@ -18,8 +18,8 @@ import pytest
 import torch
 from small_runs import PLAIN, Killed, killed_in, request, same_weights
 
-from steerable.training import checkpoints as module_under_test
-from steerable.training.checkpoints import (
+from steerable.training.learning import checkpoints as module_under_test
+from steerable.training.learning.checkpoints import (
     LAST,
     PREVIOUS,
     AtomicCheckpoints,
@@ -28,9 +28,9 @@ from steerable.training.checkpoints import (
     latest_checkpoint,
     read_checkpoint,
 )
-from steerable.training.classifier import Classifier
-from steerable.training.recipes import load_recipe
-from steerable.training.run import train
+from steerable.training.learning.classifier import Classifier
+from steerable.training.requests.recipes import load_recipe
+from steerable.training.running.run import train
 
 config = partial(request, model=PLAIN, recipe=load_recipe("demo", epochs=4), validation=20, patience=3)
 

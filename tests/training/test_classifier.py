@@ -12,10 +12,10 @@ from torch import nn
 from steerable import nn as snn
 from steerable.data import Normalisation
 from steerable.models import build_model
-from steerable.training.classifier import Classifier
-from steerable.training.compiled_network import CompiledNetwork
-from steerable.training.config import RunConfig
-from steerable.training.recipes import Recipe
+from steerable.training.learning.classifier import Classifier
+from steerable.training.learning.compiled_network import CompiledNetwork
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.recipes import Recipe
 
 IMAGES = torch.randint(0, 256, (6, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 

@@ -17,15 +17,15 @@ from steerable.data.labelled_images import LabelledImages
 from steerable.data.mask_folders import load_mask_folder
 from steerable.data.masked_images import MaskedImages
 from steerable.data.object_fields import instance_fields
-from steerable.training import plain_contest
-from steerable.training.comparison_in_words import basis, compared_figures, verdict
-from steerable.training.config import RunConfig
-from steerable.training.defaults import configured
-from steerable.training.pixel_answers import ObjectFields
-from steerable.training.plain_contest import compare_with_plain, plain_request
-from steerable.training.posed_values import posed_values
-from steerable.training.recipes import load_recipe
-from steerable.training.run import train
+from steerable.training.choosing.defaults import configured
+from steerable.training.evaluation.comparison_in_words import basis, compared_figures, verdict
+from steerable.training.evaluation.pixel_answers import ObjectFields
+from steerable.training.evaluation.posed_values import posed_values
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.recipes import load_recipe
+from steerable.training.running import plain_contest
+from steerable.training.running.plain_contest import compare_with_plain, plain_request
+from steerable.training.running.run import train
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*training images are few.*"),

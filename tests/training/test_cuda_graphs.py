@@ -11,9 +11,9 @@ import torch.nn.functional as F
 
 from steerable.models import build_model
 from steerable.nn.recorded_network import RecordedNetwork
-from steerable.training.config import RunConfig
-from steerable.training.recipes import Recipe
-from steerable.training.run import train
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.recipes import Recipe
+from steerable.training.running.run import train
 
 MODEL = {"name": "resnet", "depth": 8, "copies": 1}
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -15,11 +15,11 @@ from lightning.pytorch import Trainer
 from small_runs import killed_in, request, same_weights
 
 from steerable.training import Plan, RunConfig, load_recipe
-from steerable.training.checkpoints import has_checkpoint
-from steerable.training.deadline import Deadline
-from steerable.training.planning import make_plan
-from steerable.training.preparing import TrainingData, prepare_data
-from steerable.training.run import train
+from steerable.training.choosing.planning import make_plan
+from steerable.training.learning.checkpoints import has_checkpoint
+from steerable.training.learning.preparing import TrainingData, prepare_data
+from steerable.training.running.deadline import Deadline
+from steerable.training.running.run import train
 
 EPOCHS = 12
 
@@ -42,7 +42,7 @@ def data() -> TrainingData:
 @pytest.fixture(scope="module", autouse=True)
 def as_many_epochs_as_requested() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("steerable.training.planning.fitted_to_minutes", lambda settings, *_: settings)
+        patch.setattr("steerable.training.choosing.planning.fitted_to_minutes", lambda settings, *_: settings)
         yield
 
 
@@ -229,7 +229,7 @@ def test_what_the_plan_has_decided_is_not_decided_again(
 def test_a_resumed_run_has_the_minutes_that_are_left(
     tmp_path: Path, plan: Plan, data: TrainingData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steerable.training.deadline.minutes_trained", lambda _: 0.25)
+    monkeypatch.setattr("steerable.training.running.deadline.minutes_trained", lambda _: 0.25)
     found = deadline(plan, data, [])
     found.on_train_start(Trainer(logger=False, enable_checkpointing=False, accelerator="cpu"), None)  # type: ignore[arg-type]
     assert found.end == pytest.approx(45.0)
@@ -286,6 +286,6 @@ def test_minutes_are_counted_from_the_start_of_the_command(tmp_path: Path, monke
         given.append(minutes)
         return replace(settings, recipe=settings.recipe.with_epochs(2))
 
-    monkeypatch.setattr("steerable.training.planning.fitted_to_minutes", fitted)
+    monkeypatch.setattr("steerable.training.choosing.planning.fitted_to_minutes", fitted)
     train(config(minutes=2.0), tmp_path, started=time.monotonic() - 30)
     assert 0.9 < given[0] < 1.5

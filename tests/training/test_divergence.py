@@ -10,11 +10,11 @@ import torch
 
 from steerable.data import Normalisation
 from steerable.models import build_model
-from steerable.training.classifier import Classifier
-from steerable.training.config import RunConfig
-from steerable.training.divergence import DivergenceError, StopWhenDiverged
-from steerable.training.recipes import Recipe
-from steerable.training.run import train
+from steerable.training.learning.classifier import Classifier
+from steerable.training.learning.divergence import DivergenceError, StopWhenDiverged
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.recipes import Recipe
+from steerable.training.running.run import train
 
 
 @pytest.mark.parametrize("patience", [0, 2])

@@ -18,16 +18,16 @@ from small_runs import Killed, killed_in, request, same_weights, weights
 
 from steerable.models.registry import MODELS
 from steerable.reporting.run_records import read_runs
-from steerable.training import fitting, timing
-from steerable.training.classifier import Classifier
-from steerable.training.config import RunConfig
-from steerable.training.early_stopping import KeepBest
-from steerable.training.fitting import fitted_to_minutes
-from steerable.training.plan import Plan
-from steerable.training.preparing import make_classifier, prepare_data
-from steerable.training.recipes import load_recipe
-from steerable.training.run import train
-from steerable.training.sizing import count_parameters, size_in_words, sized_model, sizes_to_try, with_depth
+from steerable.training.choosing import fitting, timing
+from steerable.training.choosing.fitting import fitted_to_minutes
+from steerable.training.choosing.sizing import count_parameters, size_in_words, sized_model, sizes_to_try, with_depth
+from steerable.training.learning.classifier import Classifier
+from steerable.training.learning.early_stopping import KeepBest
+from steerable.training.learning.preparing import make_classifier, prepare_data
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.plan import Plan
+from steerable.training.requests.recipes import load_recipe
+from steerable.training.running.run import train
 
 MODEL = {"name": "plain_resnet", "depth": 8, "width": 4}
 

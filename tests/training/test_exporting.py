@@ -15,9 +15,9 @@ import torch
 from steerable.data.normalisation import Normalisation
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.models import ResNet, build_model
-from steerable.training.export import export_onnx, export_safetensors
-from steerable.training.trained_model import TrainedModel
-from steerable.training.trained_segmenter import TrainedSegmenter
+from steerable.training.trained_networks.export import export_onnx, export_safetensors
+from steerable.training.trained_networks.trained_model import TrainedModel
+from steerable.training.trained_networks.trained_segmenter import TrainedSegmenter
 
 CLASSES = ("Äpfel", "苹果", "pear")
 

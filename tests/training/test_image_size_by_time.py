@@ -14,13 +14,14 @@ from small_runs import killed_in
 
 from steerable.data.images import read_images
 from steerable.data.squares import reduced
-from steerable.training import Plan, RunConfig, fitting
-from steerable.training.defaults import configured
-from steerable.training.planning import make_plan
-from steerable.training.preparing import TrainingData, prepare_data
-from steerable.training.run import train
-from steerable.training.sizing import sides_to_try, sizes_to_try
-from steerable.training.trained_model import TrainedModel
+from steerable.training import Plan, RunConfig
+from steerable.training.choosing import fitting
+from steerable.training.choosing.defaults import configured
+from steerable.training.choosing.planning import make_plan
+from steerable.training.choosing.sizing import sides_to_try, sizes_to_try
+from steerable.training.learning.preparing import TrainingData, prepare_data
+from steerable.training.running.run import train
+from steerable.training.trained_networks.trained_model import TrainedModel
 from steerable.types.network_plans import check_stem
 
 pytestmark = pytest.mark.filterwarnings("ignore:only .* epochs? fits? the time")
@@ -124,7 +125,7 @@ def test_a_reduced_run_is_resumed_repeated_and_read_as_it_was(
     asked = request(folder)
     pretend(monkeypatch, by_place((64, -1), (32, 0)))
     monkeypatch.setattr(fitting, "most_epochs", lambda *_: 3)
-    monkeypatch.setattr("steerable.training.run.most_epochs", lambda *_: 3)
+    monkeypatch.setattr("steerable.training.running.run.most_epochs", lambda *_: 3)
     said: list[str] = []
 
     with killed_in(2):

@@ -19,15 +19,15 @@ from steerable.data.mask_files import read_label_file
 from steerable.data.object_fields import instance_fields, instance_type
 from steerable.reporting.report import write_report
 from steerable.reporting.run_records import read_runs
-from steerable.training.average_precision import average_precisions
-from steerable.training.config import RunConfig
-from steerable.training.defaults import configured
-from steerable.training.early_stopping import KeepBest
-from steerable.training.export import export_onnx, export_safetensors
-from steerable.training.pixel_answers import ObjectFields, answer_for
-from steerable.training.pixel_classifier import PixelClassifier
-from steerable.training.run import train
-from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
+from steerable.training.choosing.defaults import configured
+from steerable.training.evaluation.average_precision import average_precisions
+from steerable.training.evaluation.pixel_answers import ObjectFields, answer_for
+from steerable.training.learning.early_stopping import KeepBest
+from steerable.training.learning.pixel_classifier import PixelClassifier
+from steerable.training.requests.config import RunConfig
+from steerable.training.running.run import train
+from steerable.training.trained_networks.export import export_onnx, export_safetensors
+from steerable.training.trained_networks.trained_segmenter import TrainedSegmenter, load_trained
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*training images are few.*"),

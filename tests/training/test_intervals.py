@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from steerable.training.intervals import difference, estimate, wilson
+from steerable.training.evaluation.intervals import difference, estimate, wilson
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,14 @@ from safetensors.torch import load_file
 
 from steerable import models
 from steerable.reporting.report import write_report
-from steerable.training.config import OWN_IMAGES, RunConfig
-from steerable.training.defaults import configured
-from steerable.training.environment import environment
-from steerable.training.export import export_safetensors
-from steerable.training.recipes import load_recipe
-from steerable.training.run import train
-from steerable.training.run_folder import check_run_folder
-from steerable.training.trained_model import TrainedModel
+from steerable.training.choosing.defaults import configured
+from steerable.training.requests.config import OWN_IMAGES, RunConfig
+from steerable.training.requests.recipes import load_recipe
+from steerable.training.running.environment import environment
+from steerable.training.running.run import train
+from steerable.training.running.run_folder import check_run_folder
+from steerable.training.trained_networks.export import export_safetensors
+from steerable.training.trained_networks.trained_model import TrainedModel
 
 FOLDERS = Path(__file__).parent / "last_revision"
 

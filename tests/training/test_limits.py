@@ -17,10 +17,10 @@ import typer
 from source_tree import modules
 
 from steerable.cli.commands import app
-from steerable.training.config import RunConfig
-from steerable.training.limits import Flag, OneOf, Range
-from steerable.training.recipes import Recipe, load_recipe
-from steerable.training.settings import settings_of
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.limits import Flag, OneOf, Range
+from steerable.training.requests.recipes import Recipe, load_recipe
+from steerable.training.requests.settings import settings_of
 
 RUN = {"dataset": "digits", "model": {"name": "resnet"}, "validation": 0.1}
 LIMITS = [(kind, name, found.limit) for kind in (RunConfig, Recipe) for name, found in settings_of(kind).items()]

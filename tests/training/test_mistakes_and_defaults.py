@@ -13,9 +13,9 @@ import torch
 from PIL import Image
 
 from steerable.data import LabelledImages
-from steerable.training.config import OWN_IMAGES
-from steerable.training.defaults import configured
-from steerable.training.mistakes import thumbnail, worst_mistakes
+from steerable.training.choosing.defaults import configured
+from steerable.training.evaluation.mistakes import thumbnail, worst_mistakes
+from steerable.training.requests.config import OWN_IMAGES
 
 CLASSES = ("a", "b", "c")
 

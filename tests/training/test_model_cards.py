@@ -13,8 +13,8 @@ from huggingface_hub import ModelCard
 
 from steerable.models import resnet, unet
 from steerable.models.cards import inline
-from steerable.training.model_facts import facts_in, model_facts
-from steerable.training.run_files import FACTS, FACTS_JSON, read_fields
+from steerable.training.requests.run_files import FACTS, FACTS_JSON, read_fields
+from steerable.training.trained_networks.model_facts import facts_in, model_facts
 
 RESULTS: dict[str, Any] = {
     "task": "classify",

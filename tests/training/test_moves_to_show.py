@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from steerable.data import LabelledImages, load_digits
-from steerable.training.config import RunConfig
-from steerable.training.moves_to_show import moves_to_show
-from steerable.training.preparing import augmentation
-from steerable.training.recipes import Recipe, load_recipe
+from steerable.training.learning.moves_to_show import moves_to_show
+from steerable.training.learning.preparing import augmentation
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.recipes import Recipe, load_recipe
 
 ANY = (180.0, True)
 UPRIGHT = (0.0, True)

@@ -15,8 +15,8 @@ from steerable import FieldType, dihedral
 from steerable import nn as snn
 from steerable.models import build_model
 from steerable.nn.filter_bank import FilterBankModule
-from steerable.training.optimiser import make_optimiser, set_learning_rate
-from steerable.training.recipes import Recipe
+from steerable.training.learning.optimiser import make_optimiser, set_learning_rate
+from steerable.training.requests.recipes import Recipe
 
 G = dihedral(4)
 RATES = (0.05, 0.1, 0.1, 0.04, 0.01)  # a schedule

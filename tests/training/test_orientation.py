@@ -13,16 +13,16 @@ import torch
 from PIL import Image
 
 from steerable.data.labelled_images import LabelledImages
-from steerable.training import orientation
-from steerable.training.config import RunConfig
-from steerable.training.defaults import configured
-from steerable.training.moves_to_show import invariance
-from steerable.training.orientation import POSES, look_for_an_up, with_orientation
-from steerable.training.plain_contest import plain_request
-from steerable.training.plan import Plan
-from steerable.training.preparing import TrainingData, augmentation
-from steerable.training.quick_trials import try_both
-from steerable.training.run import train
+from steerable.training.choosing import orientation
+from steerable.training.choosing.defaults import configured
+from steerable.training.choosing.orientation import POSES, look_for_an_up, with_orientation
+from steerable.training.choosing.quick_trials import try_both
+from steerable.training.learning.moves_to_show import invariance
+from steerable.training.learning.preparing import TrainingData, augmentation
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.plan import Plan
+from steerable.training.running.plain_contest import plain_request
+from steerable.training.running.run import train
 
 
 @pytest.fixture(autouse=True)
@@ -168,5 +168,5 @@ def test_a_run_says_and_writes_down_what_it_found_and_goes_on_with_it(
     assert results["model"]["head"] == plan["settings"]["model"]["head"] != "invariant"
     assert json.loads((tmp_path / "run" / "config.json").read_text("utf-8"))["orientation"] == "auto"
     (tmp_path / "run" / "results.json").unlink()
-    monkeypatch.setattr("steerable.training.run.look_for_an_up", None)  # a resumed run does not look again
+    monkeypatch.setattr("steerable.training.running.run.look_for_an_up", None)  # a resumed run does not look again
     assert train(request, tmp_path / "run")["model"] == results["model"]

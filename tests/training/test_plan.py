@@ -24,14 +24,14 @@ from torch import nn
 import steerable.training
 from steerable import nn as snn
 from steerable.training import Plan, RunConfig, load_recipe
-from steerable.training.classifier import Classifier
-from steerable.training.defaults import configured, repeated
-from steerable.training.planning import make_plan, plan_here
-from steerable.training.preparing import TrainingData, prepare_data
-from steerable.training.run import train
-from steerable.training.run_files import PLAN
-from steerable.training.sizing import sizes_to_try
-from steerable.training.speed import Machine
+from steerable.training.choosing.defaults import configured, repeated
+from steerable.training.choosing.planning import make_plan, plan_here
+from steerable.training.choosing.sizing import sizes_to_try
+from steerable.training.choosing.speed import Machine
+from steerable.training.learning.classifier import Classifier
+from steerable.training.learning.preparing import TrainingData, prepare_data
+from steerable.training.requests.run_files import PLAN
+from steerable.training.running.run import train
 
 IN_IRREPS = "features.stage2_block1.body.0"
 
@@ -55,7 +55,7 @@ def mixed(data: TrainingData) -> Plan:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(snn, "choose_backends", choose)
-        patch.setattr("steerable.training.planning.MEASURED_FROM", 1)
+        patch.setattr("steerable.training.choosing.planning.MEASURED_FROM", 1)
         plan = make_plan(config(), data)
     assert [name for name, way in plan.backends.items() if "fourier" in way] == [IN_IRREPS]
     return plan
@@ -139,8 +139,8 @@ def test_steps_are_timed_as_the_run_takes_them(
         timed.append(snn.recorded_backends(module.model))
         clock[0] += 0.1 if any("fourier" in way for way in timed[-1].values()) else 0.2
 
-    monkeypatch.setattr("steerable.training.timing.time.perf_counter", lambda: clock[0])
-    monkeypatch.setattr("steerable.training.timing.take_step", step)
+    monkeypatch.setattr("steerable.training.choosing.timing.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("steerable.training.choosing.timing.take_step", step)
     monkeypatch.setattr(snn, "choose_backends", lambda network, x, **_: snn.use_backends(network, mixed.backends))
     fast = make_plan(config(minutes=1.0), data)
     assert all(ways == mixed.backends for ways in timed)
@@ -279,7 +279,7 @@ def test_a_plan_goes_with_the_number_of_parameters_that_it_was_made_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan has the width, and the same command that made it, with the plan, says the parameters again."""
-    monkeypatch.setattr("steerable.training.run.carry_out", lambda *_: {})
+    monkeypatch.setattr("steerable.training.running.run.carry_out", lambda *_: {})
     said: dict[str, Any] = {"parameters": 11_000, "labels": 100, "accelerator": "cpu"}
     asked = configured("digits", {"name": "resnet", "head": "invariant"}, changes={"epochs": 1}, **said)
     plan = make_plan(asked, prepare_data(asked))
@@ -296,8 +296,8 @@ def test_a_plan_goes_with_the_number_of_parameters_that_it_was_made_for(
 def test_a_cpu_measures_the_memory_format(
     winner: torch.memory_format, data: TrainingData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steerable.training.timing.faster_memory_format", lambda *_, training: winner)
-    monkeypatch.setattr("steerable.training.planning.MEASURED_FROM", 1)
+    monkeypatch.setattr("steerable.training.choosing.timing.faster_memory_format", lambda *_, training: winner)
+    monkeypatch.setattr("steerable.training.choosing.planning.MEASURED_FROM", 1)
     for found in (make_plan(config(), data), make_plan(config(minutes=1.0, fit="shorten"), data)):
         assert found.settings.channels_last == (winner is torch.channels_last)
     for said in ({"channels_last": False}, {"backend": "dense"}):  # the latter asks that nothing is measured
@@ -305,7 +305,7 @@ def test_a_cpu_measures_the_memory_format(
 
 
 def test_the_plan_of_a_gpu_is_repeated_on_a_cpu(mixed: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steerable.training.run.carry_out", lambda *_: {})
+    monkeypatch.setattr("steerable.training.running.run.carry_out", lambda *_: {})
     fast = replace(mixed.settings, precision="bf16-mixed", cuda_graphs=True, channels_last=True)
     on_gpu = replace(mixed, settings=fast, accelerator="gpu", backends={"stem": "fourier[triton]"})
     with pytest.warns(UserWarning, match="was planned for `gpu` and is carried out on `cpu` now"):
@@ -353,6 +353,6 @@ def test_another_kind_of_machine_plans_speed_anew_and_nothing_else(
     assert (found.accelerator, found.settings.precision, found.settings.cuda_graphs) == ("cpu", "32-true", False)
     assert found.backends.keys() == mixed.backends.keys()
     assert found.settings.recipe == mixed.settings.recipe
-    monkeypatch.setattr("steerable.training.planning.this_machine", lambda _: Machine("mps"))
+    monkeypatch.setattr("steerable.training.choosing.planning.this_machine", lambda _: Machine("mps"))
     with pytest.warns(UserWarning, match="is carried out on `mps` now"):
         assert set(plan_here(mixed, config(), data).backends.values()) == {"dense/dense/dense/dense"}

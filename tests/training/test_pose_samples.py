@@ -9,9 +9,9 @@ from torch import Tensor
 
 from steerable.algebra.families import group_named
 from steerable.data.labelled_images import LabelledImages
-from steerable.training import poses, turns
-from steerable.training.class_figures import balanced_accuracy, class_figures, macro_f1
-from steerable.training.poses import pose_report, upright_scores
+from steerable.training.evaluation import poses, turns
+from steerable.training.evaluation.class_figures import balanced_accuracy, class_figures, macro_f1
+from steerable.training.evaluation.poses import pose_report, upright_scores
 
 
 def images(count: int) -> LabelledImages:

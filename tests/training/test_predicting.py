@@ -16,8 +16,8 @@ from steerable.data.normalisation import Normalisation
 from steerable.data.pixel_formats import EARLIER, PixelFormat
 from steerable.models import FeatureMaps, ResNet, UNet, build_model, from_pretrained
 from steerable.training import TrainedModel, TrainedSegmenter, load_trained
-from steerable.training.export import export_safetensors
-from steerable.training.start import Start
+from steerable.training.running.start import Start
+from steerable.training.trained_networks.export import export_safetensors
 
 BYTES = PixelFormat(depth="8-bit", channels=3)
 

@@ -20,16 +20,16 @@ import pytest
 import torch
 from small_runs import STEERABLE, killed_in, request, same_weights, weights
 
-from steerable.training.config import RunConfig
-from steerable.training.defaults import configured
-from steerable.training.fitting import fitted_to_minutes
-from steerable.training.interruption import RunInterrupted
-from steerable.training.preparing import prepare_data
-from steerable.training.progress_lines import ProgressLines
-from steerable.training.recipes import Recipe, load_recipe, recipe_names
-from steerable.training.run import train
-from steerable.training.run_folder import locked
-from steerable.training.trained_model import TrainedModel
+from steerable.training.choosing.defaults import configured
+from steerable.training.choosing.fitting import fitted_to_minutes
+from steerable.training.learning.preparing import prepare_data
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.recipes import Recipe, load_recipe, recipe_names
+from steerable.training.running.interruption import RunInterrupted
+from steerable.training.running.progress_lines import ProgressLines
+from steerable.training.running.run import train
+from steerable.training.running.run_folder import locked
+from steerable.training.trained_networks.trained_model import TrainedModel
 
 config = partial(request, recipe=load_recipe("demo", epochs=4), labels=None)
 

@@ -15,11 +15,11 @@ from safetensors.torch import load_file, save_file
 from small_runs import request as config
 
 from steerable.reporting.report import write_report
-from steerable.training.export import export_onnx, export_safetensors
-from steerable.training.preparing import prepare_data
-from steerable.training.run import train
-from steerable.training.run_files import RESULTS, read_fields, read_object
-from steerable.training.trained_model import TrainedModel
+from steerable.training.learning.preparing import prepare_data
+from steerable.training.requests.run_files import RESULTS, read_fields, read_object
+from steerable.training.running.run import train
+from steerable.training.trained_networks.export import export_onnx, export_safetensors
+from steerable.training.trained_networks.trained_model import TrainedModel
 
 # No JSON object of any kind.
 BROKEN: dict[str, bytes] = {
@@ -162,7 +162,7 @@ def changed(value: Any, path: tuple[str, ...], new: Any) -> Any:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No drawings, and the same images each time: what is tested is how files are read."""
     data = prepare_data(config())
-    monkeypatch.setattr("steerable.training.run.prepare_data", lambda *_: data)
+    monkeypatch.setattr("steerable.training.running.run.prepare_data", lambda *_: data)
     for name in ("curve_figure", "grouped_bars", "confusion_figure"):
         monkeypatch.setattr(f"steerable.reporting.report.{name}", lambda *_, **__: "")
 

@@ -19,16 +19,16 @@ from steerable.data.mask_folders import load_mask_folder
 from steerable.locks import exclusive
 from steerable.models.tiling import Tiling
 from steerable.reporting.report import write_report
-from steerable.training import carrying_out
-from steerable.training.config import RunConfig
-from steerable.training.defaults import configured
-from steerable.training.export import export_onnx, export_safetensors
-from steerable.training.overlaps import confusion_of, dice_of, iou_of, soft_dice_loss
-from steerable.training.pixel_answers import ClassScores
-from steerable.training.run import prepare_data, train
-from steerable.training.segmentation_poses import segmentation_poses
-from steerable.training.trained_model import TrainedModel
-from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
+from steerable.training.choosing.defaults import configured
+from steerable.training.evaluation.overlaps import confusion_of, dice_of, iou_of, soft_dice_loss
+from steerable.training.evaluation.pixel_answers import ClassScores
+from steerable.training.evaluation.segmentation_poses import segmentation_poses
+from steerable.training.requests.config import RunConfig
+from steerable.training.running import carrying_out
+from steerable.training.running.run import prepare_data, train
+from steerable.training.trained_networks.export import export_onnx, export_safetensors
+from steerable.training.trained_networks.trained_model import TrainedModel
+from steerable.training.trained_networks.trained_segmenter import TrainedSegmenter, load_trained
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),

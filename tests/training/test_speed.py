@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from steerable.nn.backends.known import BACKENDS
-from steerable.training import plan_in_words
-from steerable.training.config import RunConfig
-from steerable.training.plan_in_words import announce_speed, convolutions_in_words
-from steerable.training.speed import Machine, autocast, this_machine, with_speed
+from steerable.training.choosing.speed import Machine, autocast, this_machine, with_speed
+from steerable.training.requests import plan_in_words
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.plan_in_words import announce_speed, convolutions_in_words
 
 H200, A100, V100, CPU = (9, 0), (8, 0), (7, 0), None
 ON = {"precision": "bf16-mixed", "channels_last": True, "cuda_graphs": True, "compile": False}

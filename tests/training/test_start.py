@@ -20,13 +20,13 @@ from steerable.models import build_model, resnet
 from steerable.models.parts import frozen_parts, parts_of
 from steerable.models.transfer import transfer_weights
 from steerable.reporting.report import write_report
-from steerable.training.config import RunConfig
-from steerable.training.defaults import configured, repeated
-from steerable.training.export import export_safetensors
-from steerable.training.plan import Plan
-from steerable.training.run import train
-from steerable.training.trained_model import TrainedModel
-from steerable.training.trained_segmenter import load_trained
+from steerable.training.choosing.defaults import configured, repeated
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.plan import Plan
+from steerable.training.running.run import train
+from steerable.training.trained_networks.export import export_safetensors
+from steerable.training.trained_networks.trained_model import TrainedModel
+from steerable.training.trained_networks.trained_segmenter import load_trained
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*images are few.*"),
@@ -221,7 +221,7 @@ def test_what_contradicts_the_network_is_refused_before_images_are_read(
     settings = {"start": str(old), **settings}
     if settings["start"] in places:
         settings["start"] = str(places[settings["start"]])
-    monkeypatch.setattr("steerable.training.run.prepare_data", lambda *_: pytest.fail("images were read"))
+    monkeypatch.setattr("steerable.training.running.run.prepare_data", lambda *_: pytest.fail("images were read"))
     with pytest.raises((ValueError, FileNotFoundError), match=words):
         train(asked(data / "grey", model, **settings), tmp_path / "new")
     assert not (tmp_path / "new").exists()

@@ -16,8 +16,8 @@ from lightning.pytorch import Trainer
 from small_runs import same_weights
 
 from steerable.reporting.run_records import read_runs
-from steerable.training.stopping import StopOnRequest
-from steerable.training.trained_model import TrainedModel
+from steerable.training.running.stopping import StopOnRequest
+from steerable.training.trained_networks.trained_model import TrainedModel
 
 EPOCHS = 20
 

@@ -11,11 +11,11 @@ import pytest
 from small_runs import STEERABLE, request
 
 from steerable.reporting.report import write_report
-from steerable.training import results
-from steerable.training.preparing import prepare_data
-from steerable.training.run import train
-from steerable.training.trained_model import TrainedModel
-from steerable.training.trainer import RunBatches
+from steerable.training.learning.preparing import prepare_data
+from steerable.training.learning.trainer import RunBatches
+from steerable.training.running import results
+from steerable.training.running.run import train
+from steerable.training.trained_networks.trained_model import TrainedModel
 
 EXPERIMENTS = Path(__file__).parent.parent.parent / "experiments"
 TUNING = {

@@ -17,15 +17,15 @@ from PIL import Image
 from steerable.algebra.families import group_on
 from steerable.data import LabelledImages, load_dataset
 from steerable.reporting.report import write_report
-from steerable.training.config import RunConfig
-from steerable.training.defaults import configured
-from steerable.training.export import export_onnx, export_safetensors
-from steerable.training.mistakes import thumbnail
-from steerable.training.moves_to_show import moves_to_show
-from steerable.training.poses import all_poses
-from steerable.training.run import train
-from steerable.training.sizing import sides_to_try, sizes_to_try
-from steerable.training.trained_model import TrainedModel
+from steerable.training.choosing.defaults import configured
+from steerable.training.choosing.sizing import sides_to_try, sizes_to_try
+from steerable.training.evaluation.mistakes import thumbnail
+from steerable.training.evaluation.poses import all_poses
+from steerable.training.learning.moves_to_show import moves_to_show
+from steerable.training.requests.config import RunConfig
+from steerable.training.running.run import train
+from steerable.training.trained_networks.export import export_onnx, export_safetensors
+from steerable.training.trained_networks.trained_model import TrainedModel
 
 SMALL: dict[str, Any] = {"copies": 1, "depth": 8, "group": "C4"}
 QUICK: dict[str, Any] = {"accelerator": "cpu", "progress": False, "validation": 0, "backend": "dense"}

@@ -13,9 +13,9 @@ from rich.table import Table
 
 from steerable.cli.application import Json, app, console, shown
 from steerable.extras import require
-from steerable.training.config import RunConfig
 from steerable.training.phases import unseen
-from steerable.training.settings import settings_of
+from steerable.training.requests.config import RunConfig
+from steerable.training.requests.settings import settings_of
 
 __all__ = ["advise", "print_advice"]
 
@@ -42,8 +42,8 @@ def advise(
     phase = unseen if as_json else shown
     # Without a terminal, a machine that loads slowly would put a line before every message about a mistake.
     with phase("loading PyTorch") if sys.stderr.isatty() else nullcontext():
-        from steerable.training.advising import advise as found_out
-        from steerable.training.defaults import configured
+        from steerable.training.choosing.advising import advise as found_out
+        from steerable.training.choosing.defaults import configured
 
         config = configured(dataset, {}, group_by=group_by, channels=channels, page=page, seed=seed)
     found = found_out(config, seconds=seconds, phase=phase, shown_as=dataset).to_dict()

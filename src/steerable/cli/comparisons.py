@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from steerable.cli.application import console, shown
-from steerable.training.comparison_in_words import basis, compared_figures, verdict
+from steerable.training.evaluation.comparison_in_words import basis, compared_figures, verdict
 
 if TYPE_CHECKING:
-    from steerable.training.trained_model import TrainedModel
+    from steerable.training.trained_networks.trained_model import TrainedModel
 
 __all__ = ["print_comparison", "recorded_comparison"]
 
@@ -38,10 +38,10 @@ def recorded_comparison(
     run: Path, trained: TrainedModel, dataset: str | None, data_dir: str | None
 ) -> dict[str, Any] | None:
     """The comparison of a run: what it has written down, or made anew for other images; None where it has none."""
-    from steerable.training.comparison import compare
-    from steerable.training.plain_contest import read_comparison
-    from steerable.training.run_files import SUB_RUN
-    from steerable.training.trained_segmenter import load_trained
+    from steerable.training.requests.run_files import SUB_RUN
+    from steerable.training.running.plain_contest import read_comparison
+    from steerable.training.trained_networks.comparison import compare
+    from steerable.training.trained_networks.trained_segmenter import load_trained
 
     recorded = read_comparison(run)
     if recorded is None or dataset is None:

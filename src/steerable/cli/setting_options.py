@@ -10,8 +10,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from steerable.training.limits import Range
-from steerable.training.settings import settings_of
+from steerable.training.requests.limits import Range
+from steerable.training.requests.settings import settings_of
 
 __all__ = ["HeadedCommand", "with_settings"]
 

@@ -18,8 +18,8 @@ from steerable.cli.application import DataDir, Json, RunFolder, app, at_home, co
 from steerable.cli.comparisons import print_comparison, recorded_comparison
 
 if TYPE_CHECKING:
-    from steerable.training.trained_model import Prediction
-    from steerable.training.trained_segmenter import TrainedSegmenter
+    from steerable.training.trained_networks.trained_model import Prediction
+    from steerable.training.trained_networks.trained_segmenter import TrainedSegmenter
 
 __all__ = ["evaluate", "export", "predict", "print_results"]
 
@@ -37,7 +37,7 @@ def evaluate(
 
     If the run was compared with a plain network, both are tested.
     """
-    from steerable.training.trained_segmenter import load_trained
+    from steerable.training.trained_networks.trained_segmenter import load_trained
 
     trained = load_trained(run)
     where = None if data_dir is None else str(data_dir)
@@ -84,7 +84,7 @@ def predict(
     """
     from steerable.atomic import check_new_file, write_text
     from steerable.data.files import printable
-    from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
+    from steerable.training.trained_networks.trained_segmenter import TrainedSegmenter, load_trained
 
     if out is not None and as_json:
         raise ValueError("--csv writes a table and --json prints JSON; give one of the two.")
@@ -197,8 +197,8 @@ def export(
     if licence is not None and safetensors is None:
         raise ValueError("--licence is written into the model card of a folder; give --safetensors FOLDER with it.")
     from steerable.atomic import check_new_file
-    from steerable.training.export import check_new_folder, check_onnx, export_onnx, export_safetensors
-    from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
+    from steerable.training.trained_networks.export import check_new_folder, check_onnx, export_onnx, export_safetensors
+    from steerable.training.trained_networks.trained_segmenter import TrainedSegmenter, load_trained
 
     if onnx is not None:
         check_onnx()

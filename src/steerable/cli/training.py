@@ -26,13 +26,13 @@ from steerable.cli.trained_models import print_results
 from steerable.errors import one_of
 from steerable.extras import require
 from steerable.models.registry import MODELS, models_for
-from steerable.training.config import KNOWN_DATA_RECIPE, RECIPES_OF_OWN_IMAGES, TRAINED, RunConfig
 from steerable.training.phases import Phase, unseen
-from steerable.training.recipes import Recipe, recipe_names
-from steerable.training.settings import settings_of
+from steerable.training.requests.config import KNOWN_DATA_RECIPE, RECIPES_OF_OWN_IMAGES, TRAINED, RunConfig
+from steerable.training.requests.recipes import Recipe, recipe_names
+from steerable.training.requests.settings import settings_of
 
 if TYPE_CHECKING:
-    from steerable.training.plan import Plan
+    from steerable.training.requests.plan import Plan
 
 __all__ = ["train"]
 
@@ -146,10 +146,10 @@ def train(
     # Without a terminal, a machine that loads slowly would put a line before every message about a mistake.
     with phase("loading PyTorch") if sys.stderr.isatty() else nullcontext():
         from steerable.reporting.report import write_report
-        from steerable.training.interruption import RunInterrupted
-        from steerable.training.plan import Plan
-        from steerable.training.run import is_first_process
-        from steerable.training.run import train as run
+        from steerable.training.requests.plan import Plan
+        from steerable.training.running.interruption import RunInterrupted
+        from steerable.training.running.run import is_first_process
+        from steerable.training.running.run import train as run
 
         followed = None if plan is None else Plan.load(plan)
         config = _request(dataset, network, followed, said)
@@ -193,7 +193,7 @@ def _tell_next(tell: Callable[[str], None], results: dict[str, Any], config: Run
 
 def _request(dataset: str, network: ModelAndRecipe, followed: Plan | None, said: dict[str, Any]) -> RunConfig:
     """What the user says, which with a plan is what the plan's user said, unless it is said again."""
-    from steerable.training.defaults import configured, repeated
+    from steerable.training.choosing.defaults import configured, repeated
 
     changes = {name: said[name] for name in settings_of(Recipe) if name in said}
     settings = {name: value for name, value in said.items() if name not in changes}
@@ -224,7 +224,7 @@ def _check_comparison(compare: str | None, config: RunConfig) -> None:
         return
     if compare != "plain":
         raise ValueError(f"a network is compared with a plain one, --compare plain; got {compare!r}.")
-    from steerable.training.plain_contest import check_comparable
+    from steerable.training.running.plain_contest import check_comparable
 
     check_comparable(config)
 
@@ -237,7 +237,7 @@ def _advised(
     tell: Callable[[str], None] | None,
     phase: Phase,
 ) -> RunConfig:
-    from steerable.training.advised_runs import advised
+    from steerable.training.choosing.advised_runs import advised
 
     config = advised(config, folder, said=said, tell=tell, phase=phase)
     _check_comparison(compare, config)  # the advice may be a plain network
@@ -256,8 +256,8 @@ def _time_of_both(config: RunConfig) -> str:
 def _compared(
     config: RunConfig, folder: Path, results: dict[str, Any], tell: Callable[[str], None] | None, phase: Phase
 ) -> dict[str, Any] | None:
-    from steerable.training.plain_contest import compare_with_plain
-    from steerable.training.run import is_first_process
+    from steerable.training.running.plain_contest import compare_with_plain
+    from steerable.training.running.run import is_first_process
 
     return compare_with_plain(config, folder, results, tell=tell, phase=phase, writes=is_first_process())
 
@@ -289,8 +289,8 @@ def _default_folder(config: RunConfig, advised: dict[str, Any] | None = None) ->
     """
     from steerable.data.datasets import DATASETS
     from steerable.data.files import source_name
-    from steerable.training.advised_runs import request_in
-    from steerable.training.run_folder import check_run_folder
+    from steerable.training.choosing.advised_runs import request_in
+    from steerable.training.running.run_folder import check_run_folder
 
     name = config.dataset if config.dataset in DATASETS else source_name(Path(config.dataset))
     number = 1

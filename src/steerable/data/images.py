@@ -73,7 +73,7 @@ def read_images(
         channels: 1 turns colours into grey, 3 repeats grey.
         progress: called with (images read, all images) after each image.
         pixels: how the numbers in the files become bytes, such as the ``pixels`` of a
-            :class:`~steerable.training.trained_model.TrainedModel`.
+            :class:`~steerable.training.trained_networks.trained_model.TrainedModel`.
     """
     names: list[str] = []
     found, skipped = [torch.empty(0, channels, *[image_size] * pixels.selection.axes, dtype=torch.uint8)], []

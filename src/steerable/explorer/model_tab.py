@@ -24,7 +24,7 @@ from steerable.explorer.pictures import PICTURES, chosen_picture
 from steerable.explorer.run_folders import run_folders, run_path
 from steerable.explorer.uploads import Uploads
 from steerable.models.registry import MODELS
-from steerable.training.trained_model import TrainedModel
+from steerable.training.trained_networks.trained_model import TrainedModel
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 

@@ -27,7 +27,7 @@ def card_values(network: nn.Module, facts: Mapping[str, Any], licence: str | Non
 
     Args:
         network: the network that is saved.
-        facts: what is known of its training; see :func:`~steerable.training.model_facts.model_facts`.
+        facts: what is known of its training; see :func:`~steerable.training.trained_networks.model_facts.model_facts`.
         licence: the author's choice.
     """
     name, config = type(network).__name__, dict(getattr(network, "_hub_mixin_config", None) or {})

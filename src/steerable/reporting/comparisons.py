@@ -10,7 +10,13 @@ from markupsafe import Markup
 
 from steerable.reporting.drawings import colours, interval_figure
 from steerable.reporting.run_records import RunRecord
-from steerable.training.comparison_in_words import ComparedFigure, basis, compared_figures, figures_of, verdict
+from steerable.training.evaluation.comparison_in_words import (
+    ComparedFigure,
+    basis,
+    compared_figures,
+    figures_of,
+    verdict,
+)
 
 __all__ = ["ComparisonSection", "comparison_section"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from steerable.training.limits import MOST_EPOCHS
+from steerable.training.requests.limits import MOST_EPOCHS
 
 __all__ = ["Curve", "read_curves"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from steerable.reporting.run_records import RunRecord
-from steerable.training.plan_in_words import convolutions_in_words, precision_in_words, switched_on
+from steerable.training.requests.plan_in_words import convolutions_in_words, precision_in_words, switched_on
 
 __all__ = ["plan_rows"]
 

@@ -11,8 +11,8 @@ from typing import Any
 from steerable.data.datasets import DATASETS, KnownDataSet
 from steerable.errors import listing
 from steerable.reporting.curves import Curve, read_curves
-from steerable.training.class_figures import class_figures
-from steerable.training.run_files import (
+from steerable.training.evaluation.class_figures import class_figures
+from steerable.training.requests.run_files import (
     COMPARISON,
     COMPARISON_NEEDED,
     CONFIG,
@@ -50,9 +50,9 @@ class RunRecord:
 
     ``notes`` say what is missing or could not be read, ``damage`` the latter alone. ``plan`` is the run's plan;
     ``resolved`` is what a folder has in its place that was written before there were plans. ``mistakes`` are those of
-    :func:`~steerable.training.mistakes.worst_mistakes`, ``pictures`` those of
-    :func:`~steerable.training.segmentation_pictures.example_pictures`, and ``comparison`` is what
-    :func:`~steerable.training.comparison.compare` gives.
+    :func:`~steerable.training.evaluation.mistakes.worst_mistakes`, ``pictures`` those of
+    :func:`~steerable.training.evaluation.segmentation_pictures.example_pictures`, and ``comparison`` is what
+    :func:`~steerable.training.trained_networks.comparison.compare` gives.
     """
 
     name: str

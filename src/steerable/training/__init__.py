@@ -9,23 +9,23 @@ from steerable import data
 from steerable.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from steerable.training.config import RunConfig
-    from steerable.training.plan import Plan
-    from steerable.training.recipes import Recipe, load_recipe
-    from steerable.training.run import train
-    from steerable.training.trained_model import TrainedModel
-    from steerable.training.trained_segmenter import TrainedSegmenter, load_trained
+    from steerable.training.requests.config import RunConfig
+    from steerable.training.requests.plan import Plan
+    from steerable.training.requests.recipes import Recipe, load_recipe
+    from steerable.training.running.run import train
+    from steerable.training.trained_networks.trained_model import TrainedModel
+    from steerable.training.trained_networks.trained_segmenter import TrainedSegmenter, load_trained
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "steerable.data": data.__all__,  # where these names were before they had a room
-        "steerable.training.config": ("RunConfig",),
-        "steerable.training.plan": ("Plan",),
-        "steerable.training.recipes": ("Recipe", "load_recipe"),
-        "steerable.training.run": ("train",),
-        "steerable.training.trained_model": ("TrainedModel",),
-        "steerable.training.trained_segmenter": ("TrainedSegmenter", "load_trained"),
+        "steerable.training.requests.config": ("RunConfig",),
+        "steerable.training.requests.plan": ("Plan",),
+        "steerable.training.requests.recipes": ("Recipe", "load_recipe"),
+        "steerable.training.running.run": ("train",),
+        "steerable.training.trained_networks.trained_model": ("TrainedModel",),
+        "steerable.training.trained_networks.trained_segmenter": ("TrainedSegmenter", "load_trained"),
     },
 )
 

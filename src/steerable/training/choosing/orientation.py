@@ -1,0 +1,112 @@
+"""Whether a run may use which way up its images stand, where its user says nothing of it: a short look at the images.
+
+The look is counted in steps and seeded, so that the same images and minutes give the same answer on every machine. It
+takes a few hundredths of a run's time. A small probe learns to tell training images from their turned selves (see
+:mod:`~steerable.training.choosing.pose_probe`). Where it cannot do so clearly, the network is the same in every pose: a slight
+up is often an accident of how images were taken, and plankton has one. Where it can, two small networks are tried on
+training images that are held out for it, one that is the same in every pose and one that may use the orientation. The
+second one is taken if it was better beyond chance. What was found goes into the plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from steerable.data.images import Progress
+from steerable.data.labelled_images import LabelledImages
+from steerable.training.choosing.advice import CLEARLY, Orientation, orientation
+from steerable.training.choosing.advising import FEWEST_TO_PROBE, FEWEST_TO_TRY_BY, HELD_OUT_FOR_TRIAL, images_to_probe
+from steerable.training.choosing.pose_probe import probe_poses
+from steerable.training.choosing.quick_trials import Trial, try_both
+from steerable.training.choosing.sizing import sizes_to_try
+from steerable.training.learning.preparing import TrainingData
+from steerable.training.requests.config import RunConfig
+
+__all__ = ["OPEN", "POSES", "look_for_an_up", "with_orientation"]
+
+OPEN = "auto"
+"""The orientation of a run that looks at its images."""
+POSES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "free": ({"head": "invariant"}, {}),
+    "upright": ({"head": "mirror"}, {}),
+    "fixed": ({"head": "linear"}, {"mirror": False}),
+}
+"""What each orientation means: options of the model, and settings of the recipe."""
+
+SHORTEST = 2.0  # minutes; a shorter run does not look
+PROBED = 800  # images
+PROBE_STEPS = 100  # of each of the two probes
+MOST_TO_TRY_BY = 1_000  # images
+TRIAL_STEPS, TRIAL_BATCH = 120, 32  # of each of the two networks, which are the quickest there are
+
+
+def with_orientation(config: RunConfig, chosen: str) -> RunConfig:
+    """The config with the head and the augmentation that suit an orientation."""
+    model, changes = POSES[chosen]
+    return replace(
+        config, orientation=chosen, model={**config.model, **model}, recipe=replace(config.recipe, **changes)
+    )
+
+
+def look_for_an_up(config: RunConfig, data: TrainingData, progress: Progress | None = None) -> tuple[RunConfig, str]:
+    """(the config with its orientation settled, what was found in one line); test images are not looked at.
+
+    Args:
+        config: a request whose orientation is open.
+        data: its images.
+        progress: called with (steps done, all steps) of the probe.
+    """
+    if config.minutes is not None and config.minutes < SHORTEST:
+        return _not_looked(config, f"less than {SHORTEST:g} minutes are too few to look for an up in the images")
+    images, specimens = images_to_probe(data, config.seed, PROBED)
+    if len(images) < FEWEST_TO_PROBE:
+        return _not_looked(config, f"{len(images)} images are too few to look for an up in them")
+    poses = probe_poses(images, specimens, steps=PROBE_STEPS, seed=config.seed, progress=progress)
+    found = orientation(poses, None)
+    if found.kind != "upright" or found.strength < CLEARLY:
+        return with_orientation(config, "free"), _free_in_words(found)
+    other = "upright" if found.mirrored else "fixed"
+    trial = _tried(config, data, other)
+    if trial is None:
+        return _not_looked(config, f"{len(images)} images are too few to try whether their orientation helps")
+    helps = trial.difference.value > 0 and trial.difference.beyond_chance
+    return with_orientation(config, other if helps else "free"), _tried_in_words(found, trial, other, taken=helps)
+
+
+def _tried(config: RunConfig, data: TrainingData, other: str) -> Trial | None:
+    """How a network that may use the orientation did beside an invariant one; None where there are too few images."""
+    if not isinstance(data.train, LabelledImages):
+        return None
+    held_out = min(MOST_TO_TRY_BY, int(HELD_OUT_FOR_TRIAL * len(data.train)))
+    if held_out < FEWEST_TO_TRY_BY or len(data.train) - len(data.train.classes) < held_out:
+        return None
+    train, validation = data.train.split(held_out, seed=config.seed)
+    data = replace(data, train=train, validation=validation)
+    quickest = sizes_to_try(config.model, data.side)[0]
+    quick = replace(config, model=quickest, parameters=None, recipe=replace(config.recipe, batch_size=TRIAL_BATCH))
+    return try_both(with_orientation(quick, "free"), data, *POSES[other], steps=TRIAL_STEPS)
+
+
+def _not_looked(config: RunConfig, why: str) -> tuple[RunConfig, str]:
+    line = f"Orientation: {why}, so that scores are the same in every pose. --orientation says otherwise."
+    return with_orientation(config, "free"), line
+
+
+def _free_in_words(found: Orientation) -> str:
+    up = "a slight up at most" if found.kind == "upright" else "no up"
+    return (
+        f"Orientation: the images have {up} (turns are told in {found.strength:.0%} of cases, half by chance), and "
+        "scores are the same in every pose. --orientation upright overrules it."
+    )
+
+
+def _tried_in_words(found: Orientation, trial: Trial, other: str, *, taken: bool) -> str:
+    seen = f"the images have an up (turns are told in {found.strength:.0%} of cases, half by chance)"
+    shares = f"{trial.other.value:.1%} with it, {trial.usual.value:.1%} without, in a short trial"
+    if taken:
+        return f"Orientation: {seen}, and it is used ({shares}). If images may come turned, give --orientation free."
+    return (
+        f"Orientation: {seen}, but that did not clearly help ({shares}), and scores are the same in every pose. "
+        f"--orientation {other} overrules it."
+    )

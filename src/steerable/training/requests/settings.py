@@ -1,0 +1,76 @@
+"""Settings: fields of a dataclass that know what they mean, what they may be, and what the command line calls them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from steerable.errors import did_you_mean, shown
+from steerable.training.requests.limits import Limit
+
+__all__ = ["Setting", "check_names", "check_settings", "documented", "marked", "setting", "settings_of"]
+
+Settings = TypeVar("Settings", bound=type)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is known of one field.
+
+    Args:
+        help: what it means, in a sentence or two.
+        limit: what its value may be.
+        option: whether ``steerable train`` has an option for it.
+        flags: the option's names, where these are not the field's name.
+        panel: the heading under which ``--help`` shows the option; "" for the first one.
+        free: whether it may change when a run is resumed: it says where a run is carried out, not what is computed.
+        planned: whether the plan of a run decides it where the field keeps its default.
+    """
+
+    help: str
+    limit: Limit
+    option: bool = False
+    flags: tuple[str, ...] = ()
+    panel: str = ""
+    free: bool = False
+    planned: bool = False
+
+
+def setting(default: Any, limit: Limit, help: str, **details: Any) -> Any:  # noqa: A002 - as click and typer call it
+    """A field of a dataclass; ``details`` are further arguments of :class:`Setting`."""
+    return field(default=default, metadata={"setting": Setting(help, limit, **details)})
+
+
+def settings_of(owner: type) -> dict[str, Setting]:
+    """The settings among the fields of a dataclass, by name."""
+    found = {item.name: item.metadata.get("setting") for item in dataclasses.fields(owner)}
+    return {name: known for name, known in found.items() if known is not None}
+
+
+def marked(owner: type, mark: str) -> list[str]:
+    """The names of the settings of a dataclass that are so marked: ``"free"``, ``"option"`` or ``"planned"``."""
+    return [name for name, known in settings_of(owner).items() if getattr(known, mark)]
+
+
+def check_settings(owner: str, values: object) -> None:
+    """ValueError for the first setting that is not what it may be; ``owner`` stands before its name."""
+    for name, known in settings_of(type(values)).items():
+        if (value := getattr(values, name)) not in known.limit:
+            raise ValueError(f"{owner}{name} is {known.limit}; got {shown(value)}.")
+
+
+def check_names(owner: str, kind: type, given: Mapping[str, Any]) -> None:
+    """ValueError for the first given name that is not a field of the dataclass."""
+    known = [item.name for item in dataclasses.fields(kind)]
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{owner} has no setting `{name}`. {did_you_mean(name, known)}")
+
+
+def documented(kind: Settings) -> Settings:
+    """The dataclass with its settings listed in its docstring."""
+    lines = [f"        {name}: {known.help}" for name, known in settings_of(kind).items()]
+    kind.__doc__ = f"{kind.__doc__ or ''}\n    Args:\n" + "\n".join(lines) + "\n"
+    return kind

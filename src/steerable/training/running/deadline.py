@@ -1,0 +1,135 @@
+"""A run ends on time: its schedule is made shorter or longer where its epochs take more or less time than planned."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import Callback
+
+from steerable.training.choosing.fitting import FEW_EPOCHS
+from steerable.training.choosing.timing import EVALUATION, images_to_test
+from steerable.training.learning.classifier import Classifier
+from steerable.training.learning.preparing import TrainingData
+from steerable.training.learning.trainer import minutes_trained
+from steerable.training.requests.plan import Plan
+
+__all__ = ["Deadline"]
+
+AIM = 0.97  # the share of the time that is left which a new schedule fills
+LEAST = 0.93  # a schedule that fills less of it is made longer
+PAUSE = 0.05  # the share of the time that was left which passes before the schedule is changed again
+RECENT = 15  # epochs whose mean is what an epoch takes
+EARLY = 3  # epochs of which too little is known to go by
+LONGEST_TO_WRITE = 5.0  # seconds for the network, its results, the report, and Python itself; less in a short run
+SHARE_TO_WRITE = 1 / 36  # of the run's time, for the same
+WORTH_TELLING = 0.1  # by which share the number of epochs has changed since it was last told
+
+
+class Deadline(Callback):
+    """After each epoch, compares the time that the rest of the run takes with the time that it has.
+
+    Where the two differ, the rest of the schedule is spread over the epochs that fit. Each such change goes into the
+    plan before it takes effect, so that a run that is killed and resumed makes it again, and a run that repeats the
+    plan needs no clock. The clock decides nothing up to the last change that the plan has already.
+
+    Args:
+        plan: the plan that the run follows; its settings have ``minutes``.
+        path: the plan's file.
+        data: the images, which say how long the test takes.
+        started: when the command was started, by ``time.monotonic``.
+        most: how many epochs the run may have.
+        tell: called with a line about each change.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        path: Path,
+        data: TrainingData,
+        started: float,
+        most: int,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.plan, self.path, self.data, self.started, self.tell = plan, path, data, started, tell
+        self.most, self.told = max(most, plan.epochs), plan.epochs
+        self.end = self.changed = self.epoch_began = self.validation_began = started
+        self.epochs: list[float] = []  # seconds that each took, validation included
+        self.validation = 0.0  # seconds that the last one took
+
+    @property
+    def minutes(self) -> float:
+        """The time of the whole run."""
+        return self.plan.settings.minutes or 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """A resumed run has the minutes that were left to it."""
+        self.end = self.started + 60 * (self.minutes - minutes_trained(trainer))
+        self.epoch_began = self.changed = time.monotonic()
+
+    def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        self.validation_began = time.monotonic()
+
+    def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        self.validation = time.monotonic() - self.validation_began
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        now, done, planned = time.monotonic(), trainer.current_epoch + 1, self.plan.epochs
+        self.epochs.append(now - self.epoch_began)
+        self.epoch_began = now
+        recorded = max((since for since, _ in self.plan.rescheduled or ()), default=0)
+        if trainer.should_stop or done >= planned or done <= recorded:
+            return
+        # All processes follow the clock of the first one.
+        epochs = trainer.strategy.broadcast(self.epochs_that_fit(done, planned, now))
+        if epochs != planned and isinstance(module, Classifier):
+            self.changed = now
+            self._reschedule(trainer, module, done, epochs)
+
+    def epochs_that_fit(self, done: int, planned: int, now: float) -> int:
+        """How many epochs the run has room for, those that are done included; ``planned`` where that is about right."""
+        # The first epoch compiles, records and fills caches; it counts where there is no other one.
+        typical = statistics.mean(self.epochs[1:][-RECENT:] or self.epochs)
+        left = self.end - now - self._seconds_to_finish(typical)
+        is_early = len(self.epochs) < EARLY and left > 4 * typical
+        is_soon = now - self.changed < PAUSE * (self.end - self.changed)
+        if is_early or is_soon or LEAST * left <= (planned - done) * typical <= left:
+            return planned
+        return min(self.most, done + max(0, int(AIM * left / typical)))
+
+    def _seconds_to_finish(self, epoch: float) -> float:
+        """How long the run will take after its last epoch, from how long a validation takes, else an epoch."""
+        per_image = EVALUATION * epoch / self.data.train.samples_per_epoch
+        if self.data.validation is not None:
+            # Where few images are held out, most of a validation is spent on other things.
+            per_image = min(per_image, self.validation / self.data.validation.samples)
+        writing = min(LONGEST_TO_WRITE, SHARE_TO_WRITE * 60 * self.minutes)
+        return writing + per_image * images_to_test(self.plan.settings, self.data)
+
+    def _reschedule(self, trainer: pl.Trainer, module: Classifier, done: int, epochs: int) -> None:
+        self.plan = replace(self.plan, rescheduled=(*(self.plan.rescheduled or ()), (done, epochs)))
+        if trainer.is_global_zero:
+            self.plan.save(self.path)
+            if self.tell is not None and abs(epochs - self.told) > WORTH_TELLING * self.told:
+                self.tell(self._in_words(done, epochs))
+                self.told = epochs
+        module.rescheduled = self.plan.rescheduled or ()
+        trainer.fit_loop.max_epochs = epochs
+
+    def _in_words(self, done: int, epochs: int) -> str:
+        time_given = f"{self.minutes:g} minute{'' if self.minutes == 1 else 's'}"
+        if epochs > self.told:
+            return (
+                f"After epoch {done}: there is time for {epochs} epochs in place of {self.told}, and the run has them."
+            )
+        longer = math.ceil(self.minutes * FEW_EPOCHS / max(epochs, 1))
+        few = f" That is little; --minutes {longer} would be enough for {FEW_EPOCHS}."
+        return (
+            f"After epoch {done}: {self.told} epochs would take longer than {time_given}. The run ends after {epochs}, "
+            f"and its learning rate falls accordingly.{few if epochs < min(FEW_EPOCHS, self.told) else ''}"
+        )

@@ -1,0 +1,1 @@
+"""Trained networks read from their run folders: evaluated, compared, used for predictions, exported."""
