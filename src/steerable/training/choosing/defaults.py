@@ -51,10 +51,10 @@ def configured(
             ``head="invariant"`` is added, and a width from ``parameters``.
         recipe: its name, or a TOML file.
         changes: single settings of the recipe, None for those that stay.
-        **settings: those of :class:`~steerable.training.requests.config.RunConfig`. For people's own images ``OWN_IMAGES`` has
-            the defaults of some; a number of epochs or a width takes the place of minutes or of parameters. A folder
-            with masks is for segmentation, unless ``task`` says otherwise, and one of volumes is recognised by its
-            files, unless ``volumes`` says otherwise.
+        **settings: those of :class:`~steerable.training.requests.config.RunConfig`. For people's own images
+            ``OWN_IMAGES`` has the defaults of some; a number of epochs or a width takes the place of minutes or of
+            parameters. A folder with masks is for segmentation, unless ``task`` says otherwise, and one of volumes is
+            recognised by its files, unless ``volumes`` says otherwise.
     """
     dataset = _located(dataset)
     settings = {name: value for name, value in settings.items() if value is not None}

@@ -58,9 +58,9 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> 
     """The same config with a size and a number of epochs that fit the time, by timing steps of throw-away copies.
 
     ``config.fit`` says whether there may be more epochs than the recipe has, and whether the network's size is chosen
-    too: then it is the largest of :func:`~steerable.training.choosing.sizing.sizes_to_try` that has enough epochs. Images that
-    are too large for any of them, and have no ``config.image_size``, get a smaller one. The steps are timed as the run
-    will take them: augmented, with its precision, recorded or not, with measured backends.
+    too: then it is the largest of :func:`~steerable.training.choosing.sizing.sizes_to_try` that has enough epochs.
+    Images that are too large for any of them, and have no ``config.image_size``, get a smaller one. The steps are timed
+    as the run will take them: augmented, with its precision, recorded or not, with measured backends.
     """
     end, image_size = time.perf_counter() + 60 * minutes, config.image_size
     if config.fit == "shrink":

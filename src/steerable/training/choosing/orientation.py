@@ -2,10 +2,10 @@
 
 The look is counted in steps and seeded, so that the same images and minutes give the same answer on every machine. It
 takes a few hundredths of a run's time. A small probe learns to tell training images from their turned selves (see
-:mod:`~steerable.training.choosing.pose_probe`). Where it cannot do so clearly, the network is the same in every pose: a slight
-up is often an accident of how images were taken, and plankton has one. Where it can, two small networks are tried on
-training images that are held out for it, one that is the same in every pose and one that may use the orientation. The
-second one is taken if it was better beyond chance. What was found goes into the plan.
+:mod:`~steerable.training.choosing.pose_probe`). Where it cannot do so clearly, the network is the same in every pose: a
+slight up is often an accident of how images were taken, and plankton has one. Where it can, two small networks are
+tried on training images that are held out for it, one that is the same in every pose and one that may use the
+orientation. The second one is taken if it was better beyond chance. What was found goes into the plan.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ FIGURES = {
         "agreement": "pixels alike in all poses",
     },
 }
-"""What is compared, by the task: the fields of :class:`~steerable.training.evaluation.posed_values.PosedValues` in words.
+"""What is compared, by the task: fields of :class:`~steerable.training.evaluation.posed_values.PosedValues` in words.
 
 Average precision is known of numbered objects only, and comparisons of earlier versions do not have it.
 """

@@ -35,8 +35,8 @@ class SegmentationPoses(PoseReport):
     is 0 for an equivariant network. ``dice`` and ``iou`` are means over the classes that occur; ``class_dice`` and
     ``class_iou`` are those of each class in the upright images, None for one that does not occur. Where masks hold
     objects, ``average_precision`` is the mean over images and overlaps of
-    :func:`~steerable.training.evaluation.average_precision.average_precisions`, and ``precisions`` has the mean over the upright
-    images for each overlap.
+    :func:`~steerable.training.evaluation.average_precision.average_precisions`, and ``precisions`` has the mean over
+    the upright images for each overlap.
     """
 
     dice: dict[str, float]

@@ -271,7 +271,10 @@ CONFIG: Fields = {
         "the settings of a recipe",
     ),
 }
-"""``config.json``, as far as a report needs it; :class:`~steerable.training.requests.config.RunConfig` checks all of it."""
+"""``config.json``, as far as a report needs it.
+
+:class:`~steerable.training.requests.config.RunConfig` checks all of it.
+"""
 
 RESOLVED: Fields = {
     "name": _TEXT,

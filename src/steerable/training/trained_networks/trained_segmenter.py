@@ -62,8 +62,8 @@ class TrainedSegmenter(TrainedModel):
 
     Called with uint8 tiles (batch, channels, height, width), whose sides are multiples of the network's stride, it
     gives scores (batch, classes, height, width); :meth:`whole` takes an image of any size. See
-    :class:`~steerable.training.trained_networks.trained_model.TrainedModel` for the arguments; ``size`` is the side of the tiles that
-    it was trained on.
+    :class:`~steerable.training.trained_networks.trained_model.TrainedModel` for the arguments; ``size`` is the side of
+    the tiles that it was trained on.
     """
 
     @cached_property
