@@ -153,7 +153,7 @@ def test_wrong_numbers() -> None:
 )
 def test_a_gpu_sees_the_same_batches(fits: bool, augment: Augmentation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where pixels are interpolated, to the rounding of a grey level."""
-    monkeypatch.setattr("steerable.data.batches._fits", lambda *_: fits)
+    monkeypatch.setattr("steerable.data.batches.fits", lambda *_: fits)
     on_gpu = DeviceBatches(data(), 6, shuffle=True, seed=0, device="cuda", augment=augment)
     for (x, k), (y, m) in zip(on_gpu, batches(augment=augment), strict=True):
         assert x.device.type == "cuda"

@@ -99,8 +99,9 @@ class TensorProduct(EquivariantModule):
         if self.terms == 1:
             return y
         y = scale_channels(y, self.present.to(y.dtype))
+        # On a GPU autocast makes sums float32 unless they say their dtype; inside a sum both count in float32.
         if in_channels_last(y):  # a sum over an axis in between would not stay in channels_last
             parts: Tensor = channels_at_end(y).unflatten(-1, (-1, self.terms))
-            return channels_second(parts.sum(-1))
+            return channels_second(parts.sum(-1, dtype=y.dtype))
         terms: Tensor = y.unflatten(1, (-1, self.terms))
-        return terms.sum(2)
+        return terms.sum(2, dtype=y.dtype)
