@@ -10,7 +10,8 @@ CUDA graphs that are not compiled either. Both networks take turns in one proces
 in training. Besides, there is Python's own time per layer in ordinary code, and on a GPU the peak memory of a step.
 
 A file that ``--json`` names is added to: what it has from this machine is not measured again. With ``--minutes`` the
-script ends when the next measurement may not fit; call it again to go on.
+script ends when the next measurement may not fit; call it again to go on. Calls that run side by side, with ``--rows``,
+``--ways`` and a file of their own, take turns to measure.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from network import Contestant, interleaved, milliseconds, peak_memory, summary
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
+from turns import turn
 
 from steerable import FieldType, __version__, dihedral, models
 from steerable import nn as snn
@@ -100,6 +102,8 @@ def contestants(row: Row, way: str, x: Tensor, half: bool) -> dict[str, Contesta
             call = torch.compile(net)
         elif way in ("recorded", "accelerated") and name == "steerable":
             with torch.autocast(x.device.type, torch.bfloat16, enabled=half):
+                with turn():  # `accelerate` remembers what was chosen
+                    snn.choose_backends(net, x, cuda_graphs=x.is_cuda)
                 call = snn.accelerate(net, x, compile=False if way == "recorded" else None)
         elif way == "recorded":
             call = AcceleratedCall(net, compiles=False, records=True)
@@ -123,10 +127,13 @@ def measured(row: Row, way: str, device: torch.device, half: bool, quick: bool) 
         start = time.perf_counter()
         interleaved(both, method, x, y, 1, 2)
         found[f"{task}_ready_s"] = time.perf_counter() - start
-        in_a_row = 10 if x.is_cuda else 1
-        slowest = max(milliseconds(partial(getattr(c, method), x, y), 1, device, in_a_row)[0] for c in both.values())
-        rounds = 3 if quick else max(5, min(30, int(500 * SECONDS / (slowest * in_a_row))))
-        times = interleaved(both, method, x, y, rounds, 1, in_a_row)
+        in_a_row, most = (10, 15) if x.is_cuda else (1, 30)
+        with turn():
+            slowest = max(
+                milliseconds(partial(getattr(c, method), x, y), 1, device, in_a_row)[0] for c in both.values()
+            )
+            rounds = 3 if quick else max(5, min(most, int(500 * SECONDS / (slowest * in_a_row))))
+            times = interleaved(both, method, x, y, rounds, 1, in_a_row)
         found[task] = {name: summary(values) for name, values in times.items()}
     if way == "eager":
         found["memory"] = {name: peak_memory(contestant, x, y) for name, contestant in both.items()}

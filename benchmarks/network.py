@@ -5,8 +5,8 @@
 The networks take turns in one process; the figures are medians with quartiles. Steps are timed one by one, waiting for
 the device after each. On a GPU they are also timed ten in a row without waiting, as in training, and kernel by kernel.
 Networks are channels_last and bfloat16 (autocast) or TF32 on a GPU, float32 on a CPU. Run this file once for each case,
-because compiled code stays in memory. ``--record`` is for training steps: evaluation then uses the backends that were
-chosen for them, and is not recorded.
+because compiled code stays in memory; runs side by side take turns to measure. ``--record`` is for training steps:
+evaluation then uses the backends that were chosen for them, and is not recorded.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 from speed_page import how
 from torch import Tensor, nn
+from turns import turn
 
 from steerable import __version__, models
 from steerable import nn as snn
@@ -170,11 +171,14 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     for name, found in contestants.items():
         result["networks"][name] = first_steps(found, x, y)
         console.print(f"{name}: first steps {result['networks'][name]['first_steps_s']:.1f} s")
-    add_timings(result["networks"], contestants, "train_step", x, y, arguments.rounds)
+    with turn():
+        add_timings(result["networks"], contestants, "train_step", x, y, arguments.rounds)
     fixed = contestant(snn.to_plain(steerable.eval()), device, arguments)
     contestants["steerable, to_plain"] = fixed
     result["networks"]["steerable, to_plain"] = {"parameters": sum(p.numel() for p in fixed.net.parameters())}
-    add_timings(result["networks"], contestants, "evaluate", x, y, arguments.rounds)
+    interleaved(contestants, "evaluate", x, y, 1, 2)
+    with turn():
+        add_timings(result["networks"], contestants, "evaluate", x, y, arguments.rounds)
     console.print(table(result))
     return result
 
@@ -183,12 +187,12 @@ def settle(steerable: nn.Module, x: Tensor, arguments: argparse.Namespace) -> fl
     """Choose the backends where a network that is compiled cannot do so itself; returns the seconds that this took."""
     if arguments.backend != "auto" or not (arguments.compile or arguments.record):
         return None
-    start = time.perf_counter()
     layout = torch.channels_last if x.device.type == "cuda" else torch.preserve_format
-    with torch.autocast(x.device.type, torch.bfloat16, enabled=in_half(x.device, arguments)):
-        in_place: nn.Module = steerable.to(x.device).to(memory_format=layout)  # type: ignore[call-overload]
+    in_place: nn.Module = steerable.to(x.device).to(memory_format=layout)  # type: ignore[call-overload]
+    with turn(), torch.autocast(x.device.type, torch.bfloat16, enabled=in_half(x.device, arguments)):
+        start = time.perf_counter()
         snn.choose_backends(in_place, x, cuda_graphs=arguments.record or arguments.mode == "reduce-overhead")
-    return time.perf_counter() - start
+        return time.perf_counter() - start
 
 
 def first_steps(contestant: Contestant, x: Tensor, y: Tensor) -> dict[str, Any]:
