@@ -1,11 +1,12 @@
 """Trains the networks of plan.toml on rotated digits, one JSON file per run.
 
     python experiments/rotated_digits/digit_runs.py digits.npz --runs RUNS [--only C8 C16] [--minutes 9]
-        [--evaluate validation] [--device cuda] [--bfloat16] [--compile]
+        [--evaluate validation] [--device cuda] [--bfloat16] [--accelerate]
 
 digits.npz is what digit_images.py writes. Settings are chosen with --evaluate validation, on images that are held out
-of those to learn from; test images are looked at once, for the figure that is reported. A run that has ended is not
-repeated, and one that was interrupted, or had no time left, goes on from its last whole epoch with the same numbers.
+of those to learn from, with other --runs for each choice; test images are looked at once, for the figure that is
+reported. A run that has ended is not repeated, and one that was interrupted, or had no time left, goes on from its last
+whole epoch with the same numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import dataclasses
 import platform
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,9 @@ class Training:
         self.optimiser = torch.optim.AdamW(
             self.network.parameters(), lr=run.learning_rate, weight_decay=run.weight_decay
         )
-        self.call: Callable[[Tensor], Tensor] = torch.compile(self.network) if arguments.compile else self.network
+        if arguments.accelerate:
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
+                st.nn.accelerate(self.network, digits.images[: run.batch], compile=False)
         self.epoch, self.seconds = 0, 0.0
 
     def one_epoch(self) -> None:
@@ -70,7 +72,8 @@ class Training:
 
     def scores(self, images: Tensor) -> Tensor:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
-            return self.call(images).float()
+            scores: Tensor = self.network(images)
+            return scores.float()
 
     @torch.no_grad()
     def error(self) -> float:
@@ -147,10 +150,11 @@ def main() -> None:
     parser.add_argument("--evaluate", choices=["test", "validation"], default="test")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="end before this time is over")
     parser.add_argument("--epochs", type=int, help="in place of those in plan.toml, to try things out")
+    parser.add_argument("--learning-rate", type=float, help="in place of that in plan.toml, to try things out")
     parser.add_argument("--limit", type=int, help="use so many images only, to try things out")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--bfloat16", action="store_true")
-    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--accelerate", action="store_true", help="by `snn.accelerate`, without a compiler")
     arguments = parser.parse_args()
     ends = time.monotonic() + 60 * arguments.minutes
     warnings.simplefilter("ignore", st.nn.EquivarianceWarning)
@@ -163,7 +167,11 @@ def main() -> None:
         )
         done = arguments.runs / f"{run.file_name}-{arguments.evaluate}.json"
         if wanted and not done.is_file():
-            run = dataclasses.replace(run, epochs=arguments.epochs or run.epochs)
+            run = dataclasses.replace(
+                run,
+                epochs=arguments.epochs or run.epochs,
+                learning_rate=arguments.learning_rate or run.learning_rate,
+            )
             if not carried_out(run, digits, arguments, ends):
                 print(f"no time is left for {run.name}, seed {run.seed}; the same command goes on from there")
                 return
