@@ -280,11 +280,12 @@ def main(
             arguments.json.parent.mkdir(parents=True, exist_ok=True)
             arguments.json.write_text(json.dumps(results, indent=1))
 
-    if with_layers and "layers" not in results:
-        results["layers"] = layer_times(device, half)
-        save()
     quick_ways = WAYS[:2] if device.type == "cuda" else ("eager", "accelerated")
     ways = arguments.ways or (WAYS if device.type == "cuda" and not arguments.quick else quick_ways)
+    if with_layers and "eager" in ways and "layers" not in results:
+        with turn():
+            results["layers"] = layer_times(device, half)
+        save()
     chosen = [row for row in rows(device) if any(part in row.title for part in arguments.rows)]
     for way in WAYS:
         for row in chosen if way in ways else []:
