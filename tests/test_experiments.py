@@ -36,7 +36,7 @@ import nuclei_runs  # noqa: E402
 import turned_models  # noqa: E402
 import turning_error  # noqa: E402
 
-TINY = digit_plan.Run("C8", "C8", 0, 3000, 2, 4, 0.01, 0.0)
+TINY = digit_plan.Run("C8", "C8", 0, 3000, 2, 4, 0.01, 0.0, 180.0)
 
 
 def digits() -> digit_images.Digits:
@@ -46,7 +46,7 @@ def digits() -> digit_images.Digits:
 
 
 def options(folder: Path) -> argparse.Namespace:
-    return argparse.Namespace(bfloat16=False, compile=False, runs=folder, evaluate="validation")
+    return argparse.Namespace(bfloat16=False, accelerate=False, runs=folder, evaluate="validation")
 
 
 def test_the_plan_has_every_group_with_three_seeds_and_equal_sizes() -> None:

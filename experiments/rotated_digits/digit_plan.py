@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Run:
-    """One network with one seed, and how it learns."""
+    """One network with one seed, and how it learns: each epoch shows every image turned by up to ``angle`` degrees."""
 
     name: str
     group: str
@@ -28,6 +28,7 @@ class Run:
     batch: int
     learning_rate: float
     weight_decay: float
+    angle: float
     filters: str = "default"
     leak: float | None = None
 

@@ -28,6 +28,7 @@ from torch import Tensor
 
 import steerable as st
 from steerable.atomic import write_json
+from steerable.data.augmentation import Augmentation
 
 
 class Training:
@@ -54,15 +55,17 @@ class Training:
     def one_epoch(self) -> None:
         """Learn from every image once; the last, smaller batch is left out."""
         run, started = self.run, time.perf_counter()
-        torch.manual_seed(1000 * run.seed + self.epoch)  # dropout and batches
-        order = torch.randperm(len(self.digits.images)).to(self.device)
-        batches = order[: len(order) - len(order) % run.batch].view(-1, run.batch)
+        generator = torch.manual_seed(1000 * run.seed + self.epoch)  # dropout, batches and angles
+        count = len(self.digits.images) // run.batch * run.batch
+        order = torch.randperm(len(self.digits.images)).to(self.device)[:count]
+        turns = Augmentation(shift=0, flip=False, angle=run.angle)
+        images = turns.apply(self.digits.images[order], turns.draw(count, generator)).split(run.batch)
+        labels = self.digits.labels[order].split(run.batch)
         self.network.train()
-        for k, batch in enumerate(batches):
+        for k, (batch, expected) in enumerate(zip(images, labels, strict=True)):
             for group in self.optimiser.param_groups:
-                group["lr"] = run.learning_rate * rate((self.epoch + k / len(batches)) / run.epochs)
-            scores = self.scores(self.digits.images[batch])
-            F.cross_entropy(scores, self.digits.labels[batch]).backward()
+                group["lr"] = run.learning_rate * rate((self.epoch + k / len(images)) / run.epochs)
+            F.cross_entropy(self.scores(batch), expected).backward()
             self.optimiser.step()
             self.optimiser.zero_grad(set_to_none=True)
         if self.device.type == "cuda":
@@ -151,6 +154,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="end before this time is over")
     parser.add_argument("--epochs", type=int, help="in place of those in plan.toml, to try things out")
     parser.add_argument("--learning-rate", type=float, help="in place of that in plan.toml, to try things out")
+    parser.add_argument("--angle", type=float, help="in place of that in plan.toml, to try things out")
     parser.add_argument("--limit", type=int, help="use so many images only, to try things out")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--bfloat16", action="store_true")
@@ -171,6 +175,7 @@ def main() -> None:
                 run,
                 epochs=arguments.epochs or run.epochs,
                 learning_rate=arguments.learning_rate or run.learning_rate,
+                angle=run.angle if arguments.angle is None else arguments.angle,
             )
             if not carried_out(run, digits, arguments, ends):
                 print(f"no time is left for {run.name}, seed {run.seed}; the same command goes on from there")
