@@ -9,7 +9,7 @@
 #   make lint, make types, make tests, make doctests, make docs   the parts of make test
 #   make bench   timings of the foundation, of single convolutions and of the paper's network, beside plain torch
 #   make bench-gpu  the timings that need a GPU
-#   make gpu-check  on a GPU: its tests, a process for each file, then its timings; goes on where it was interrupted
+#   make gpu-check  on a GPU: its tests and timings side by side; goes on where it was interrupted
 #   make clean   remove .venv, caches and output
 
 PYTHON ?= python3
@@ -104,34 +104,10 @@ bench-gpu: $(STAMP)
 	@$(BIN)/python benchmarks/network.py --compile --mode reduce-overhead --json $(OUT)/benchmarks/network-graphs.json
 	@$(BIN)/python benchmarks/network.py --compile --mode reduce-overhead --tf32 --json $(OUT)/benchmarks/network-graphs-tf32.json
 
-# Each step leaves a mark, so that a call that is cut off after some minutes goes on with the next. A failed capture of a
-# CUDA graph poisons what follows in its process, hence one for each file. FORCE=1 starts anew. Where nothing can be
-# installed: PYTHONPATH=src make gpu-check SETUP= BIN=/usr/bin, or wherever python and pytest are.
-SETUP ?= $(STAMP)
-GPU_TESTS := nn/test_cuda nn/test_fourier_gpu nn/test_accelerated_call nn/test_accelerate_gpu training/test_cuda_graphs
-GPU_CHECKS := $(GPU_TESTS:%=$(OUT)/gpu-check/tests/%.done) $(OUT)/gpu-check/network-graphs.done \
-	$(OUT)/gpu-check/network-graphs-tf32.done $(OUT)/gpu-check/everyday.done
-
-gpu-check: $(SETUP)
-	@$(BIN)/python -c 'import sys, torch; torch.cuda.is_available() or sys.exit("gpu-check needs a GPU, and torch finds none.")'
+# What ended well is not run again; FORCE=1 starts anew. Where nothing can be installed, call the script itself.
+gpu-check: $(STAMP)
 	@if [ -n "$(FORCE)" ]; then rm -rf $(OUT)/gpu-check; fi
-	@$(MAKE) --no-print-directory --keep-going $(GPU_CHECKS)
-
-$(OUT)/gpu-check/tests/%.done:
-	@mkdir -p $(@D)
-	$(BIN)/python -m pytest -q -p no:benchmark tests/$*.py && touch $@
-
-$(OUT)/gpu-check/network-graphs.done $(OUT)/gpu-check/network-graphs-tf32.done:
-	@mkdir -p $(@D)
-	$(BIN)/python benchmarks/network.py --compile --mode reduce-overhead $(if $(findstring tf32,$@),--tf32) \
-		--json $(@:.done=.json) && touch $@
-
-# Rows that do not fit into nine minutes are left for the next call, which finds those that were measured.
-$(OUT)/gpu-check/everyday.done:
-	@mkdir -p $(@D)
-	$(BIN)/python benchmarks/everyday.py --minutes 9 --json $(@:.done=.json) | tee $(@:.done=.txt)
-	@if grep -q 'left for the next call' $(@:.done=.txt); then echo 'Call make gpu-check again.'; \
-	else grep -q 'speed, plain = 1' $(@:.done=.txt) && touch $@; fi
+	@$(BIN)/python benchmarks/gpu_check.py --out $(OUT)/gpu-check
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

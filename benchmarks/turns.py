@@ -8,10 +8,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+LOCK = Path(tempfile.gettempdir()) / "steerable-benchmarks.lock"
+
 
 @contextmanager
 def turn() -> Iterator[None]:
     """No other benchmark of this machine measures in the meantime. Turns do not nest."""
-    with (Path(tempfile.gettempdir()) / "steerable-benchmarks.lock").open("w") as lock:
+    with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # given back when the file is closed
         yield
+
+
+def somebody_measures() -> bool:
+    """Whether a benchmark has its turn."""
+    with LOCK.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
