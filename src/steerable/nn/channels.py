@@ -174,7 +174,8 @@ def _signed(
     A compiler lays out by axes what it keeps, so that everything is done while channels are the last axis.
     """
     if kernels is not None:
-        return kernels.take(_dense(x, last), rectified=rectified)
+        # A part of one channel is in both layouts once it is dense, and what is made of it in one.
+        return _dense(kernels.take(_dense(x, last), rectified=rectified), last)
     dim = x.ndim - 1 if last else 1
     taken = take(channels_at_end(x) if last else x, dim, source)
     factor = sign if dim == x.ndim - 1 else sign.view(-1, *(1,) * (x.ndim - 2))
@@ -203,8 +204,6 @@ class _TakeWithNegatives(torch.autograd.Function):
         # The layout is that of x: a compiler does not know the gradient's when it follows the backward pass.
         ctx.last, ctx.kernels = in_channels_last(x), kernels
         y = _signed(x, source, sign, ctx.last, rectified, kernels)
-        if kernels is not None:  # a field of one channel is in both layouts, what is made of it in one
-            ctx.last = in_channels_last(y)
         ctx.save_for_backward(plus, minus, y if rectified else None)
         return y
 
