@@ -179,6 +179,8 @@ def main() -> None:
         count_parameters(config.model)  # a wrong option is refused before anything is trained
     done = {(r["name"], r["seed"]) for r in results["runs"]}
     waiting = [(n, c) for n, c in planned if (n, c.seed) not in done]
+    if not waiting:
+        print(f"nothing is left to run: all {len(planned)} runs are in {target}")
     started, longest = time.monotonic(), 0.0
     running: dict[Future[dict[str, Any]], float] = {}
     with ProcessPoolExecutor(arguments.workers, mp_context=get_context("spawn")) as pool:

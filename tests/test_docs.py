@@ -108,7 +108,7 @@ def test_every_file_that_the_map_of_the_code_names_exists() -> None:
 @pytest.mark.parametrize(
     ("paragraph", "source"),
     [
-        ("Real images, few labels", "experiments/equal_time/README.md"),
+        ("Few labels", "experiments/equal_time/README.md"),
         ("Fewer parameters", "experiments/README.md"),
         ("Speed", "docs/speed.md"),
     ],

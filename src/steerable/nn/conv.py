@@ -55,8 +55,8 @@ class Conv3d(ConvolutionLayer):
     Shapes: (batch, in_type.channels, depth, height, width) → (batch, out_type.channels, depth', height', width'),
     sizes as for ``torch.nn.Conv3d``. Depth is z, height y and width x; slices are counted from above, as rows are.
 
-    Arguments are those of :class:`Conv2d`, with three numbers in place of a pair. There is no Fourier form of volumes:
-    ``backend="fourier"`` is an error.
+    Arguments are those of :class:`Conv2d`, with three numbers in place of a pair. ``"auto"`` takes the Fourier
+    form of volumes on CPUs only.
 
     >>> import torch
     >>> from steerable import FieldType, octahedral
