@@ -111,6 +111,11 @@ class CompactRepresentation(Representation):
         b = self.basis
         return np.asarray(b.T if is_orthogonal(b[None]) else np.linalg.inv(b), dtype=np.float64)
 
+    @property
+    def is_sum_of_irreps(self) -> bool:
+        """Whether its matrices are those of the irreps side by side, in no other basis."""
+        return self._basis is None or np.array_equal(self._basis, np.eye(self.dim))
+
     def _in_own_basis(self, in_irreps: FloatArray) -> FloatArray:
         return in_irreps if self._basis is None else self._basis @ in_irreps @ self.inverse_basis
 
