@@ -14,7 +14,11 @@ from steerable.algebra.actions import motion_text, turn
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.compact_groups import GOLDEN_ANGLE, AnyWave, CompactGroup
 from steerable.algebra.compact_representations import CompactRepresentation
-from steerable.algebra.function_spaces import FunctionSpace
+from steerable.algebra.function_spaces import (
+    functions_in_the_plane,
+    functions_on_cosets,
+    named_functions_in_the_plane,
+)
 from steerable.algebra.group_interface import Group
 from steerable.algebra.lines_in_space import Line
 from steerable.algebra.metrics import TOLERANCE
@@ -197,7 +201,7 @@ class PlanarGroup(CompactGroup):
         return clebsch_gordan(self, a, b)
 
     def functions_named(self, name: str) -> CompactRepresentation | None:
-        return FunctionSpace.representation_named(self, name)
+        return named_functions_in_the_plane(self, name)
 
     @property
     def capsules_in_words(self) -> str:
@@ -212,7 +216,7 @@ class PlanarGroup(CompactGroup):
 
     def regular(self, frequency: int) -> Representation:
         """The action on functions on the group up to a frequency; as a capsule it is written ``regular(3)``."""
-        return FunctionSpace(self, frequency).representation
+        return functions_in_the_plane(self, frequency)
 
     def quotient(self, subgroup: Group, frequency: int) -> Representation:
         """The action on functions on the left cosets of a subgroup C_n or D_n, up to a frequency.
@@ -220,4 +224,4 @@ class PlanarGroup(CompactGroup):
         Functions on the circle up to frequency 3, on which O(2) acts, are ``o2().quotient(dihedral(1), 3)``; as a
         capsule they are written ``qm(3)``.
         """
-        return FunctionSpace.on_cosets(self, subgroup, frequency).representation
+        return functions_on_cosets(self, subgroup, frequency)

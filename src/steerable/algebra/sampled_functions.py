@@ -20,7 +20,9 @@ import numpy as np
 
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
+from steerable.algebra.compact_groups import AnyWave
 from steerable.algebra.compact_representations import CompactRepresentation
+from steerable.algebra.group_interface import Element
 from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.induction import quotient
 from steerable.algebra.intertwiners import metric_of
@@ -87,9 +89,32 @@ class _Cosets(Domain):
         return _of_unit_variance(values if metric is None else values @ metric.factor)
 
 
+class _Samples(Domain):
+    """Samples of functions on a compact group or on its cosets."""
+
+    @abstractmethod
+    def points(self, samples: int) -> Sequence[Element]:
+        """The elements at which the samples are taken."""
+
+    @abstractmethod
+    def at_base(self, wave: AnyWave, number: int, copies: int) -> FloatArray:
+        """(dim,): ℓ on copy ``number`` of an irrep that occurs ``copies`` times."""
+
+    def values(self, rho: Representation, samples: int) -> FloatArray:
+        if not isinstance(rho, CompactRepresentation):
+            raise RuntimeError("representations of compact groups are in closed form")
+        copies, seen, parts = Counter(rho.waves), Counter[AnyWave](), []
+        for wave in rho.waves:
+            parts.append(self.at_base(wave, seen[wave], copies[wave]))
+            seen[wave] += 1
+        at_base = np.concatenate(parts) @ rho.inverse_basis
+        inverses = [rho.group.inverse(point) for point in self.points(samples)]
+        return _of_unit_variance(np.stack([at_base @ rho(g) for g in inverses]))
+
+
 @final
 @dataclass(frozen=True)
-class _Circle(Domain):
+class _Circle(_Samples):
     """The cosets of C_n in SO(2) or, where there are two circles, in O(2); with one circle in O(2), those of D_n."""
 
     group: PlanarGroup
@@ -106,28 +131,18 @@ class _Circle(Domain):
     def fewest(self) -> int:  # type: ignore[override]
         return self.step * (2 * self.frequency // self.step + 1)
 
-    def values(self, rho: Representation, samples: int) -> FloatArray:
-        if not isinstance(rho, CompactRepresentation):
-            raise RuntimeError("representations of SO(2) and O(2) are in closed form")
-        at_base = self._at_base(rho)
+    def points(self, samples: int) -> list[Element]:
         angles = [360 * j / samples for j in range(samples // self.n)]
-        points = [self.group._turning_by(a, mirrored=m) for m in (False, True)[: self.circles] for a in angles]
-        return _of_unit_variance(np.stack([at_base @ rho(self.group.inverse(g)) for g in points]))
+        return [self.group._turning_by(a, mirrored=m) for m in (False, True)[: self.circles] for a in angles]
 
-    def _at_base(self, rho: CompactRepresentation) -> FloatArray:
-        """ℓ: cos 0 = 1 of each wave; of two copies of E_k, sin in the first and cos in the second."""
-        copies, seen = Counter(rho.waves), Counter[object]()
-        parts = []
-        for wave in rho.waves:
-            row = seen[wave] if copies[wave] > 1 else wave.dim - 1
-            parts.append(math.sqrt(wave.dim) * np.eye(wave.dim)[row])
-            seen[wave] += 1
-        return np.asarray(np.concatenate(parts) @ rho.inverse_basis)
+    def at_base(self, wave: AnyWave, number: int, copies: int) -> FloatArray:
+        """cos 0 = 1 of each wave; of two copies of E_k, sin in the first and cos in the second."""
+        return _row(wave, number if copies > 1 else wave.dim - 1)
 
 
 @final
 @dataclass(frozen=True)
-class _Space(Domain):
+class _Space(_Samples):
     """Rotations and reflections of space, or with no turns the points to which they take z.
 
     Attributes:
@@ -150,26 +165,18 @@ class _Space(Domain):
         points = _MORE_SAMPLES_THAN_FUNCTIONS * (self.degree + 1) ** 2 * self.turns
         return self.step * math.ceil(points / self.step)
 
-    def values(self, rho: Representation, samples: int) -> FloatArray:
-        if not isinstance(rho, CompactRepresentation):
-            raise RuntimeError("representations of SO(3) and O(3) are in closed form")
-        at_base = self._at_base(rho)
+    def points(self, samples: int) -> list[Element]:
         motions = spread_motions(samples // self.step, self.turns, reflections=self.group.reflections)
-        inverses = [self.group.element(motion.T) for motion in motions]
-        return _of_unit_variance(np.stack([at_base @ rho(g) for g in inverses]))
+        return [self.group.element(motion) for motion in motions]
+
+    def at_base(self, wave: AnyWave, number: int, copies: int) -> FloatArray:
+        """The value at z of functions on the sphere; at e, of each copy of an irrep another row of its matrix."""
+        on_sphere = isinstance(wave, SphericalWave) and self.turns == 1
+        return spherical_harmonics(wave.degree, [0, 0, 1]) if on_sphere else _row(wave, number)
 
     def weights(self, samples: int) -> FloatArray:
         orbits = orbit_weights(samples // self.step, reflections=self.group.reflections)
         return np.repeat(orbits / self.step, self.step)
-
-    def _at_base(self, rho: CompactRepresentation) -> FloatArray:
-        """ℓ: the value at z of functions on the sphere; at e, of each copy of an irrep another row of its matrix."""
-        seen, parts = Counter[object](), []
-        for wave in _spherical_waves(rho):
-            row = np.eye(wave.dim)[seen[wave]] * math.sqrt(wave.dim)
-            parts.append(spherical_harmonics(wave.degree, [0, 0, 1]) if self.turns == 1 else row)
-            seen[wave] += 1
-        return np.asarray(np.concatenate(parts) @ rho.inverse_basis)
 
 
 def _spherical_waves(rho: Representation) -> list[SphericalWave]:
@@ -242,6 +249,11 @@ def common_domain(spaces: Sequence[Representation]) -> Domain:
         if all(m <= n for rho in spaces for m, n in zip(rho.type, most, strict=True)):
             return _Cosets(group, subgroup)
     raise RuntimeError("functions on the whole group contain every space of functions")
+
+
+def _row(wave: AnyWave, number: int) -> FloatArray:
+    """√d times the row of that number of the identity: functions √d φ(g)ᵢⱼ have variance 1."""
+    return math.sqrt(wave.dim) * np.eye(wave.dim)[number]
 
 
 def _of_unit_variance(values: FloatArray) -> FloatArray:

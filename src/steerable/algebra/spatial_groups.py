@@ -13,6 +13,7 @@ from steerable.algebra.arrays import FloatArray, read_only
 from steerable.algebra.clebsch_gordan import real_clebsch_gordan
 from steerable.algebra.compact_groups import GOLDEN_ANGLE, AnyWave, CompactGroup
 from steerable.algebra.compact_representations import CompactRepresentation
+from steerable.algebra.function_spaces import functions_in_space, named_functions_in_space
 from steerable.algebra.metrics import TOLERANCE
 from steerable.algebra.motions_in_space import (
     about_z,
@@ -24,7 +25,6 @@ from steerable.algebra.motions_in_space import (
 )
 from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.representations import Representation
-from steerable.algebra.spherical_functions import SphericalFunctions
 from steerable.algebra.spherical_harmonics import checked_degree
 from steerable.algebra.spherical_waves import SphericalWave, parts_about_z, product_parts
 
@@ -201,7 +201,7 @@ class SpatialGroup(CompactGroup):
         return product_parts(a, b), real_clebsch_gordan(a.degree, b.degree)
 
     def functions_named(self, name: str) -> CompactRepresentation | None:
-        return SphericalFunctions.representation_named(self, name)
+        return named_functions_in_space(self, name)
 
     @property
     def capsules_in_words(self) -> str:
@@ -212,8 +212,8 @@ class SpatialGroup(CompactGroup):
 
     def regular(self, degree: int) -> Representation:
         """The action on functions on the group up to a degree, in which L_l occurs 2l + 1 times: ``regular(3)``."""
-        return SphericalFunctions(self, degree).representation
+        return functions_in_space(self, degree)
 
     def sphere(self, degree: int) -> Representation:
         """The action on functions on the sphere up to a degree, L0 + L1 + …; as a capsule it is ``sphere(3)``."""
-        return SphericalFunctions(self, degree, on_sphere=True).representation
+        return functions_in_space(self, degree, on_sphere=True)
