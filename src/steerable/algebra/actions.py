@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from steerable.algebra.arrays import FloatArray, read_only, real_numbers
+from steerable.algebra.arrays import FloatArray, is_real, read_only, real_numbers
 from steerable.algebra.metrics import TOLERANCE, is_orthogonal, snap
 from steerable.algebra.motions_in_space import motion_of_space
 from steerable.algebra.multiplication_tables import MultiplicationTable
@@ -82,7 +82,7 @@ def _turned_by(angle: float, mirrored: bool) -> FloatArray:
 
 def checked_degrees(value: object) -> float:
     """An angle in degrees; an error unless it is a finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    if not is_real(value):
         raise TypeError(f"an angle is a number of degrees, such as 30; got {type(value).__name__} {value!r}.")
     if not math.isfinite(value):
         raise ValueError(f"an angle is a finite number of degrees, such as 30; got {value!r}.")

@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from steerable.algebra.actions import planar_matrix
+from steerable.algebra.arrays import is_whole
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.planar_groups import PlanarGroup
@@ -149,7 +150,7 @@ def _rotation_names(n: int) -> list[str]:
 
 
 def _check_n(family: str, n: int) -> None:
-    if isinstance(n, bool) or not isinstance(n, int | np.integer):
+    if not is_whole(n):
         raise TypeError(f"{family}(n) takes a whole number n ≥ 1, got {n!r}.")
     if n < 1:
         raise ValueError(f"{family}(n) takes a whole number n ≥ 1, got {n}.")

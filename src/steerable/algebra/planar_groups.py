@@ -68,6 +68,7 @@ class PlanarGroup(CompactGroup):
     ``E3`` turns by 3θ. With a line it moves space about that line; :func:`about_axis` makes such groups.
     """
 
+    _element, _coordinates = PlanarElement, 2
     _irrep_example = "E2"
     _element_examples = ("rotation(30)", "reflection(0)")
 
@@ -95,29 +96,10 @@ class PlanarGroup(CompactGroup):
     # ---------------------------------------------------------------- elements
 
     @property
-    def identity(self) -> PlanarElement:
-        return PlanarElement(self, 0.0, False)
-
-    @property
     def generators(self) -> tuple[PlanarElement, ...]:
         """Elements whose products come as close as one likes to every element: an endless turn, and m in O(2)."""
         turning = PlanarElement(self, GOLDEN_ANGLE, False)
         return (turning, PlanarElement(self, 0.0, True)) if self.reflections else (turning,)
-
-    def multiply(self, *factors: PlanarElement) -> PlanarElement:
-        angle, mirrored = 0.0, False
-        for factor in factors:
-            self.check_element(factor)  # (m^a r^θ)(m^b r^φ) = m^(a+b) r^(±θ + φ) with a minus where b = 1
-            angle = (-angle if factor.mirrored else angle) + factor.angle
-            mirrored ^= factor.mirrored
-        return self._turning_by(angle, mirrored=mirrored)
-
-    def inverse(self, element: PlanarElement) -> PlanarElement:
-        self.check_element(element)
-        return element if element.mirrored else self._turning_by(-element.angle)
-
-    def __contains__(self, element: object) -> bool:
-        return isinstance(element, PlanarElement) and element.group == self
 
     @property
     def axes(self) -> int:

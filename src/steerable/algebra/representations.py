@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steerable.algebra.arrays import FloatArray, IntArray, real_numbers
+from steerable.algebra.arrays import FloatArray, IntArray, is_whole, real_numbers
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.homomorphisms import Homomorphism, inclusion
@@ -17,6 +17,7 @@ from steerable.algebra.matrix_checks import check_homomorphism, matrices_of, per
 from steerable.algebra.matrix_families import MatrixFamily
 from steerable.algebra.metrics import TOLERANCE, basis_scales, in_own_units
 from steerable.algebra.monomials import Monomial
+from steerable.errors import expect
 
 __all__ = ["Representation", "direct_sum"]
 
@@ -97,7 +98,7 @@ class Representation(MatrixFamily):
 
     def __mul__(self, copies: int) -> Representation:
         """The direct sum of that many copies."""
-        if isinstance(copies, bool) or not isinstance(copies, int | np.integer):
+        if not is_whole(copies):
             return NotImplemented
         if copies < 0:
             raise ValueError(f"a representation is repeated 0 or more times; got {copies} copies of {self}.")
@@ -133,6 +134,7 @@ class Representation(MatrixFamily):
 
     def pullback(self, homomorphism: Homomorphism, *, name: str | None = None) -> Representation:
         """ρ∘φ, a representation of the group that φ starts from."""
+        expect(homomorphism, Homomorphism, "a Homomorphism into the group, such as inclusion(cyclic(4), dihedral(4))")
         if homomorphism.target != self.group:
             raise TypeError(
                 f"the homomorphism ends in {homomorphism.target.name}, but the representation is of {self.group.name}."
@@ -228,6 +230,8 @@ class Representation(MatrixFamily):
 
 def direct_sum(parts: Sequence[Representation], *, group: Group | None = None) -> Representation:
     """The block-diagonal sum of any number of representations; an empty sum needs ``group``."""
+    for part in parts:
+        expect(part, Representation, "Representations to add, such as G.irrep('E')")
     if not parts and group is None:
         raise ValueError("an empty direct sum needs group=..., since no part names it.")
     first = parts[0] if parts or group is None else group.trivial

@@ -171,8 +171,9 @@ class _Space(_Samples):
 
     def at_base(self, wave: AnyWave, number: int, copies: int) -> FloatArray:
         """The value at z of functions on the sphere; at e, of each copy of an irrep another row of its matrix."""
-        on_sphere = isinstance(wave, SphericalWave) and self.turns == 1
-        return spherical_harmonics(wave.degree, [0, 0, 1]) if on_sphere else _row(wave, number)
+        if isinstance(wave, SphericalWave) and self.turns == 1:
+            return spherical_harmonics(wave.degree, [0, 0, 1])
+        return _row(wave, number)
 
     def weights(self, samples: int) -> FloatArray:
         orbits = orbit_weights(samples // self.step, reflections=self.group.reflections)
@@ -253,7 +254,7 @@ def common_domain(spaces: Sequence[Representation]) -> Domain:
 
 def _row(wave: AnyWave, number: int) -> FloatArray:
     """√d times the row of that number of the identity: functions √d φ(g)ᵢⱼ have variance 1."""
-    return math.sqrt(wave.dim) * np.eye(wave.dim)[number]
+    return np.asarray(math.sqrt(wave.dim) * np.eye(wave.dim)[number])
 
 
 def _of_unit_variance(values: FloatArray) -> FloatArray:

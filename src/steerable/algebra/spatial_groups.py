@@ -83,6 +83,7 @@ class SpatialGroup(CompactGroup):
     itself, in the coordinates x, y, z, and the channels of ``L3`` are coefficients of spherical harmonics of degree 3.
     """
 
+    _element, _coordinates = SpatialElement, 3
     _irrep_example = "L2"
     finite_example = "octahedral()"
     _element_examples = ("rotation((0, 0, 1), 30)", "reflection((1, 0, 0))")
@@ -96,10 +97,6 @@ class SpatialGroup(CompactGroup):
     # ---------------------------------------------------------------- elements
 
     @property
-    def identity(self) -> SpatialElement:
-        return self._moving_by(np.eye(3))
-
-    @property
     def inversion(self) -> SpatialElement:
         """The element x ↦ -x of O(3), which commutes with every other one."""
         return self._moving_by(-np.eye(3))
@@ -109,20 +106,6 @@ class SpatialGroup(CompactGroup):
         """Elements whose products come as close as one likes to every element: turns about z and x, and -1 in O(3)."""
         turns = tuple(self._moving_by(rotation_matrix(axis, GOLDEN_ANGLE)) for axis in ("z", "x"))
         return (*turns, self.inversion) if self.reflections else turns
-
-    def multiply(self, *factors: SpatialElement) -> SpatialElement:
-        product = np.eye(3)
-        for factor in factors:
-            self.check_element(factor)
-            product = product @ factor.matrix
-        return self._moving_by(product)
-
-    def inverse(self, element: SpatialElement) -> SpatialElement:
-        self.check_element(element)
-        return self._moving_by(element.matrix.T)
-
-    def __contains__(self, element: object) -> bool:
-        return isinstance(element, SpatialElement) and element.group == self
 
     @property
     def axes(self) -> int:

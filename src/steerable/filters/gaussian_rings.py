@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from steerable.algebra.arrays import read_only
+from steerable.algebra.arrays import is_real, is_whole, read_only
 from steerable.algebra.group_interface import Group
 from steerable.errors import shown
 from steerable.filters.grid_symmetries import TapGrid, tap_grid
@@ -119,11 +119,7 @@ def _numbers(
     name: str, given: float | Sequence[float], count: int | None, nouns: tuple[str, str], least: float
 ) -> list[float]:
     values = _listed(given, count)
-    wrong = any(
-        isinstance(v, bool) or not isinstance(v, int | float | np.integer | np.floating) or not least <= v < 1e3
-        for v in values
-    )
-    if wrong or not values or len(values) != (count or len(values)):
+    if not values or not all(is_real(v) and least <= v < 1e3 for v in values) or len(values) != (count or len(values)):
         noun, what = nouns
         each = noun if count is None else f"of the {count} {noun}s"
         raise ValueError(
@@ -134,7 +130,7 @@ def _numbers(
 
 def _frequencies(given: int | Sequence[int], count: int, noun: str) -> list[int]:
     values = _listed(given, count)
-    if any(isinstance(v, bool) or not isinstance(v, int | np.integer) or v < 0 for v in values) or len(values) != count:
+    if not all(is_whole(v) and v >= 0 for v in values) or len(values) != count:
         what = "an angular frequency" if noun == "ring" else "a degree"
         raise ValueError(
             f"`highest` is {what}, a whole number ≥ 0, for all {noun}s or one for each of the {count}; got "

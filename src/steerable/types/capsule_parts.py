@@ -34,9 +34,9 @@ def parts_seen(capsule: Capsule, subgroup: Group) -> Iterator[tuple[Capsule, Int
     if smaller == rho:
         yield capsule, np.arange(rho.dim)
     elif isinstance(rho, CompactRepresentation) and len(rho.waves) > 1 and rho.is_sum_of_irreps:
-        for wave, channels in zip(rho.waves, rho.slices, strict=True):
+        for wave, place in zip(rho.waves, rho.slices, strict=True):
             irrep = capsule_by_name(rho.group, wave.name(rho.group))
-            yield from ((part, channels.start + members) for part, members in parts_seen(irrep, subgroup))
+            yield from ((part, place.start + members) for part, members in parts_seen(irrep, subgroup))
     else:
         sets = _unmixed(smaller)
         for number, channels in enumerate(sets, start=1):

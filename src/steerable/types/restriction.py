@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.group_interface import Group
+from steerable.errors import expect
 from steerable.types.capsule_parts import parts_seen
 from steerable.types.field_types import FieldType
 from steerable.types.shared_subgroups import subgroup_of
@@ -61,6 +62,7 @@ def restriction(field_type: FieldType, subgroup: Iterable[str] | Group) -> tuple
     >>> str(restriction(FieldType(so2(), "2*regular(2) + E7"), cyclic(8))[0])
     '2*A + 3*E1 + 2*E2'
     """
+    expect(field_type, FieldType, "the field type to restrict, such as FieldType(dihedral(4), '2*regular')")
     smaller = subgroup_of(field_type.group, subgroup)
     stack: list[tuple[Capsule, NDArray[np.intp]]] = []
     for (capsule, copies), channels in zip(field_type.terms, field_type.term_slices, strict=True):
