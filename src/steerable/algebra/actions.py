@@ -67,15 +67,12 @@ def on_array_axes(action: FloatArray) -> FloatArray:
 
 def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> FloatArray:
     """The 2×2 matrix of r^power, or of m r^power, for rotations by multiples of 360°/n; exact at 0, ±1/2, ±1."""
-    return _turned_by(2 * math.pi * (power % n) / n, mirrored)
+    return turn(360 * (power % n) / n, mirrored=mirrored)
 
 
 def turn(degrees: float, *, mirrored: bool = False) -> FloatArray:
     """The 2×2 matrix of a rotation counter-clockwise, or of m after that rotation; exact at 0, ±1/2, ±1."""
-    return _turned_by(math.radians(degrees % 360), mirrored)
-
-
-def _turned_by(angle: float, mirrored: bool) -> FloatArray:
+    angle = math.radians(degrees % 360)
     rotation = snap(np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]))
     return np.diag([-1.0, 1.0]) @ rotation + 0.0 if mirrored else rotation
 
