@@ -156,6 +156,21 @@ def test_nonlinearities_follow_from_the_matrices() -> None:
         SO2.capsule("E1").after_concatenation()
 
 
+@pytest.mark.parametrize(
+    ("g", "name"),
+    [
+        *((g, name) for g in (O2, st.o3()) for name in ("C4", "C5", "D8", "SO2")),
+        *((st.dihedral(8), name) for name in ("C4", "C8", "D2")),
+        *((st.about_axis(O2), name) for name in ("C4 about z", "SO2 about z")),
+    ],
+)
+def test_a_subgroup_is_given_by_name(g: st.Group, name: str) -> None:
+    rho = st.direct_sum(list(g.irreps_of((1,) * 4)))
+    assert rho.restrict(name) == rho.restrict(st.group_named(name))
+    with pytest.raises(ValueError, match="no group is called 'Q5'"):
+        rho.restrict("Q5")
+
+
 @pytest.mark.parametrize("samples", [5, 6, 8])
 def test_matrices_that_permute_at_some_elements_are_not_taken_for_permutations(samples: int) -> None:
     """In the basis of its values at five angles, regular(2) of SO(2) is permuted by turns of 72°, and by no others."""

@@ -182,12 +182,7 @@ class CompactRepresentation(Representation):
 
     # ---------------------------------------------------------------- subgroups and parts
 
-    def restrict(self, subgroup: Iterable[str] | Group) -> Representation:
-        """The same matrices, for the elements of a subgroup only: any finite group that moves the plane or space alike.
-
-        Of O(2) and O(3) the rotations are a subgroup, too; SO(2) and O(2), C_n and D_n are subgroups of SO(3) and O(3)
-        about z. In SO(3), which has no reflections, those of the plane turn z over.
-        """
+    def _restricted(self, subgroup: Iterable[str] | Group) -> Representation:
         if subgroup == self.group:
             return self
         if not isinstance(subgroup, Group):

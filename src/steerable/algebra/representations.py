@@ -145,7 +145,23 @@ class Representation(MatrixFamily):
         return self._of(homomorphism.source, dense=self.matrices[rows], name=name)
 
     def restrict(self, subgroup: Iterable[str] | Group) -> Representation:
-        """The same matrices, for the elements of a subgroup only."""
+        """The same matrices, for the elements of a subgroup only: a group, its name such as ``"C4"``, or its elements.
+
+        SO(2), O(2), SO(3) and O(3) have every finite group as a subgroup that moves the plane or space alike. The
+        rotations are a subgroup of O(2) and O(3), too; SO(2) and O(2), C_n and D_n are subgroups of SO(3) and O(3)
+        about z. In SO(3), which has no reflections, those of the plane turn z over.
+
+        >>> from steerable import dihedral, o2
+        >>> dihedral(4).irrep("E").restrict(["e", "r2"]).type, o2().irrep("E3").restrict("D4").type
+        ((0, 2), (0, 0, 0, 0, 1))
+        """
+        if isinstance(subgroup, str):
+            from steerable.algebra.families import group_named
+
+            subgroup = group_named(subgroup)
+        return self._restricted(subgroup)
+
+    def _restricted(self, subgroup: Iterable[str] | Group) -> Representation:
         group = finite_group(self.group)
         if isinstance(subgroup, Group) and not isinstance(subgroup, FiniteGroup):
             raise ValueError(
