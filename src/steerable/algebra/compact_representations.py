@@ -216,7 +216,9 @@ class CompactRepresentation(Representation):
         """g ↦ ρ(how g moves the plane or space), for a finite group, of which several elements may move it alike."""
         motions = self._motions(group)
         if motions is None:
-            self._refuse(group, f"it does not act on {self._space}")
+            does_act = group.axes == self.group.axes  # in ways that a group about one axis does not have
+            acts = f"moves {self._space} otherwise" if does_act else f"does not act on {self._space}"
+            self._refuse(group, f"it {acts}")
         if not self.group.reflections and (np.linalg.det(motions) < 0).any():
             self._refuse(group, "it has reflections")
         return Representation._of(group, dense=self.at([self.group.element(matrix) for matrix in motions]))

@@ -174,7 +174,10 @@ class PlanarGroup(CompactGroup):
     def has_subgroup(self, other: CompactGroup) -> bool:
         if not isinstance(other, PlanarGroup) or (other.reflections and not self.reflections):
             return False
-        return other.line in (None, self.line)
+        if other.line in (None, self.line):
+            return True
+        same_axis = self.line is not None and other.line is not None and self.line.direction == other.line.direction
+        return same_axis and not other.reflections  # what reflections become does not matter to rotations
 
     def seen_by(self, subgroup: CompactGroup, wave: Wave) -> tuple[tuple[AnyWave, ...], FloatArray | None]:
         return (type(wave)(wave.frequency),), None
