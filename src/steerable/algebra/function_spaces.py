@@ -12,6 +12,7 @@ and O(3), ``r`` holds all functions on the two cosets of the rotations.
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -20,7 +21,6 @@ from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.compact_representations import CompactRepresentation
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
-from steerable.algebra.monomials import Monomial
 from steerable.algebra.recognition import rotation_structure
 from steerable.algebra.spherical_harmonics import HIGHEST_DEGREE, checked_degree
 from steerable.algebra.spherical_waves import SphericalWave
@@ -118,6 +118,5 @@ def named_functions_in_space(group: CompactGroup, name: str) -> CompactRepresent
 
 def _functions_on_orientations(group: CompactGroup) -> CompactRepresentation:
     """The functions on the two cosets of the rotations, which reflections exchange: the capsule ``r``."""
-    turns = len(group.generators) - 1
-    swap = Monomial(np.array([*[[0, 1]] * turns, [1, 0]], dtype=np.intp), np.ones((turns + 1, 2)))
-    return CompactRepresentation._of(group, monomial=swap, name="r")
+    even_and_odd = [group.wave_numbered(0), group.wave_numbered(1)]
+    return CompactRepresentation(group, even_and_odd, np.array([[1, 1], [1, -1]]) / math.sqrt(2), name="r")

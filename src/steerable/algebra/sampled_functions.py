@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -32,9 +32,8 @@ from steerable.algebra.spatial_groups import SpatialGroup
 from steerable.algebra.spherical_harmonics import spherical_harmonics
 from steerable.algebra.spherical_waves import SphericalWave
 from steerable.algebra.spread_rotations import orbit_weights, spread_motions
-from steerable.algebra.waves import Wave
 
-__all__ = ["Domain", "common_domain", "cut_off", "is_sampled", "planar_waves", "why_not_functions"]
+__all__ = ["Domain", "common_domain", "cut_off", "is_sampled", "why_not_functions"]
 
 _QUARTERS = 4
 """Samples are taken on a multiple of four angles, so that turns of the pixel grid only exchange them."""
@@ -180,28 +179,21 @@ class _Space(_Samples):
         return np.repeat(orbits / self.step, self.step)
 
 
-def _spherical_waves(rho: Representation) -> list[SphericalWave]:
-    """The irreps of which a representation of SO(3) or O(3) is the sum; none for other groups."""
-    waves = rho.waves if isinstance(rho, CompactRepresentation) else ()
-    return [wave for wave in waves if isinstance(wave, SphericalWave)]
+def _waves(rho: Representation) -> tuple[Any, ...]:
+    """The irreps of which a representation of a compact group is the sum; none for finite groups."""
+    return rho.waves if isinstance(rho, CompactRepresentation) else ()
 
 
 def _live_on_the_sphere(rho: Representation) -> bool:
     """Whether each degree occurs once at most, and reflections act as they do on functions of a direction."""
-    waves = _spherical_waves(rho)
-    mirrored = isinstance(rho.group, SpatialGroup) and rho.group.reflections
+    waves, mirrored = _waves(rho), isinstance(rho.group, SpatialGroup) and rho.group.reflections
     return max(Counter(waves).values()) == 1 and all(wave.odd == (mirrored and wave.degree % 2 == 1) for wave in waves)
-
-
-def planar_waves(rho: Representation) -> list[Wave]:
-    """The irreps of which a representation of SO(2) or O(2) is the sum; none for other groups."""
-    return [wave for wave in rho.waves if isinstance(wave, Wave)] if isinstance(rho, CompactRepresentation) else []
 
 
 def cut_off(rho: Representation) -> int | None:
     """The highest frequency or degree in a representation of a compact group; None for other groups."""
-    numbers = [wave.frequency for wave in planar_waves(rho)] + [wave.degree for wave in _spherical_waves(rho)]
-    return max(numbers, default=None)
+    planar = isinstance(rho.group, PlanarGroup)
+    return max((wave.frequency if planar else wave.degree for wave in _waves(rho)), default=None)
 
 
 def why_not_functions(rho: Representation) -> str | None:
@@ -236,13 +228,12 @@ def common_domain(spaces: Sequence[Representation]) -> Domain:
     """
     group = spaces[0].group
     if isinstance(group, PlanarGroup):
-        sums = [planar_waves(rho) for rho in spaces]
-        frequencies = [wave.frequency for waves in sums for wave in waves]
-        twice = any(max(Counter(waves).values()) > 1 for waves in sums)
-        circles = 2 if twice or any(wave.odd for waves in sums for wave in waves) else 1
+        frequencies = [wave.frequency for rho in spaces for wave in _waves(rho)]
+        twice = any(max(Counter(_waves(rho)).values()) > 1 for rho in spaces)
+        circles = 2 if twice or any(wave.odd for rho in spaces for wave in _waves(rho)) else 1
         return _Circle(group, math.gcd(*frequencies) or 1, circles, max(frequencies))
     if isinstance(group, SpatialGroup):
-        degree = max(wave.degree for rho in spaces for wave in _spherical_waves(rho))
+        degree = max(wave.degree for rho in spaces for wave in _waves(rho))
         return _Space(group, 1 if all(map(_live_on_the_sphere, spaces)) else 3 * degree + 1, degree)
     group = finite_group(group)
     for subgroup in sorted(group.subgroups(up_to_conjugacy=True), key=len, reverse=True):
