@@ -114,6 +114,7 @@ def test_text_says_which_group_a_capsule_comes_from() -> None:
     assert str(seen) == "3*A1 + 3*A2 + 4*E + 4*B2 + 4*B1 + 4*E3[O2]"
     assert st.FieldType("D4", "regular(3)[O2]") == st.restriction(st.FieldType(O2, "regular(3)"), "D4")[0]
     assert str(st.FieldType("O", "2*L3[SO3, 2]")) == "2*A2"
+    assert st.FieldType("I", "regular(8)[SO3]").channels == 969  # irrep by irrep: whole matrices would fill a gigabyte
     further, _ = st.restriction(st.restriction(st.FieldType(SO3, "L2"), "O2")[0], "D6 about z with flips")
     assert str(further) == "L2[SO3, 1][O2 about z with flips] + L2[SO3, 2][O2 about z with flips] + A1"
     assert st.FieldType(further.group, str(further)) == further

@@ -30,14 +30,15 @@ _LARGER = re.compile(r"\[ *(.+?)(?:, *([1-9]\d{0,3}))? *\]")
 def parts_seen(capsule: Capsule, subgroup: Group) -> Iterator[tuple[Capsule, IntArray]]:
     """The capsules into which the subgroup divides one capsule, each with its channels in order."""
     rho = capsule.representation
-    smaller = rho.restrict(subgroup)
-    if smaller == rho:
+    if subgroup == rho.group:
         yield capsule, np.arange(rho.dim)
     elif isinstance(rho, CompactRepresentation) and len(rho.waves) > 1 and rho.is_sum_of_irreps:
+        irreps = {wave: capsule_by_name(rho.group, wave.name(rho.group)) for wave in rho.waves}
+        parts = {wave: tuple(parts_seen(irrep, subgroup)) for wave, irrep in irreps.items()}  # of several copies once
         for wave, place in zip(rho.waves, rho.slices, strict=True):
-            irrep = capsule_by_name(rho.group, wave.name(rho.group))
-            yield from ((part, place.start + members) for part, members in parts_seen(irrep, subgroup))
+            yield from ((part, place.start + members) for part, members in parts[wave])
     else:
+        smaller = rho.restrict(subgroup)
         sets = _unmixed(smaller)
         for number, channels in enumerate(sets, start=1):
             part = smaller.on_channels(channels)
