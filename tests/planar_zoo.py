@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from group_zoo import random_invertible, random_orthogonal
 
@@ -31,6 +33,20 @@ def planar_representation(group: PlanarGroup, kind: str) -> st.Representation:
 
 HIGHEST = 5
 """The highest frequency of these representations."""
+
+
+def function_values(rho: st.Representation, elements: Iterable[object], *, on_sphere: bool = False) -> np.ndarray:
+    """(elements, dim): f(g) = ℓ ρ(g⁻¹) v of functions on a compact group, or on its cosets, as they are defined.
+
+    Of n copies of an irrep ℓ is √d times another row of the identity each; of a single one it is the last row, which
+    the mirror m leaves unchanged, or on the sphere the values of the harmonics at (0, 0, 1).
+    """
+    waves, rows = list(rho.waves), []
+    for k, wave in enumerate(waves):
+        row = waves[:k].count(wave) if waves.count(wave) > 1 else wave.dim - 1
+        own = np.sqrt(wave.dim) * np.eye(wave.dim)[row]
+        rows.append(st.spherical_harmonics(wave.degree, [0, 0, 1]) if on_sphere else own)
+    return np.stack([np.concatenate(rows) @ rho(rho.group.inverse(g)) for g in elements])
 
 
 def error(a: np.ndarray, b: np.ndarray) -> float:

@@ -60,6 +60,7 @@ ACCESSORS = {
     ("algebra.compact_groups", "algebra.compact_representations"),
     ("algebra.compact_groups", "algebra.irreps"),
     ("algebra.representations", "algebra.characters"),
+    ("algebra.representations", "algebra.families"),
     ("nn.module", "nn.seen_by_subgroup"),
     ("nn.norms", "nn.restricted_norm"),
 }

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from planar_zoo import PLANAR_GROUPS, error
+from planar_zoo import PLANAR_GROUPS, error, function_values
 
 import steerable as st
-from steerable.algebra.function_spaces import FunctionSpace
+from steerable.algebra.function_spaces import functions_in_the_plane, named_functions_in_the_plane
 from steerable.algebra.planar_groups import PlanarGroup
 
 SO2, O2 = st.so2(), st.o2()
 SPACES = {
-    **{f"{g.name} {k}": FunctionSpace(g, k) for g in (SO2, O2) for k in (0, 1, 3)},
-    "circle": FunctionSpace(O2, 3, mirrors=True),
-    "SO2/C3": FunctionSpace(SO2, 7, n=3),
-    "O2/C2": FunctionSpace(O2, 4, n=2),
-    "O2/D4": FunctionSpace(O2, 8, n=4, mirrors=True),
+    # (the highest frequency, K): functions on the group, or on the cosets of K
+    **{f"{g.name} {k}": (g, k, st.cyclic(1)) for g in (SO2, O2) for k in (0, 1, 3)},
+    "circle": (O2, 3, st.dihedral(1)),
+    "SO2/C3": (SO2, 7, st.cyclic(3)),
+    "O2/C2": (O2, 4, st.cyclic(2)),
+    "O2/D4": (O2, 8, st.dihedral(4)),
 }
-every = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+every = pytest.mark.parametrize(("g", "frequency", "k"), SPACES.values(), ids=SPACES)
 
 
 def finite(g: PlanarGroup, n: int) -> st.FiniteGroup:
@@ -26,47 +27,46 @@ def finite(g: PlanarGroup, n: int) -> st.FiniteGroup:
 
 
 @every
-def test_functions_are_moved_by_left_translation(space: FunctionSpace) -> None:
+def test_functions_are_moved_by_left_translation(g: PlanarGroup, frequency: int, k: st.FiniteGroup) -> None:
     """[ρ(a)f](g) = f(a⁻¹g)."""
-    g, rho = space.group, space.representation
+    rho = g.quotient(k, frequency)
     points = g.random(9, seed=0)
     for a in g.random(5, seed=1):
         back = [g.multiply(g.inverse(a), x) for x in points]
-        assert error(space.values(points) @ rho(a), space.values(back)) < 1e-12
+        assert error(function_values(rho, points) @ rho(a), function_values(rho, back)) < 1e-12
 
 
 @every
-def test_functions_do_not_change_under_the_subgroup(space: FunctionSpace) -> None:
+def test_functions_do_not_change_under_the_subgroup(g: PlanarGroup, frequency: int, k: st.FiniteGroup) -> None:
     """f(gk) = f(g) for all k in K, and no other irrep up to that frequency holds such a function."""
-    g, k = space.group, (st.dihedral if space.mirrors else st.cyclic)(space.n)
+    rho = g.quotient(k, frequency)
     points = g.random(6, seed=0)
     assert k.action is not None
     for matrix in k.action:
         moved = [g.multiply(x, g.element(matrix)) for x in points]
-        assert error(space.values(moved), space.values(points)) < 1e-12
-    kinds = g.irreps_of((0,) * (space.frequency + (2 if g.reflections else 1)))
+        assert error(function_values(rho, moved), function_values(rho, points)) < 1e-12
+    kinds = g.irreps_of((0,) * (frequency + (2 if g.reflections else 1)))
     expected = [st.intertwining_number(k.trivial, irrep.restrict(k)) // irrep.commutant_dim for irrep in kinds]
-    found = space.representation.type
-    assert [*found, *[0] * (len(expected) - len(found))] == expected
+    assert [*rho.type, *[0] * (len(expected) - len(rho.type))] == expected
 
 
 @every
-def test_the_basis_is_orthonormal_over_the_group(space: FunctionSpace) -> None:
+def test_the_basis_is_orthonormal_over_the_group(g: PlanarGroup, frequency: int, k: st.FiniteGroup) -> None:
     """The mean of f² over the group is |c|², here over a finite subgroup with enough rotations to be exact."""
-    g, many = space.group, finite(space.group, 2 * space.frequency + 1)
+    rho, many = g.quotient(k, frequency), finite(g, 2 * frequency + 1)
     assert many.action is not None
-    values = space.values([g.element(matrix) for matrix in many.action])
-    assert error(values.T @ values / many.order, np.eye(space.representation.dim)) < 1e-12
+    values = function_values(rho, [g.element(matrix) for matrix in many.action])
+    assert error(values.T @ values / many.order, np.eye(rho.dim)) < 1e-12
 
 
 @pytest.mark.parametrize("g", PLANAR_GROUPS.values(), ids=PLANAR_GROUPS)
 @pytest.mark.parametrize("n", [5, 8])
 def test_values_on_a_finite_subgroup_are_its_regular_representation(g: PlanarGroup, n: int) -> None:
     """Sampling commutes with the subgroup: this is what makes Fourier nonlinearities equivariant to it."""
-    many, space = finite(g, n), FunctionSpace(g, 2)
+    many, rho = finite(g, n), functions_in_the_plane(g, 2)
     assert many.action is not None
-    values = space.values([g.element(matrix) for matrix in many.action])
-    restricted = space.representation.restrict(many)
+    values = function_values(rho, [g.element(matrix) for matrix in many.action])
+    restricted = rho.restrict(many)
     for element in many.elements:
         assert error(values @ restricted(element), many.regular(element) @ values) < 1e-12
 
@@ -91,8 +91,8 @@ def test_dimensions_and_names() -> None:
     assert SO2.capsule("qC1(2)") == SO2.capsule("regular(2)")
     assert O2.capsule("qm(2)").representation.restrict(SO2) == SO2.regular(2)
     assert SO2.quotient(st.dihedral(4).subgroup(["e", "r2"]), 4) == SO2.quotient(st.cyclic(2), 4)
-    assert FunctionSpace.named(SO2, "regular(3)") == FunctionSpace(SO2, 3)
-    assert FunctionSpace.named(SO2, "E3") is None
+    assert named_functions_in_the_plane(SO2, "regular(3)") == functions_in_the_plane(SO2, 3)
+    assert named_functions_in_the_plane(SO2, "E3") is None
 
 
 def test_functions_on_the_two_cosets_of_the_rotations() -> None:

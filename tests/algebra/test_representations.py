@@ -346,6 +346,25 @@ def test_what_is_not_real_numbers_is_refused_in_words(call, message: str) -> Non
         call()
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: st.direct_sum([E, "E"]), r"expected Representations to add, such as G\.irrep\('E'\), got str 'E'"),
+        (lambda: st.kernel_basis("E", E, 3), "expected two Representations, .* got str 'E'"),
+        (lambda: st.intertwiner_basis(E, ["E"]), "expected two Representations, .* got list"),
+        (lambda: E.pullback("r"), "expected a Homomorphism into the group, .* got str 'r'"),
+        (lambda: D4.irrep(["E"]), "expected the name of an irrep, such as 'E', got list"),
+        (lambda: D4.direct_product("C2"), "expected the second factor, a finite group .* got str 'C2'"),
+        (lambda: st.character_table("D4"), r"expected a finite group, such as cyclic\(8\), got str 'D4'"),
+        (lambda: st.homomorphisms(st.so2(), D4), "expected a finite group such as .* got SO2, which has infinitely"),
+        (lambda: st.restriction("regular", "C4"), "expected the field type to restrict, .* got str 'regular'"),
+    ],
+)
+def test_what_is_not_of_the_right_class_is_refused_in_words(call, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
 def test_points_are_whole_numbers() -> None:
     with pytest.raises(
         ValueError, match=r"points are numbered from 0 on, by whole numbers; got \[\[0, 1\], \[1.5, 0\]\]"

@@ -8,10 +8,9 @@ import math
 import numpy as np
 import pytest
 from group_zoo import SMALL_GROUPS, group, random_invertible, random_orthogonal
-from planar_zoo import PLANAR_GROUPS
+from planar_zoo import PLANAR_GROUPS, function_values
 
 import steerable as st
-from steerable.algebra.function_spaces import FunctionSpace
 from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.sampled_functions import common_domain, why_not_functions
 
@@ -114,15 +113,14 @@ def test_samples_of_planar_groups_are_exchanged_by_the_finite_group_that_they_ar
 @pytest.mark.parametrize(("G", "name"), PLANAR_SPACES, ids=lambda value: getattr(value, "name", value))
 def test_named_spaces_have_the_values_that_their_definition_gives(G: PlanarGroup, name: str):
     """The functional is found from the matrices, and is the evaluation by which the capsule was defined."""
-    space = FunctionSpace.named(G, name)
-    assert space is not None
-    domain = common_domain([space.representation])
-    values = domain.values(space.representation, domain.fewest)
-    period = max(1, math.gcd(*(wave.frequency for wave in space.representation.waves)))
+    rho = G.capsule(name).representation
+    domain = common_domain([rho])
+    values = domain.values(rho, domain.fewest)
+    period = max(1, math.gcd(*(wave.frequency for wave in rho.waves)))
     turns = [G.rotation(360 * j / domain.fewest) for j in range(domain.fewest // period)]
     two_circles = len(values) == 2 * len(turns)
     points = [*turns, *(G.multiply(G.reflection(0), g) for g in turns)] if two_circles else turns
-    np.testing.assert_allclose(values, space.values(points) / math.sqrt(space.representation.dim), atol=EXACT)
+    np.testing.assert_allclose(values, function_values(rho, points) / math.sqrt(rho.dim), atol=EXACT)
 
 
 def test_one_sample_less_would_not_tell_waves_apart():

@@ -45,6 +45,8 @@ def test_types_of_an_infinite_group_begin_with_the_first() -> None:
     assert (found["order"], list(capsules)[:4]) == (None, ["A1", "A2", "E1", "E2"])
     assert (capsules["regular(2)"]["type"], capsules["qm(2)"]["admits"]) == ([1, 1, 2, 2], ["norm", "Fourier"])
     assert "sphere(2)" in steerable("types", "SO3").stdout
+    for about in ("SO2 about z", "O2 about (1, 1, 1) with flips"):  # in space, with the functions of the plane
+        assert "regular(2)" in steerable("types", about).stdout
 
 
 def test_a_table_of_costs_is_not_cut_when_it_is_piped() -> None:

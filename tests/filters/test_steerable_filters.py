@@ -13,7 +13,7 @@ import torch
 from group_zoo import group
 
 import steerable as st
-from steerable.filters.harmonics import CircularHarmonic, harmonic
+from steerable.filters.harmonics import CircularHarmonic
 from steerable.filters.pixel_grids import tap_coordinates
 from steerable.filters.spectra import tap_spectra
 
@@ -23,6 +23,10 @@ C8, D8 = st.cyclic(8), st.dihedral(8)
 
 every_group = pytest.mark.parametrize("name", PLANAR)
 both_kinds = pytest.mark.parametrize("make", [st.filter_space, st.ring_space])
+
+
+def harmonic(g: st.Group, frequency: int) -> st.Representation:
+    return CircularHarmonic(frequency).turned_by(g)
 
 
 def counts(space: st.FilterSpace) -> dict[int, int]:

@@ -8,12 +8,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from planar_zoo import function_values
 from torch import Tensor, nn
 
 import steerable as st
 from steerable import FieldType
 from steerable import nn as snn
-from steerable.algebra.function_spaces import FunctionSpace
 
 SO2, O2, D4 = st.so2(), st.o2(), st.dihedral(4)
 EXACT = 1e-12
@@ -100,12 +100,12 @@ def test_the_number_of_samples_is_the_smallest_within_the_tolerance():
 @pytest.mark.parametrize(("G", "name"), [(SO2, "regular(2)"), (O2, "regular(2)"), (O2, "qm(3)"), (SO2, "qC2(4)")])
 def test_it_is_the_function_of_the_values_cut_off_at_the_frequency(G: st.Group, name: str):
     """By an integral over the group, of functions as their definition gives them."""
-    space = FunctionSpace.named(G, name)
+    rho = G.capsule(name).representation
     turns = [G.rotation(0.5 * j) for j in range(720)]
     points = [*turns, *(G.multiply(G.reflection(0), g) for g in turns)] if G is O2 else turns
-    values = torch.tensor(space.values(points)) / math.sqrt(space.representation.dim)
+    values = torch.tensor(function_values(rho, points)) / math.sqrt(rho.dim)
     x = coefficients(FieldType(G, name))
-    expected = torch.relu(x @ values.T) @ values * space.representation.dim / len(points)
+    expected = torch.relu(x @ values.T) @ values * rho.dim / len(points)
     y = snn.Fourier(FieldType(G, name), torch.relu, samples=256).double()(x)
     assert float((y - expected).norm() / expected.norm()) <= 1e-3
 

@@ -35,9 +35,10 @@ def test_quotients_fall_apart_into_named_quotients() -> None:
 
 
 def test_text_of_a_restricted_type_can_be_read_again() -> None:
-    for members in D4.subgroups():
-        restricted, _ = st.restriction(st.FieldType(D4, "regular + qm + qmr + r2 + r + A2 + B1"), members)
-        assert st.FieldType(restricted.group, str(restricted)) == restricted
+    for g in (D4, st.dihedral(8), st.cyclic(12), st.octahedral(), st.icosahedral()):
+        for members in g.subgroups(up_to_conjugacy=g.order > 16):
+            restricted, _ = st.restriction(st.FieldType(g, [c for c in g.capsules.values() if c.dim <= 12]), members)
+            assert st.FieldType(restricted.group, str(restricted)) == restricted
 
 
 def test_mixing_capsules_stay_whole() -> None:
@@ -75,6 +76,52 @@ def test_a_subgroup_is_given_by_name(fields: st.FieldType, name: str) -> None:
     assert restricted == expected
     assert np.array_equal(order, expected_order)
     assert st.nn.Restrict(fields, name).out_type == expected
+
+
+@pytest.mark.parametrize(
+    ("larger", "name", "expected"),
+    [
+        ("SO2 about x", "C4", "C4 about x"),
+        ("O2 about y", "D8", "D8 about y"),
+        ("O2 about x with flips", "D3", "D3 about x with flips"),
+        ("O2 about x with flips", "SO2", "SO2 about x"),
+        ("O2 about (1, 2, 3) with flips", "C2", "C2 about (1, 2, 3)"),
+        ("C8 about x", "C4", "C4 about x"),
+        ("D8 about (1, 1, 1)", "D4", "D4 about (1, 1, 1)"),
+        ("O", "C4", "C4 about z"),
+        ("O", "D4", "D4 about z with flips"),
+        ("O_h", "C3", "C3 about (1, 1, 1)"),
+        ("I", "C5", "C5 about (1, 0, 0.61803398875)"),
+        ("SO3", "D4", "D4 about z with flips"),
+        ("O3", "D4", "D4 about z"),
+    ],
+)
+def test_a_group_of_the_plane_is_a_subgroup_about_the_axis_that_the_larger_group_has(
+    larger: str, name: str, expected: str
+) -> None:
+    g = st.group_named(larger)
+    fields = st.FieldType(g, [(2, g.irreps_of((1,) * 3)[-1]), (1, g.trivial)])
+    restricted, order = st.restriction(fields, name)
+    assert restricted.group == st.group_named(restricted.group.name)
+    assert restricted.group.name == expected
+    assert st.FieldType(restricted.group, str(restricted)) == restricted
+    for h in restricted.group.random(4, seed=0):
+        whole = fields.representation(g.element(restricted.group.motion(h)))[order][:, order]
+        assert np.abs(restricted.representation(h) - whole).max() < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("larger", "name", "message"),
+    [
+        ("SO2 about x", "D4", "SO2 about x to D4 about x: it moves space otherwise"),
+        ("C8 about x", "C3", "C3 about z is not recognised as a subgroup of C8 about x"),
+        ("O", "C5", "C5 about z is not recognised as a subgroup of O"),
+    ],
+)
+def test_what_no_axis_has_is_refused(larger: str, name: str, message: str) -> None:
+    g = st.group_named(larger)
+    with pytest.raises(ValueError, match=message):
+        st.restriction(st.FieldType(g, [g.trivial]), name)
 
 
 def test_an_unknown_name_is_refused() -> None:

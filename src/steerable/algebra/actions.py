@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from steerable.algebra.arrays import FloatArray, read_only, real_numbers
+from steerable.algebra.arrays import FloatArray, is_real, read_only, real_numbers
 from steerable.algebra.metrics import TOLERANCE, is_orthogonal, snap
 from steerable.algebra.motions_in_space import motion_of_space
 from steerable.algebra.multiplication_tables import MultiplicationTable
@@ -67,22 +67,19 @@ def on_array_axes(action: FloatArray) -> FloatArray:
 
 def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> FloatArray:
     """The 2×2 matrix of r^power, or of m r^power, for rotations by multiples of 360°/n; exact at 0, ±1/2, ±1."""
-    return _turned_by(2 * math.pi * (power % n) / n, mirrored)
+    return turn(360 * (power % n) / n, mirrored=mirrored)
 
 
 def turn(degrees: float, *, mirrored: bool = False) -> FloatArray:
     """The 2×2 matrix of a rotation counter-clockwise, or of m after that rotation; exact at 0, ±1/2, ±1."""
-    return _turned_by(math.radians(degrees % 360), mirrored)
-
-
-def _turned_by(angle: float, mirrored: bool) -> FloatArray:
+    angle = math.radians(degrees % 360)
     rotation = snap(np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]))
     return np.diag([-1.0, 1.0]) @ rotation + 0.0 if mirrored else rotation
 
 
 def checked_degrees(value: object) -> float:
     """An angle in degrees; an error unless it is a finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    if not is_real(value):
         raise TypeError(f"an angle is a number of degrees, such as 30; got {type(value).__name__} {value!r}.")
     if not math.isfinite(value):
         raise ValueError(f"an angle is a finite number of degrees, such as 30; got {value!r}.")

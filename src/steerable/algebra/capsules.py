@@ -32,7 +32,7 @@ __all__ = ["Capsule", "Nonlinearity", "capsule_by_name", "catalogue", "quotient_
 
 Nonlinearity = Literal["pointwise", "odd", "concatenated", "scale-free concatenated", "norm"]
 
-_NAME = re.compile(r"[A-Za-z_]\w*(\(\d+\))?|act\(.+\)")
+_NAME = re.compile(r"[A-Za-z_]\w*(\(\d+\))?(\[[^][]+\])*|act\(.+\)")
 
 
 @final

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import numpy as np
 
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.group_interface import LISTS, Element, Group
@@ -52,6 +54,9 @@ class CompactGroup(Group):
     """A compact group with infinitely many elements, which move the plane or space; with or without reflections."""
 
     reflections: bool
+    _element: type[Any]
+    _coordinates: int
+    """The class of its elements, and the size of their matrices: 2 too where the group turns space about a line."""
     _irrep_example: str
     _element_examples: tuple[str, str]
     subgroups_in_words: str
@@ -59,6 +64,22 @@ class CompactGroup(Group):
     """A finite subgroup, as one writes it."""
 
     # ---------------------------------------------------------------- elements
+
+    @property
+    def identity(self) -> Element:
+        return self.multiply()
+
+    def multiply(self, *factors: Element) -> Element:
+        for factor in factors:
+            self.check_element(factor)
+        return self._moving_by(reduce(np.matmul, (factor.matrix for factor in factors), np.eye(self._coordinates)))
+
+    def inverse(self, element: Element) -> Element:
+        self.check_element(element)
+        return self._moving_by(element.matrix.T)
+
+    def __contains__(self, element: object) -> bool:
+        return isinstance(element, self._element) and element.group == self
 
     def check_element(self, element: Element) -> None:
         """Raise TypeError unless this is an element of the group."""
@@ -72,9 +93,6 @@ class CompactGroup(Group):
             f"`{element}`{of_another} is not an element of {self.name}, whose elements are given by {how}: write "
             f"{self.name}.{rotation}{mirrors}, or {self.name}.element(matrix) for an element of another group."
         )
-
-    @abstractmethod
-    def __contains__(self, element: object) -> bool: ...
 
     @abstractmethod
     def embedded(self, motions: FloatArray) -> FloatArray | None:

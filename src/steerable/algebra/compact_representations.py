@@ -111,6 +111,11 @@ class CompactRepresentation(Representation):
         b = self.basis
         return np.asarray(b.T if is_orthogonal(b[None]) else np.linalg.inv(b), dtype=np.float64)
 
+    @property
+    def is_sum_of_irreps(self) -> bool:
+        """Whether its matrices are those of the irreps side by side, in no other basis."""
+        return self._basis is None or np.array_equal(self._basis, np.eye(self.dim))
+
     def _in_own_basis(self, in_irreps: FloatArray) -> FloatArray:
         return in_irreps if self._basis is None else self._basis @ in_irreps @ self.inverse_basis
 
@@ -177,12 +182,7 @@ class CompactRepresentation(Representation):
 
     # ---------------------------------------------------------------- subgroups and parts
 
-    def restrict(self, subgroup: Iterable[str] | Group) -> Representation:
-        """The same matrices, for the elements of a subgroup only: any finite group that moves the plane or space alike.
-
-        Of O(2) and O(3) the rotations are a subgroup, too; SO(2) and O(2), C_n and D_n are subgroups of SO(3) and O(3)
-        about z. In SO(3), which has no reflections, those of the plane turn z over.
-        """
+    def _restricted(self, subgroup: Iterable[str] | Group) -> Representation:
         if subgroup == self.group:
             return self
         if not isinstance(subgroup, Group):
@@ -216,7 +216,9 @@ class CompactRepresentation(Representation):
         """g ↦ ρ(how g moves the plane or space), for a finite group, of which several elements may move it alike."""
         motions = self._motions(group)
         if motions is None:
-            self._refuse(group, f"it does not act on {self._space}")
+            does_act = group.axes == self.group.axes  # in ways that a group about one axis does not have
+            acts = f"moves {self._space} otherwise" if does_act else f"does not act on {self._space}"
+            self._refuse(group, f"it {acts}")
         if not self.group.reflections and (np.linalg.det(motions) < 0).any():
             self._refuse(group, "it has reflections")
         return Representation._of(group, dense=self.at([self.group.element(matrix) for matrix in motions]))

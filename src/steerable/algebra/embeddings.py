@@ -24,13 +24,5 @@ def embedding(subgroup: Group, group: Group) -> Callable[[Element], Element]:
         return lambda element: element
     if not isinstance(group, CompactGroup):
         return inclusion(subgroup, group)
-    still = subgroup.motion(subgroup.identity)
-    if still is None or group.embedded(still) is None:
-        space, groups = (
-            ("the plane", "cyclic(n), dihedral(n)") if group.axes == 2 else ("space", "octahedral(), icosahedral()")
-        )
-        raise ValueError(
-            f"{subgroup.name} is not recognised as a subgroup of {group.name}: it does not move {space}. Use {groups} "
-            f"or another group of {space}."
-        )
+    group.trivial.restrict(subgroup)  # refuses what is not a subgroup
     return lambda element: group.element(group.embedded(subgroup.motion(element)))  # type: ignore[arg-type]

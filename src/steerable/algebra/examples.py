@@ -27,9 +27,9 @@ def capsules_to_show(group: Group) -> Mapping[str, Capsule]:
         return group.capsules
     irreps = [group.wave_numbered(number).name(group) for number in range(4)]
     functions = ["regular(1)", "regular(2)"]
-    if group.axes == 3:
+    if not isinstance(group, PlanarGroup):
         functions += ["sphere(1)", "sphere(2)"]
-    elif isinstance(group, PlanarGroup) and group.reflections:
+    elif group.reflections:
         functions += ["qm(1)", "qm(2)"]
     return {name: capsule_by_name(group, name) for name in [*irreps, *functions]}
 

@@ -13,8 +13,10 @@ from functools import lru_cache, partial
 import numpy as np
 
 from steerable.algebra.actions import planar_matrix
+from steerable.algebra.arrays import is_whole
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.lines_in_space import axis_in
 from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.space_families import about_axis, icosahedral, o3, octahedral, so3, tetrahedral
 from steerable.errors import check_choice
@@ -98,8 +100,7 @@ def group_named(name: str) -> Group:
     if named is not None:
         return named()
     if isinstance(name, str) and (about := re.fullmatch(rf"(.+) about ([xyz]|{_VECTOR})( with flips)?", name)):
-        axis = about[2] if about[2] in "xyz" else [float(c) for c in about[2].strip("()").split(",")]
-        return about_axis(group_named(about[1]), axis, flips=about[3] is not None)  # type: ignore[call-overload,no-any-return]
+        return about_axis(group_named(about[1]), axis_in(about[2]), flips=about[3] is not None)  # type: ignore[call-overload,no-any-return]
     match = re.fullmatch(r"([CD])([1-9]\d{0,3})", name) if isinstance(name, str) else None
     if match is None:
         raise ValueError(
@@ -149,7 +150,7 @@ def _rotation_names(n: int) -> list[str]:
 
 
 def _check_n(family: str, n: int) -> None:
-    if isinstance(n, bool) or not isinstance(n, int | np.integer):
+    if not is_whole(n):
         raise TypeError(f"{family}(n) takes a whole number n ≥ 1, got {n!r}.")
     if n < 1:
         raise ValueError(f"{family}(n) takes a whole number n ≥ 1, got {n}.")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steerable.algebra.actions import checked_degrees, checked_motion
-from steerable.algebra.arrays import FloatArray, IntArray
+from steerable.algebra.arrays import FloatArray, IntArray, is_whole
 from steerable.algebra.motions_in_space import reflection_matrix, rotation_matrix
 from steerable.errors import shown
 
@@ -89,7 +89,7 @@ class Group(ABC):
         >>> so2().random(2, seed=0)
         (rotation(229.306), rotation(97.1232))
         """
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+        if not is_whole(count) or count < 0:
             raise ValueError(f"the number of random elements is a whole number ≥ 0; got {count!r}.")
         try:
             generator = np.random.default_rng(seed)

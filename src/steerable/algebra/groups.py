@@ -18,6 +18,7 @@ from steerable.algebra.actions import checked_action, is_faithful, moved_like, o
 from steerable.algebra.arrays import FloatArray, IntArray
 from steerable.algebra.group_interface import Group
 from steerable.algebra.subgroups import SubgroupLattice
+from steerable.errors import expect
 
 if TYPE_CHECKING:
     from steerable.algebra.homomorphisms import Homomorphism
@@ -125,6 +126,7 @@ class FiniteGroup(SubgroupLattice, Group):
         >>> G = cyclic(2).direct_product(dihedral(4), acting="second")
         >>> sign = Representation(G, {"(r,e)": [[-1]], "(e,r)": [[1]], "(e,m)": [[1]]}, name="sign")
         """
+        expect(other, FiniteGroup, "the second factor, a finite group such as dihedral(4)")
         if acting not in (None, "first", "second"):
             raise ValueError(f"acting is 'first', 'second' or None, the factor that moves the plane; got {acting!r}.")
         pairs = [(a, b) for a in self.elements for b in other.elements]
@@ -220,6 +222,7 @@ class FiniteGroup(SubgroupLattice, Group):
 
 def finite_group(group: Group) -> FiniteGroup:
     """The group itself, where it is finite; an error with words where it is not."""
+    expect(group, Group, "a finite group, such as cyclic(8)")
     if isinstance(group, FiniteGroup):
         return group
     raise TypeError(

@@ -82,8 +82,9 @@ def homomorphisms(source: FiniteGroup, target: FiniteGroup) -> tuple[Homomorphis
     >>> len(homomorphisms(dihedral(4), cyclic(2)))
     4
     """
+    source, target = finite_group(source), finite_group(target)
     generators = source.indices(source.generators)
-    words = _words(source, generators)
+    words = source.words(generators)
     # An image's order divides the generator's: this prunes most candidates before any is tried.
     candidates = [np.flatnonzero(source.element_orders[g] % target.element_orders == 0) for g in generators]
     found = []
@@ -149,17 +150,3 @@ def _failing_pair(source: FiniteGroup, target: FiniteGroup, images: IntArray) ->
     if source.order == 1 and images[0] != target.identity_index:
         return source.identity, source.identity
     return None
-
-
-def _words(group: FiniteGroup, generators: IntArray) -> list[tuple[int, int, int]]:
-    """Each element but the identity as (element, parent, step) with element = parent · generators[step]."""
-    seen, words = {group.identity_index}, []
-    queue = [group.identity_index]
-    for parent in queue:
-        for step, generator in enumerate(generators):
-            element = int(group.table[parent, generator])
-            if element not in seen:
-                seen.add(element)
-                queue.append(element)
-                words.append((element, parent, step))
-    return words

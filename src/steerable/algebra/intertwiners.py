@@ -73,6 +73,7 @@ def intertwiner_basis(pi: Representation, rho: Representation) -> FloatArray:
     >>> intertwiner_basis(pixel_patch(G, 3), G.irrep("E")).shape
     (2, 2, 9)
     """
+    intertwining_number(pi, rho)  # refuses whatever is not two representations of one group
     return hom_basis(pi, rho).dense()
 
 

@@ -14,7 +14,7 @@ from steerable.algebra.closed_form_irreps import closed_form_irreps
 from steerable.algebra.computed_irreps import computed_irreps
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.representations import Representation
-from steerable.errors import did_you_mean
+from steerable.errors import did_you_mean, expect
 
 __all__ = ["Irrep", "irrep_by_name", "real_irreps", "trivial_aliases"]
 
@@ -63,6 +63,7 @@ def _real_irreps(group: FiniteGroup, name: str) -> tuple[Irrep, ...]:
 
 def irrep_by_name(group: FiniteGroup, name: str) -> Irrep:
     """The irrep of that name; ``trivial``, ``A`` and ``A1`` name the trivial one in every group."""
+    expect(name, str, "the name of an irrep, such as 'E'")
     irreps = {str(irrep): irrep for irrep in real_irreps(group)}
     if name in irreps:
         return irreps[name]

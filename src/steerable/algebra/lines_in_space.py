@@ -14,7 +14,7 @@ from steerable.algebra.arrays import FloatArray, read_only
 from steerable.algebra.metrics import TOLERANCE, snap
 from steerable.algebra.motions_in_space import about_z, checked_direction, rotation_matrix
 
-__all__ = ["Line", "line_along"]
+__all__ = ["Line", "axis_in", "line_along"]
 
 _NAMED = {(1.0, 0.0, 0.0): "x", (0.0, 1.0, 0.0): "y", (0.0, 0.0, 1.0): "z"}
 
@@ -63,6 +63,11 @@ class Line:
 
     def __str__(self) -> str:
         return f"about {self.label}{' with flips' if self.flips else ''}"
+
+
+def axis_in(label: str) -> ArrayLike:
+    """The axis in a line's label, from which :func:`line_along` makes the line again."""
+    return label if label in ("x", "y", "z") else [float(number) for number in label.strip("()").split(",")]
 
 
 def line_along(axis: ArrayLike, *, flips: bool = False) -> Line:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steerable.algebra.arrays import FloatArray, read_only, real_numbers
-from steerable.algebra.groups import FiniteGroup
+from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.metrics import TOLERANCE, in_own_units, invariant_metric
 from steerable.algebra.monomials import Monomial
 from steerable.errors import shown
@@ -43,7 +43,7 @@ def matrices_of(group: FiniteGroup, matrices: ArrayLike | Mapping[str, ArrayLike
 
 def _complete(group: FiniteGroup, given: dict[str, FloatArray]) -> FloatArray:
     shapes = {g: m.shape for g, m in given.items()}
-    group.indices(given)  # unknown names are refused here
+    generators = group.indices(given)  # unknown names are refused here
     if not given or len(set(shapes.values())) != 1 or len(next(iter(shapes.values()))) != 2:
         raise ValueError(f"expected square matrices of one size, at least one; got the shapes {shapes}.")
     dim = next(iter(shapes.values()))[0]
@@ -52,18 +52,13 @@ def _complete(group: FiniteGroup, given: dict[str, FloatArray]) -> FloatArray:
         if m.shape != (dim, dim):
             raise ValueError(f"expected square matrices of one size; `{g}` has shape {m.shape}.")
         dense[group.index(g)] = m
-    known = {*group.indices(given)}
-    if group.identity_index not in known:
+    known = {group.identity_index, *generators}
+    if group.identity not in given:
         dense[group.identity_index] = np.eye(dim)
-        known.add(group.identity_index)
-    queue = list(known)
-    for g in queue:
-        for s in group.indices(given):
-            product = int(group.table[g, s])
-            if product not in known:
-                dense[product] = dense[g] @ dense[s]
-                known.add(product)
-                queue.append(product)
+    for element, parent, step in group.words(generators):
+        if element not in known:
+            dense[element] = dense[parent] @ dense[generators[step]]
+            known.add(element)
     if len(known) < group.order:
         missing = next(g for g in group.elements if group.index(g) not in known)
         raise ValueError(
@@ -107,6 +102,7 @@ def check_homomorphism(group: FiniteGroup, dense: FloatArray) -> None:
 
 def permutations_of(group: FiniteGroup, images: ArrayLike | Mapping[str, Sequence[int]]) -> Monomial:
     """The permutation action that sends point j to ``images[g][j]``, checked to be one."""
+    group = finite_group(group)
     if isinstance(images, Mapping):
         missing = [g for g in group.elements if g not in images]
         if missing:

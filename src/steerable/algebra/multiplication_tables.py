@@ -110,6 +110,17 @@ class MultiplicationTable:
             members = closure(self.table, [*members, best])
         return self.names(chosen)
 
+    def words(self, generators: IntArray) -> list[tuple[int, int, int]]:
+        """Elements but the identity as (element, parent, step): element = parent · generators[step], parents first."""
+        seen, words, queue = {self.identity_index}, [], [self.identity_index]
+        for parent in queue:
+            for step, element in enumerate(self.table[parent, generators].tolist()):
+                if element not in seen:
+                    seen.add(element)
+                    queue.append(element)
+                    words.append((element, parent, step))
+        return words
+
     @cached_property
     def class_index(self) -> IntArray:
         """(order,): the conjugacy class to which each element belongs."""

@@ -14,7 +14,11 @@ from steerable.algebra.actions import motion_text, turn
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.compact_groups import GOLDEN_ANGLE, AnyWave, CompactGroup
 from steerable.algebra.compact_representations import CompactRepresentation
-from steerable.algebra.function_spaces import FunctionSpace
+from steerable.algebra.function_spaces import (
+    functions_in_the_plane,
+    functions_on_cosets,
+    named_functions_in_the_plane,
+)
 from steerable.algebra.group_interface import Group
 from steerable.algebra.lines_in_space import Line
 from steerable.algebra.metrics import TOLERANCE
@@ -64,6 +68,7 @@ class PlanarGroup(CompactGroup):
     ``E3`` turns by 3θ. With a line it moves space about that line; :func:`about_axis` makes such groups.
     """
 
+    _element, _coordinates = PlanarElement, 2
     _irrep_example = "E2"
     _element_examples = ("rotation(30)", "reflection(0)")
 
@@ -91,29 +96,10 @@ class PlanarGroup(CompactGroup):
     # ---------------------------------------------------------------- elements
 
     @property
-    def identity(self) -> PlanarElement:
-        return PlanarElement(self, 0.0, False)
-
-    @property
     def generators(self) -> tuple[PlanarElement, ...]:
         """Elements whose products come as close as one likes to every element: an endless turn, and m in O(2)."""
         turning = PlanarElement(self, GOLDEN_ANGLE, False)
         return (turning, PlanarElement(self, 0.0, True)) if self.reflections else (turning,)
-
-    def multiply(self, *factors: PlanarElement) -> PlanarElement:
-        angle, mirrored = 0.0, False
-        for factor in factors:
-            self.check_element(factor)  # (m^a r^θ)(m^b r^φ) = m^(a+b) r^(±θ + φ) with a minus where b = 1
-            angle = (-angle if factor.mirrored else angle) + factor.angle
-            mirrored ^= factor.mirrored
-        return self._turning_by(angle, mirrored=mirrored)
-
-    def inverse(self, element: PlanarElement) -> PlanarElement:
-        self.check_element(element)
-        return element if element.mirrored else self._turning_by(-element.angle)
-
-    def __contains__(self, element: object) -> bool:
-        return isinstance(element, PlanarElement) and element.group == self
 
     @property
     def axes(self) -> int:
@@ -188,7 +174,10 @@ class PlanarGroup(CompactGroup):
     def has_subgroup(self, other: CompactGroup) -> bool:
         if not isinstance(other, PlanarGroup) or (other.reflections and not self.reflections):
             return False
-        return other.line in (None, self.line)
+        if other.line in (None, self.line):
+            return True
+        same_axis = self.line is not None and other.line is not None and self.line.direction == other.line.direction
+        return same_axis and not other.reflections  # what reflections become does not matter to rotations
 
     def seen_by(self, subgroup: CompactGroup, wave: Wave) -> tuple[tuple[AnyWave, ...], FloatArray | None]:
         return (type(wave)(wave.frequency),), None
@@ -197,7 +186,7 @@ class PlanarGroup(CompactGroup):
         return clebsch_gordan(self, a, b)
 
     def functions_named(self, name: str) -> CompactRepresentation | None:
-        return FunctionSpace.representation_named(self, name)
+        return named_functions_in_the_plane(self, name)
 
     @property
     def capsules_in_words(self) -> str:
@@ -212,7 +201,7 @@ class PlanarGroup(CompactGroup):
 
     def regular(self, frequency: int) -> Representation:
         """The action on functions on the group up to a frequency; as a capsule it is written ``regular(3)``."""
-        return FunctionSpace(self, frequency).representation
+        return functions_in_the_plane(self, frequency)
 
     def quotient(self, subgroup: Group, frequency: int) -> Representation:
         """The action on functions on the left cosets of a subgroup C_n or D_n, up to a frequency.
@@ -220,4 +209,4 @@ class PlanarGroup(CompactGroup):
         Functions on the circle up to frequency 3, on which O(2) acts, are ``o2().quotient(dihedral(1), 3)``; as a
         capsule they are written ``qm(3)``.
         """
-        return FunctionSpace.on_cosets(self, subgroup, frequency).representation
+        return functions_on_cosets(self, subgroup, frequency)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steerable.algebra.arrays import FloatArray, IntArray, real_numbers
+from steerable.algebra.arrays import FloatArray, IntArray, is_whole, real_numbers
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.homomorphisms import Homomorphism, inclusion
@@ -17,6 +17,7 @@ from steerable.algebra.matrix_checks import check_homomorphism, matrices_of, per
 from steerable.algebra.matrix_families import MatrixFamily
 from steerable.algebra.metrics import TOLERANCE, basis_scales, in_own_units
 from steerable.algebra.monomials import Monomial
+from steerable.errors import expect
 
 __all__ = ["Representation", "direct_sum"]
 
@@ -97,7 +98,7 @@ class Representation(MatrixFamily):
 
     def __mul__(self, copies: int) -> Representation:
         """The direct sum of that many copies."""
-        if isinstance(copies, bool) or not isinstance(copies, int | np.integer):
+        if not is_whole(copies):
             return NotImplemented
         if copies < 0:
             raise ValueError(f"a representation is repeated 0 or more times; got {copies} copies of {self}.")
@@ -133,6 +134,7 @@ class Representation(MatrixFamily):
 
     def pullback(self, homomorphism: Homomorphism, *, name: str | None = None) -> Representation:
         """ρ∘φ, a representation of the group that φ starts from."""
+        expect(homomorphism, Homomorphism, "a Homomorphism into the group, such as inclusion(cyclic(4), dihedral(4))")
         if homomorphism.target != self.group:
             raise TypeError(
                 f"the homomorphism ends in {homomorphism.target.name}, but the representation is of {self.group.name}."
@@ -143,7 +145,23 @@ class Representation(MatrixFamily):
         return self._of(homomorphism.source, dense=self.matrices[rows], name=name)
 
     def restrict(self, subgroup: Iterable[str] | Group) -> Representation:
-        """The same matrices, for the elements of a subgroup only."""
+        """The same matrices, for the elements of a subgroup only: a group, its name such as ``"C4"``, or its elements.
+
+        SO(2), O(2), SO(3) and O(3) have every finite group as a subgroup that moves the plane or space alike. The
+        rotations are a subgroup of O(2) and O(3), too; SO(2) and O(2), C_n and D_n are subgroups of SO(3) and O(3)
+        about z. In SO(3), which has no reflections, those of the plane turn z over.
+
+        >>> from steerable import dihedral, o2
+        >>> dihedral(4).irrep("E").restrict(["e", "r2"]).type, o2().irrep("E3").restrict("D4").type
+        ((0, 2), (0, 0, 0, 0, 1))
+        """
+        if isinstance(subgroup, str):
+            from steerable.algebra.families import group_named
+
+            subgroup = group_named(subgroup)
+        return self._restricted(subgroup)
+
+    def _restricted(self, subgroup: Iterable[str] | Group) -> Representation:
         group = finite_group(self.group)
         if isinstance(subgroup, Group) and not isinstance(subgroup, FiniteGroup):
             raise ValueError(
@@ -228,6 +246,8 @@ class Representation(MatrixFamily):
 
 def direct_sum(parts: Sequence[Representation], *, group: Group | None = None) -> Representation:
     """The block-diagonal sum of any number of representations; an empty sum needs ``group``."""
+    for part in parts:
+        expect(part, Representation, "Representations to add, such as G.irrep('E')")
     if not parts and group is None:
         raise ValueError("an empty direct sum needs group=..., since no part names it.")
     first = parts[0] if parts or group is None else group.trivial

@@ -14,13 +14,15 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
+from steerable.algebra.compact_groups import AnyWave
 from steerable.algebra.compact_representations import CompactRepresentation
+from steerable.algebra.group_interface import Element
 from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.induction import quotient
 from steerable.algebra.intertwiners import metric_of
@@ -30,9 +32,8 @@ from steerable.algebra.spatial_groups import SpatialGroup
 from steerable.algebra.spherical_harmonics import spherical_harmonics
 from steerable.algebra.spherical_waves import SphericalWave
 from steerable.algebra.spread_rotations import orbit_weights, spread_motions
-from steerable.algebra.waves import Wave
 
-__all__ = ["Domain", "common_domain", "cut_off", "is_sampled", "planar_waves", "why_not_functions"]
+__all__ = ["Domain", "common_domain", "cut_off", "is_sampled", "why_not_functions"]
 
 _QUARTERS = 4
 """Samples are taken on a multiple of four angles, so that turns of the pixel grid only exchange them."""
@@ -87,9 +88,32 @@ class _Cosets(Domain):
         return _of_unit_variance(values if metric is None else values @ metric.factor)
 
 
+class _Samples(Domain):
+    """Samples of functions on a compact group or on its cosets."""
+
+    @abstractmethod
+    def points(self, samples: int) -> Sequence[Element]:
+        """The elements at which the samples are taken."""
+
+    @abstractmethod
+    def at_base(self, wave: AnyWave, number: int, copies: int) -> FloatArray:
+        """(dim,): ℓ on copy ``number`` of an irrep that occurs ``copies`` times."""
+
+    def values(self, rho: Representation, samples: int) -> FloatArray:
+        if not isinstance(rho, CompactRepresentation):
+            raise RuntimeError("representations of compact groups are in closed form")
+        copies, seen, parts = Counter(rho.waves), Counter[AnyWave](), []
+        for wave in rho.waves:
+            parts.append(self.at_base(wave, seen[wave], copies[wave]))
+            seen[wave] += 1
+        at_base = np.concatenate(parts) @ rho.inverse_basis
+        inverses = [rho.group.inverse(point) for point in self.points(samples)]
+        return _of_unit_variance(np.stack([at_base @ rho(g) for g in inverses]))
+
+
 @final
 @dataclass(frozen=True)
-class _Circle(Domain):
+class _Circle(_Samples):
     """The cosets of C_n in SO(2) or, where there are two circles, in O(2); with one circle in O(2), those of D_n."""
 
     group: PlanarGroup
@@ -106,28 +130,18 @@ class _Circle(Domain):
     def fewest(self) -> int:  # type: ignore[override]
         return self.step * (2 * self.frequency // self.step + 1)
 
-    def values(self, rho: Representation, samples: int) -> FloatArray:
-        if not isinstance(rho, CompactRepresentation):
-            raise RuntimeError("representations of SO(2) and O(2) are in closed form")
-        at_base = self._at_base(rho)
+    def points(self, samples: int) -> list[Element]:
         angles = [360 * j / samples for j in range(samples // self.n)]
-        points = [self.group._turning_by(a, mirrored=m) for m in (False, True)[: self.circles] for a in angles]
-        return _of_unit_variance(np.stack([at_base @ rho(self.group.inverse(g)) for g in points]))
+        return [self.group._turning_by(a, mirrored=m) for m in (False, True)[: self.circles] for a in angles]
 
-    def _at_base(self, rho: CompactRepresentation) -> FloatArray:
-        """ℓ: cos 0 = 1 of each wave; of two copies of E_k, sin in the first and cos in the second."""
-        copies, seen = Counter(rho.waves), Counter[object]()
-        parts = []
-        for wave in rho.waves:
-            row = seen[wave] if copies[wave] > 1 else wave.dim - 1
-            parts.append(math.sqrt(wave.dim) * np.eye(wave.dim)[row])
-            seen[wave] += 1
-        return np.asarray(np.concatenate(parts) @ rho.inverse_basis)
+    def at_base(self, wave: AnyWave, number: int, copies: int) -> FloatArray:
+        """cos 0 = 1 of each wave; of two copies of E_k, sin in the first and cos in the second."""
+        return _row(wave, number if copies > 1 else wave.dim - 1)
 
 
 @final
 @dataclass(frozen=True)
-class _Space(Domain):
+class _Space(_Samples):
     """Rotations and reflections of space, or with no turns the points to which they take z.
 
     Attributes:
@@ -150,50 +164,36 @@ class _Space(Domain):
         points = _MORE_SAMPLES_THAN_FUNCTIONS * (self.degree + 1) ** 2 * self.turns
         return self.step * math.ceil(points / self.step)
 
-    def values(self, rho: Representation, samples: int) -> FloatArray:
-        if not isinstance(rho, CompactRepresentation):
-            raise RuntimeError("representations of SO(3) and O(3) are in closed form")
-        at_base = self._at_base(rho)
+    def points(self, samples: int) -> list[Element]:
         motions = spread_motions(samples // self.step, self.turns, reflections=self.group.reflections)
-        inverses = [self.group.element(motion.T) for motion in motions]
-        return _of_unit_variance(np.stack([at_base @ rho(g) for g in inverses]))
+        return [self.group.element(motion) for motion in motions]
+
+    def at_base(self, wave: AnyWave, number: int, copies: int) -> FloatArray:
+        """The value at z of functions on the sphere; at e, of each copy of an irrep another row of its matrix."""
+        if isinstance(wave, SphericalWave) and self.turns == 1:
+            return spherical_harmonics(wave.degree, [0, 0, 1])
+        return _row(wave, number)
 
     def weights(self, samples: int) -> FloatArray:
         orbits = orbit_weights(samples // self.step, reflections=self.group.reflections)
         return np.repeat(orbits / self.step, self.step)
 
-    def _at_base(self, rho: CompactRepresentation) -> FloatArray:
-        """ℓ: the value at z of functions on the sphere; at e, of each copy of an irrep another row of its matrix."""
-        seen, parts = Counter[object](), []
-        for wave in _spherical_waves(rho):
-            row = np.eye(wave.dim)[seen[wave]] * math.sqrt(wave.dim)
-            parts.append(spherical_harmonics(wave.degree, [0, 0, 1]) if self.turns == 1 else row)
-            seen[wave] += 1
-        return np.asarray(np.concatenate(parts) @ rho.inverse_basis)
 
-
-def _spherical_waves(rho: Representation) -> list[SphericalWave]:
-    """The irreps of which a representation of SO(3) or O(3) is the sum; none for other groups."""
-    waves = rho.waves if isinstance(rho, CompactRepresentation) else ()
-    return [wave for wave in waves if isinstance(wave, SphericalWave)]
+def _waves(rho: Representation) -> tuple[Any, ...]:
+    """The irreps of which a representation of a compact group is the sum; none for finite groups."""
+    return rho.waves if isinstance(rho, CompactRepresentation) else ()
 
 
 def _live_on_the_sphere(rho: Representation) -> bool:
     """Whether each degree occurs once at most, and reflections act as they do on functions of a direction."""
-    waves = _spherical_waves(rho)
-    mirrored = isinstance(rho.group, SpatialGroup) and rho.group.reflections
+    waves, mirrored = _waves(rho), isinstance(rho.group, SpatialGroup) and rho.group.reflections
     return max(Counter(waves).values()) == 1 and all(wave.odd == (mirrored and wave.degree % 2 == 1) for wave in waves)
-
-
-def planar_waves(rho: Representation) -> list[Wave]:
-    """The irreps of which a representation of SO(2) or O(2) is the sum; none for other groups."""
-    return [wave for wave in rho.waves if isinstance(wave, Wave)] if isinstance(rho, CompactRepresentation) else []
 
 
 def cut_off(rho: Representation) -> int | None:
     """The highest frequency or degree in a representation of a compact group; None for other groups."""
-    numbers = [wave.frequency for wave in planar_waves(rho)] + [wave.degree for wave in _spherical_waves(rho)]
-    return max(numbers, default=None)
+    planar = isinstance(rho.group, PlanarGroup)
+    return max((wave.frequency if planar else wave.degree for wave in _waves(rho)), default=None)
 
 
 def why_not_functions(rho: Representation) -> str | None:
@@ -228,13 +228,12 @@ def common_domain(spaces: Sequence[Representation]) -> Domain:
     """
     group = spaces[0].group
     if isinstance(group, PlanarGroup):
-        sums = [planar_waves(rho) for rho in spaces]
-        frequencies = [wave.frequency for waves in sums for wave in waves]
-        twice = any(max(Counter(waves).values()) > 1 for waves in sums)
-        circles = 2 if twice or any(wave.odd for waves in sums for wave in waves) else 1
+        frequencies = [wave.frequency for rho in spaces for wave in _waves(rho)]
+        twice = any(max(Counter(_waves(rho)).values()) > 1 for rho in spaces)
+        circles = 2 if twice or any(wave.odd for rho in spaces for wave in _waves(rho)) else 1
         return _Circle(group, math.gcd(*frequencies) or 1, circles, max(frequencies))
     if isinstance(group, SpatialGroup):
-        degree = max(wave.degree for rho in spaces for wave in _spherical_waves(rho))
+        degree = max(wave.degree for rho in spaces for wave in _waves(rho))
         return _Space(group, 1 if all(map(_live_on_the_sphere, spaces)) else 3 * degree + 1, degree)
     group = finite_group(group)
     for subgroup in sorted(group.subgroups(up_to_conjugacy=True), key=len, reverse=True):
@@ -242,6 +241,11 @@ def common_domain(spaces: Sequence[Representation]) -> Domain:
         if all(m <= n for rho in spaces for m, n in zip(rho.type, most, strict=True)):
             return _Cosets(group, subgroup)
     raise RuntimeError("functions on the whole group contain every space of functions")
+
+
+def _row(wave: AnyWave, number: int) -> FloatArray:
+    """√d times the row of that number of the identity: functions √d φ(g)ᵢⱼ have variance 1."""
+    return np.asarray(math.sqrt(wave.dim) * np.eye(wave.dim)[number])
 
 
 def _of_unit_variance(values: FloatArray) -> FloatArray:

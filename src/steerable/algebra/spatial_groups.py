@@ -13,6 +13,7 @@ from steerable.algebra.arrays import FloatArray, read_only
 from steerable.algebra.clebsch_gordan import real_clebsch_gordan
 from steerable.algebra.compact_groups import GOLDEN_ANGLE, AnyWave, CompactGroup
 from steerable.algebra.compact_representations import CompactRepresentation
+from steerable.algebra.function_spaces import functions_in_space, named_functions_in_space
 from steerable.algebra.metrics import TOLERANCE
 from steerable.algebra.motions_in_space import (
     about_z,
@@ -24,7 +25,6 @@ from steerable.algebra.motions_in_space import (
 )
 from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.representations import Representation
-from steerable.algebra.spherical_functions import SphericalFunctions
 from steerable.algebra.spherical_harmonics import checked_degree
 from steerable.algebra.spherical_waves import SphericalWave, parts_about_z, product_parts
 
@@ -83,6 +83,7 @@ class SpatialGroup(CompactGroup):
     itself, in the coordinates x, y, z, and the channels of ``L3`` are coefficients of spherical harmonics of degree 3.
     """
 
+    _element, _coordinates = SpatialElement, 3
     _irrep_example = "L2"
     finite_example = "octahedral()"
     _element_examples = ("rotation((0, 0, 1), 30)", "reflection((1, 0, 0))")
@@ -96,10 +97,6 @@ class SpatialGroup(CompactGroup):
     # ---------------------------------------------------------------- elements
 
     @property
-    def identity(self) -> SpatialElement:
-        return self._moving_by(np.eye(3))
-
-    @property
     def inversion(self) -> SpatialElement:
         """The element x ↦ -x of O(3), which commutes with every other one."""
         return self._moving_by(-np.eye(3))
@@ -109,20 +106,6 @@ class SpatialGroup(CompactGroup):
         """Elements whose products come as close as one likes to every element: turns about z and x, and -1 in O(3)."""
         turns = tuple(self._moving_by(rotation_matrix(axis, GOLDEN_ANGLE)) for axis in ("z", "x"))
         return (*turns, self.inversion) if self.reflections else turns
-
-    def multiply(self, *factors: SpatialElement) -> SpatialElement:
-        product = np.eye(3)
-        for factor in factors:
-            self.check_element(factor)
-            product = product @ factor.matrix
-        return self._moving_by(product)
-
-    def inverse(self, element: SpatialElement) -> SpatialElement:
-        self.check_element(element)
-        return self._moving_by(element.matrix.T)
-
-    def __contains__(self, element: object) -> bool:
-        return isinstance(element, SpatialElement) and element.group == self
 
     @property
     def axes(self) -> int:
@@ -201,7 +184,7 @@ class SpatialGroup(CompactGroup):
         return product_parts(a, b), real_clebsch_gordan(a.degree, b.degree)
 
     def functions_named(self, name: str) -> CompactRepresentation | None:
-        return SphericalFunctions.representation_named(self, name)
+        return named_functions_in_space(self, name)
 
     @property
     def capsules_in_words(self) -> str:
@@ -212,8 +195,8 @@ class SpatialGroup(CompactGroup):
 
     def regular(self, degree: int) -> Representation:
         """The action on functions on the group up to a degree, in which L_l occurs 2l + 1 times: ``regular(3)``."""
-        return SphericalFunctions(self, degree).representation
+        return functions_in_space(self, degree)
 
     def sphere(self, degree: int) -> Representation:
         """The action on functions on the sphere up to a degree, L0 + L1 + …; as a capsule it is ``sphere(3)``."""
-        return SphericalFunctions(self, degree, on_sphere=True).representation
+        return functions_in_space(self, degree, on_sphere=True)

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steerable.algebra.arrays import FloatArray, IntArray, read_only, real_numbers
+from steerable.algebra.arrays import FloatArray, IntArray, read_only, real_numbers, whole_number_up_to
 
 __all__ = ["HIGHEST_DEGREE", "checked_degree", "orders", "quadrature_on_sphere", "spherical_harmonics"]
 
@@ -24,11 +24,7 @@ HIGHEST_DEGREE = 60
 
 def checked_degree(value: int, highest: int = HIGHEST_DEGREE) -> int:
     """A degree; an error unless it is a whole number from 0 to ``highest``."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"a degree is a whole number ≥ 0; got {type(value).__name__} {value!r}.")
-    if not 0 <= value <= highest:
-        raise ValueError(f"a degree is a whole number from 0 to {highest}; got {value}.")
-    return int(value)
+    return whole_number_up_to(highest, value, "a degree")
 
 
 def orders(degree: int) -> IntArray:

@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 
 from steerable.algebra.actions import turn
-from steerable.algebra.arrays import FloatArray
+from steerable.algebra.arrays import FloatArray, whole_number_up_to
 from steerable.algebra.compact_groups import CompactGroup
 from steerable.algebra.group_interface import Element
 
@@ -65,11 +65,7 @@ class Wave:
 
 def checked_frequency(value: int) -> int:
     """A frequency; an error unless it is a whole number from 0 to 1000."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"a frequency is a whole number ≥ 0; got {type(value).__name__} {value!r}.")
-    if not 0 <= value <= _HIGHEST:
-        raise ValueError(f"a frequency is a whole number from 0 to {_HIGHEST}; got {value}.")
-    return int(value)
+    return whole_number_up_to(_HIGHEST, value, "a frequency")
 
 
 def clebsch_gordan(group: CompactGroup, a: Wave, b: Wave) -> tuple[tuple[Wave, ...], FloatArray]:

@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.group_interface import Group
-from steerable.figures.filters import check_grid
 from steerable.figures.pictures import letter_picture
-from steerable.figures.steering import Steering, paper_capsule, paper_element, random_bank
+from steerable.figures.steering import Steering, chosen, random_bank
 from steerable.figures.style import ACCENT, INK, QUIET, arrow, axes_at, caption, house_style, show, show_tiles, text_at
 from steerable.filters.pixel_patches import pixel_patch
 
@@ -31,9 +30,7 @@ def steering_figure(
     The axes are labelled ``"f 0"``, ``"f 1"``, ``"f 2"`` and ``"Φ 0"`` …; the largest difference between the two paths
     is computed and printed.
     """
-    check_grid(group)
-    g = paper_element(group) if element is None else element
-    capsule = paper_capsule(group) if capsule is None else capsule
+    g, capsule = chosen(group, element, capsule)
     steering = Steering(letter_picture(picture_size), random_bank(capsule, 5), capsule)
     places = [group.identity, g, group.multiply(g, g)]
     across = math.ceil(math.sqrt(capsule.dim))
@@ -78,9 +75,7 @@ def filter_bank_figure(
 
     The axes are labelled ``"patch e"``, ``"patch g"``, ``"filter k"``, ``"fibre e"``, ``"fibre g"``.
     """
-    check_grid(group)
-    g = paper_element(group) if element is None else element
-    capsule = paper_capsule(group) if capsule is None else capsule
+    g, capsule = chosen(group, element, capsule)
     bank = random_bank(capsule, size, seed=4)
     patch = letter_picture(size)
     moved = (pixel_patch(group, size)(g) @ patch.ravel()).reshape(size, size)

@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.group_interface import Group
-from steerable.figures.filters import check_grid
 from steerable.figures.pictures import letter_picture
-from steerable.figures.steering import Steering, paper_capsule, paper_element, random_bank
+from steerable.figures.steering import Steering, chosen, random_bank
 from steerable.figures.style import ACCENT, LINE, arrow, caption, house_style, signed
 from steerable.filters.pixel_patches import pixel_patch
 
@@ -27,8 +26,7 @@ def feature_maps_figure(group: Group, capsule: Capsule | None = None, *, size: i
 
     The collection of the axes ``"maps"`` and ``"fibres"`` holds the field's values, channel by channel.
     """
-    check_grid(group)
-    capsule = paper_capsule(group) if capsule is None else capsule
+    _, capsule = chosen(group, None, capsule)
     field = _field(capsule, size)
     figure = Figure(figsize=(9.6, 5.4))
     caption(
@@ -51,9 +49,7 @@ def induced_figure(
 
     The axes are labelled ``"f"``, ``"f moved"`` and ``"π(g) f"``; one fibre is marked in all of them.
     """
-    check_grid(group)
-    g = paper_element(group) if element is None else element
-    capsule = paper_capsule(group) if capsule is None else capsule
+    g, capsule = chosen(group, element, capsule)
     field = _field(capsule, size)
     patch = pixel_patch(group, size)(g)
     moved = (field.reshape(capsule.dim, -1) @ patch.T).reshape(field.shape)

@@ -12,11 +12,12 @@ from steerable.algebra.arrays import FloatArray
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.group_interface import Group
 from steerable.errors import expect
+from steerable.figures.filters import check_grid
 from steerable.filters import kernel_basis
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 
-__all__ = ["Steering", "paper_capsule", "paper_element", "random_bank"]
+__all__ = ["Steering", "chosen", "paper_capsule", "random_bank"]
 
 
 def paper_capsule(group: Group) -> Capsule:
@@ -24,9 +25,14 @@ def paper_capsule(group: Group) -> Capsule:
     return group.capsule("qm" if group.name == "D4" else "regular")
 
 
-def paper_element(group: Group) -> str:
-    """The element that the paper draws, r, or the group's first generator, or e in a group without generators."""
-    return str(next(iter(group.generators), group.identity))
+def chosen(group: Group, element: str | None, capsule: Capsule | None) -> tuple[str, Capsule]:
+    """What a figure of a group on the pixel grid draws: the element and the capsule, by default the paper's.
+
+    The paper draws r; for other groups it is the first generator, or e where there is none.
+    """
+    check_grid(group)
+    g = next(iter(group.generators), group.identity) if element is None else element
+    return str(g), paper_capsule(group) if capsule is None else capsule
 
 
 def random_bank(target: Capsule, size: int, seed: int = 0) -> FloatArray:

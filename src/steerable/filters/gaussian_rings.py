@@ -5,12 +5,12 @@ R is a Gaussian around a radius.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from steerable.algebra.arrays import read_only
+from steerable.algebra.arrays import is_real, is_whole, read_only
 from steerable.algebra.group_interface import Group
 from steerable.errors import shown
 from steerable.filters.grid_symmetries import TapGrid, tap_grid
@@ -115,34 +115,26 @@ def _radii(shape: tuple[int, ...], spacing: Spacing) -> list[float]:
     return [last % 1 + k for k in range(int(last) + 1)]
 
 
+def _per_ring(name: str, given: Any, count: int | None, fits: Callable[[object], bool], expected: str) -> list[Any]:
+    """One value for each ring, of those that the user gave; a single value stands for all rings."""
+    given = given.tolist() if isinstance(given, np.ndarray) else given
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    values = list(given) if several else [given] * (count or 1)
+    if not values or len(values) != (count or len(values)) or not all(map(fits, values)):
+        raise ValueError(f"`{name}` {expected}; got {shown(given)}.")
+    return values
+
+
 def _numbers(
     name: str, given: float | Sequence[float], count: int | None, nouns: tuple[str, str], least: float
 ) -> list[float]:
-    values = _listed(given, count)
-    wrong = any(
-        isinstance(v, bool) or not isinstance(v, int | float | np.integer | np.floating) or not least <= v < 1e3
-        for v in values
-    )
-    if wrong or not values or len(values) != (count or len(values)):
-        noun, what = nouns
-        each = noun if count is None else f"of the {count} {noun}s"
-        raise ValueError(
-            f"`{name}` are numbers of pixels, at least {least:g}: one {what} for each {each}; got {shown(given)}."
-        )
-    return [float(v) for v in values]
+    noun, what = nouns
+    each = noun if count is None else f"of the {count} {noun}s"
+    expected = f"are numbers of pixels, at least {least:g}: one {what} for each {each}"
+    return [float(v) for v in _per_ring(name, given, count, lambda v: is_real(v) and least <= v < 1e3, expected)]
 
 
 def _frequencies(given: int | Sequence[int], count: int, noun: str) -> list[int]:
-    values = _listed(given, count)
-    if any(isinstance(v, bool) or not isinstance(v, int | np.integer) or v < 0 for v in values) or len(values) != count:
-        what = "an angular frequency" if noun == "ring" else "a degree"
-        raise ValueError(
-            f"`highest` is {what}, a whole number ≥ 0, for all {noun}s or one for each of the {count}; got "
-            f"{shown(given)}."
-        )
-    return [int(v) for v in values]
-
-
-def _listed(given: Any, count: int | None) -> list[Any]:
-    given = given.tolist() if isinstance(given, np.ndarray) else given
-    return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given] * (count or 1)
+    what = "an angular frequency" if noun == "ring" else "a degree"
+    expected = f"is {what}, a whole number ≥ 0, for all {noun}s or one for each of the {count}"
+    return [int(v) for v in _per_ring("highest", given, count, lambda v: is_whole(v) and v >= 0, expected)]

@@ -25,14 +25,13 @@ from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.lines_in_space import Line
 from steerable.algebra.metrics import TOLERANCE
 from steerable.algebra.planar_groups import PlanarGroup
-from steerable.algebra.planar_irreps import circular_harmonics
 from steerable.algebra.representations import Representation
 from steerable.algebra.space_families import o3
 from steerable.algebra.spherical_harmonics import spherical_harmonics
 from steerable.algebra.spherical_waves import SphericalWave
 from steerable.algebra.waves import Wave
 
-__all__ = ["AxialHarmonic", "CircularHarmonic", "Harmonic", "HarmonicFilter", "SphericalHarmonic", "harmonic"]
+__all__ = ["AxialHarmonic", "CircularHarmonic", "Harmonic", "HarmonicFilter", "SphericalHarmonic"]
 
 
 class Harmonic(ABC):
@@ -59,12 +58,17 @@ class Harmonic(ABC):
 @final
 @dataclass(frozen=True)
 class CircularHarmonic(Harmonic):
-    """Filters R(r) e^{imφ} of the plane."""
+    """Filters R(r) e^{imφ} of the plane; a group turns them by E_m of O(2), restricted to the group's action.
+
+    >>> from steerable import cyclic
+    >>> CircularHarmonic(3).turned_by(cyclic(8)) == cyclic(8).irrep("E3")
+    True
+    """
 
     frequency: int
 
     def turned_by(self, group: Group) -> Representation:
-        return _circular(group, self.frequency)
+        return _restricted(group, self)
 
     def at(self, points: FloatArray) -> FloatArray:
         if self.frequency == 0:
@@ -87,7 +91,7 @@ class SphericalHarmonic(Harmonic):
         return 2 * self.frequency + 1
 
     def turned_by(self, group: Group) -> Representation:
-        return _spherical(group, self.frequency)
+        return _restricted(group, self)
 
     def at(self, points: FloatArray) -> FloatArray:
         if self.frequency == 0:
@@ -134,26 +138,16 @@ class HarmonicFilter:
         return self.harmonic.frequency
 
 
-def harmonic(group: Group, frequency: int) -> Representation:
-    """How a group of the plane turns filters of one frequency: E_m of O(2), restricted to the group's action.
-
-    >>> from steerable import cyclic
-    >>> harmonic(cyclic(8), 3) == cyclic(8).irrep("E3")
-    True
-    """
-    return CircularHarmonic(frequency).turned_by(group)
-
-
-@lru_cache(maxsize=1024)
-def _circular(group: Group, frequency: int) -> Representation:
-    return circular_harmonics(group, [frequency]).renamed(f"frequency {frequency}")
-
-
-@lru_cache(maxsize=1024)
-def _spherical(group: Group, degree: int) -> Representation:
-    whole = CompactRepresentation(o3(), [SphericalWave(degree, odd=degree % 2 == 1)])
+@lru_cache(maxsize=2048)
+def _restricted(group: Group, harmonic: CircularHarmonic | SphericalHarmonic) -> Representation:
+    """How O(2) or O(3) turns filters, restricted to a group, of which several elements may move the taps alike."""
+    number = harmonic.frequency
+    if isinstance(harmonic, CircularHarmonic):
+        whole = CompactRepresentation(o2(), [Wave(number)])
+    else:
+        whole = CompactRepresentation(o3(), [SphericalWave(number, odd=number % 2 == 1)])
     own = whole.along(group) if isinstance(group, FiniteGroup) else whole.restrict(group)
-    return own.renamed(f"degree {degree}")
+    return own.renamed(f"{harmonic.quantity.split()[-1]} {number}")
 
 
 @lru_cache(maxsize=1024)

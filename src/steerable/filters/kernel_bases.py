@@ -30,6 +30,7 @@ from steerable.algebra.intertwiners import (
 from steerable.algebra.metrics import is_orthogonal
 from steerable.algebra.monomials import Monomial
 from steerable.algebra.representations import Representation
+from steerable.errors import expect
 from steerable.filters.free_kernels import free_kernels
 from steerable.filters.space_arguments import Filters, as_filter_space
 from steerable.filters.spaces import FilterSpace
@@ -52,6 +53,8 @@ def kernel_basis(rho_in: Representation, rho_out: Representation, size: Filters)
 
 def sparse_kernel_basis(rho_in: Representation, rho_out: Representation, size: Filters) -> SparseBasis:
     """The same basis in sparse form, remembered by the content of its arguments."""
+    for given in (rho_in, rho_out):
+        expect(given, Representation, "two Representations, such as G.regular and G.irrep('E')")
     if rho_in.group != rho_out.group:
         raise TypeError(
             f"a filter bank maps between fields of one group; got {rho_in.group.name} and {rho_out.group.name}. "

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from steerable.algebra.arrays import FloatArray, IntArray
+from steerable.algebra.arrays import FloatArray, IntArray, is_real, is_whole
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import expect, shown
@@ -53,7 +53,7 @@ def grid_size(group: Group, size: int | Sequence[int]) -> tuple[int, ...]:
             "acting_through(...)."
         )
     extents = tuple(size) if isinstance(size, Sequence) else (size,) * axes
-    if any(isinstance(s, bool) or not isinstance(s, int | np.integer) for s in extents):
+    if not all(map(is_whole, extents)):
         raise TypeError(f"a patch's extents are whole numbers, one or one per axis; got {size!r}.")
     shape = tuple(int(s) for s in extents)
     if len(shape) != axes:
@@ -75,8 +75,7 @@ def grid_spacing(shape: tuple[int, ...], spacing: float | Sequence[float] | None
     axes = len(shape)
     given: Any = 1.0 if spacing is None else spacing
     values = list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else [given] * axes
-    numbers = all(isinstance(v, int | float | np.integer | np.floating) and not isinstance(v, bool) for v in values)
-    if not numbers or len(values) != axes or not all(0 < v < math.inf for v in values):
+    if not all(map(is_real, values)) or len(values) != axes or not all(0 < v < math.inf for v in values):
         order = {2: " (height, width)", 3: " (depth, height, width)"}.get(axes, "")
         raise ValueError(
             "`spacing` is the distance between neighbouring taps, a finite number above 0 for all axes or one for each "

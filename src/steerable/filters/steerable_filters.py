@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
+from steerable.algebra.arrays import is_real, is_whole
 from steerable.algebra.group_interface import Group
 from steerable.errors import shown
 from steerable.filters.eigenfilters import least_leak, most_steerable
@@ -93,13 +92,12 @@ def _rounded_up(leak: float) -> str:
 def _check_tolerances(leak: object, band: object, falloff: object) -> None:
     _check_share("leak", leak, "the share of a filter that need not turn as it should")
     _check_share("band", band, "the radius of the disc of the images' frequencies, as a share of the pixels' own")
-    number = isinstance(falloff, int | float | np.integer | np.floating) and not isinstance(falloff, bool)
-    if not number or not 0 <= falloff <= 8:  # type: ignore[operator]
+    if not is_real(falloff) or not 0 <= falloff <= 8:
         raise ValueError(f"`falloff` is an exponent from 0 to 8; got {shown(falloff)}. Natural images have about 2.")
 
 
 def _check_share(name: str, value: object, meaning: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not 0 < value <= 1:
+    if not is_real(value) or not 0 < value <= 1:
         raise ValueError(f"`{name}` is a number above 0 and at most 1, {meaning}; got {shown(value)}.")
 
 
@@ -107,7 +105,7 @@ def _limited(found: tuple[HarmonicFilter, ...], highest: object, what: str) -> t
     """The filters up to a frequency or degree that they carry, and the limit in words."""
     carried = max((f.harmonic for f in found), key=lambda harmonic: harmonic.frequency)
     degrees = carried.quantity == "degree"
-    if isinstance(highest, bool) or not isinstance(highest, int | np.integer) or highest < 0:
+    if not is_whole(highest) or highest < 0:
         article = "a" if degrees else "an"
         raise ValueError(f"`highest` is {article} {carried.quantity}, a whole number ≥ 0; got {shown(highest)}.")
     if highest > carried.frequency:

@@ -18,7 +18,8 @@ from steerable.models.residual_blocks import Downsampling, PreActivationBlock, n
 from steerable.models.restrictable import Restrictable, Steps
 from steerable.models.saving import SavedModel
 from steerable.types.field_types import FieldType
-from steerable.types.wide_plans import Match, WidePlan, stage_groups, wide_plan
+from steerable.types.network_plans import ResNetPlan
+from steerable.types.wide_plans import Match, stage_groups, wide_plan
 
 __all__ = ["WideResNet", "wide_resnet"]
 
@@ -122,7 +123,7 @@ def wide_resnet(
     return WideResNet(depth, width, groups, num_classes, **options)
 
 
-def _layers(plan: WidePlan, downsampling: Downsampling, dropout: float) -> OrderedDict[str, snn.EquivariantModule]:
+def _layers(plan: ResNetPlan, downsampling: Downsampling, dropout: float) -> OrderedDict[str, snn.EquivariantModule]:
     first = plan.stem
     layers: OrderedDict[str, snn.EquivariantModule] = OrderedDict()
     padding = first.kernel_size // 2

@@ -3,8 +3,10 @@
 The grammar::
 
     sum    = term {"+" term}
-    term   = {number "*"} (name | name "(" number ")" | "(" sum ")" | "act" "(" sum ")") | "0"
+    term   = {number "*"} (name | name "(" number ")" | name larger | "(" sum ")" | "act" "(" sum ")") | "0"
+    larger = {"[" group {", " number} "]"}
 
+``E3[D8]`` is what the type's own group sees of a larger group's capsule (:mod:`steerable.types.capsule_parts`).
 e3nn's way of writing irreps of O(3) is understood as well: ``4x0e + 2x1o`` is ``4*L0e + 2*L1o``.
 """
 
@@ -17,11 +19,13 @@ from typing import NoReturn
 
 from steerable.algebra.capsules import Capsule
 from steerable.algebra.group_interface import Group
+from steerable.types.capsule_parts import capsules_seen
 
 __all__ = ["parse_field_type"]
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<name>\d+[eo]\b|(?!x\d+[eo]\b)[^\W\d]\w*)|(?P<number>\d+)|(?P<symbol>[()+*x])|(?P<other>\S))"
+    r"\s*(?:(?P<name>\d+[eo]\b|(?!x\d+[eo]\b)[^\W\d]\w*)|(?P<number>\d+)|(?P<symbol>[()+*x])"
+    r"|(?P<larger>\[[^][]*\])|(?P<other>\S))"
 )
 _MAX_DEPTH = 50
 _MAX_DIGITS = 9
@@ -89,7 +93,7 @@ class _Parser:
         elif token.kind == "name" and token.text == "act" and self._peek.text == "(":
             inner = self._act(self._take(), depth)
         elif token.kind == "name":
-            inner = [(1, self._capsule(token, self._frequency()))]
+            inner = [(1, capsule) for capsule in self._capsules(token, token.text + self._frequency())]
         elif token.text == "-":
             self._fail(token, "a multiple is a whole number ≥ 0; types cannot be subtracted")
         else:
@@ -111,9 +115,12 @@ class _Parser:
         self._expect(")", opening)
         return f"({int(number.text)})"
 
-    def _capsule(self, token: _Token, frequency: str) -> Capsule:
+    def _capsules(self, token: _Token, name: str) -> list[Capsule]:
+        larger: list[str] = []
+        while self._peek.kind == "larger":
+            larger.append(self._take().text)
         try:
-            return self.lookup(token.text + frequency)
+            return capsules_seen(self.group, name, larger) if larger else [self.lookup(name)]
         except ValueError as error:
             self._fail(token, str(error).rstrip("."))
 

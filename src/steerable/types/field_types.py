@@ -10,6 +10,7 @@ from typing import final, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from steerable.algebra.arrays import is_whole
 from steerable.algebra.capsules import Capsule, capsule_by_name
 from steerable.algebra.compact_characters import CompactCharacter
 from steerable.algebra.families import group_named
@@ -130,7 +131,7 @@ class FieldType:
         return FieldType(self.group, [(n, c) for c, n in (*self.terms, *other.terms)])
 
     def __mul__(self, copies: int) -> FieldType:
-        if isinstance(copies, bool) or not isinstance(copies, int | np.integer):
+        if not is_whole(copies):
             return NotImplemented
         if copies < 0:
             raise ValueError(f"a field type is repeated 0 or more times; got {copies} times `{self}`.")
@@ -201,7 +202,7 @@ def _counted(group: Group, spec: object, own: Mapping[str, Capsule]) -> Iterator
         for item in spec:
             if isinstance(item, tuple) and len(item) == 2:
                 copies, capsule = item
-                if isinstance(copies, bool) or not isinstance(copies, int | np.integer) or copies < 0:
+                if not is_whole(copies) or copies < 0:
                     raise ValueError(f"a multiplicity is a whole number ≥ 0, got {copies!r} for `{capsule}`.")
                 yield int(copies), _as_capsule(capsule, lookup)
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -26,6 +27,7 @@ __all__ = [
     "default_mixes",
     "network_nonlinearity",
     "resnet_plan",
+    "stage_plan",
 ]
 
 DEEPEST, MOST_COPIES = 2_000, 5_000  # larger networks fit no machine
@@ -113,10 +115,15 @@ class ResidualBlockPlan:
 
 @dataclass(frozen=True)
 class ResNetPlan:
-    """A stem and the residual blocks after it."""
+    """A stem, and the residual blocks of each stage after it; a stage may see the one before it as a subgroup does."""
 
     stem: ConvolutionPlan
-    blocks: tuple[ResidualBlockPlan, ...]
+    stages: tuple[tuple[ResidualBlockPlan, ...], ...]
+
+    @property
+    def blocks(self) -> tuple[ResidualBlockPlan, ...]:
+        """The blocks of all stages."""
+        return tuple(itertools.chain.from_iterable(self.stages))
 
     @property
     def convolutions(self) -> tuple[ConvolutionPlan, ...]:
@@ -132,7 +139,8 @@ class ResNetPlan:
         """The same network with filters of another odd size inside its blocks."""
         if size < 1 or size % 2 == 0:
             raise ValueError(f"`kernel_size` is odd, so that the image keeps its size: 3, 5, 7, …; got {size}.")
-        return replace(self, blocks=tuple(replace(block, kernel_size=size) for block in self.blocks))
+        resized = (tuple(replace(block, kernel_size=size) for block in blocks) for blocks in self.stages)
+        return replace(self, stages=tuple(resized))
 
 
 def check_stem(stem: int, side: int | None = None) -> None:
@@ -194,8 +202,18 @@ def resnet_plan(
     first = ConvolutionPlan("stem", FieldType(group, image_type), now, 3 if stem == 1 else stem + 2, stem)
     planned = []
     for s, factor in enumerate(stages, start=1):
-        for b in range(1, blocks + 1):
-            before, now = now, copies * factor * unit_stream
-            stride = 2 if s > 1 and b == 1 else 1
-            planned.append(ResidualBlockPlan(f"stage{s}.block{b}", before, copies * factor * unit_inner, now, stride))
+        after, within = copies * factor * unit_stream, copies * factor * unit_inner
+        planned.append(stage_plan(s, blocks, now, within, after))
+        now = after
     return ResNetPlan(first, tuple(planned))
+
+
+def stage_plan(
+    number: int, blocks: int, before: FieldType, inner: FieldType, after: FieldType, kernel_size: int = 3
+) -> tuple[ResidualBlockPlan, ...]:
+    """The blocks of one stage; the first block of the second stage and of later ones halves the maps."""
+    ends = [(before, 2 if number > 1 else 1), *[(after, 1)] * (blocks - 1)]
+    return tuple(
+        ResidualBlockPlan(f"stage{number}.block{b}", start, inner, after, stride, kernel_size)
+        for b, (start, stride) in enumerate(ends, start=1)
+    )

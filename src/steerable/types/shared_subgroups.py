@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from steerable.algebra.arrays import FloatArray
 from steerable.algebra.compact_groups import CompactGroup
@@ -14,7 +15,9 @@ from steerable.algebra.generation import group_from_matrices
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.homomorphisms import inclusion
+from steerable.algebra.lines_in_space import axis_in
 from steerable.algebra.metrics import TOLERANCE
+from steerable.algebra.motions_in_space import axis_and_angle
 from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.space_families import about_axis
 
@@ -28,30 +31,43 @@ def subgroup_of(group: Group, subgroup: Iterable[str] | Group) -> Group:
     >>> subgroup_of(dihedral(8), "C4").name, subgroup_of(dihedral(8), ["e", "m"]).order
     ('C4', 2)
 
-    A group of the plane is a subgroup of a group of space as it moves space about z:
+    A group of the plane is a subgroup of a group of space as it moves space about the axis that the larger group has,
+    otherwise about z, or where that is no subgroup about another axis of the larger group:
 
-    >>> from steerable import octahedral, so3
+    >>> from steerable import about_axis, octahedral, so2, so3
     >>> subgroup_of(octahedral(), "C4").name, subgroup_of(octahedral(), "D4").name, subgroup_of(so3(), "SO2").name
     ('C4 about z', 'D4 about z with flips', 'SO2 about z')
+    >>> subgroup_of(about_axis(so2(), "x"), "C4").name, subgroup_of(octahedral(), "C3").name
+    ('C4 about x', 'C3 about (1, 1, 1)')
     """
     if isinstance(subgroup, str):
         subgroup = group_named(subgroup)
     if not isinstance(subgroup, Group):
         return group.subgroup(subgroup)
     if isinstance(subgroup, FiniteGroup | PlanarGroup) and (group.axes, subgroup.axes) == (3, 2):
-        subgroup = _about_z(group, subgroup)
+        moved = [about_axis(subgroup, axis, flips=flips) for axis in _axes(group) for flips in (False, True)]
+        subgroup = next((h for h in moved if _has_subgroup(group, h)), moved[0])
     group.trivial.restrict(subgroup)  # raises ValueError with the reason where it is not a subgroup
     return subgroup
 
 
-def _about_z(group: Group, subgroup: FiniteGroup | PlanarGroup) -> Group:
-    """A group of the plane as it moves space: with mirrors where the larger group has them, else with turns."""
-    mirrored = about_axis(subgroup, "z")
+def _axes(group: Group) -> list[ArrayLike]:
+    """The axes about which a group of space turns: its own one, or z and then others, those of small turns first."""
+    if isinstance(group, PlanarGroup) and group.line is not None:
+        return [axis_in(group.line.label)]
+    if not isinstance(group, FiniteGroup) or group.action is None:
+        return ["z"]
+    turns = [g for g in np.argsort(-group.element_orders, kind="stable") if np.linalg.det(group.action[g]) > 0]
+    found = [axis_and_angle(group.action[g])[0] for g in turns]
+    return ["z", *dict.fromkeys(tuple((np.round(axis / np.abs(axis).max(), 12) + 0.0).tolist()) for axis in found)]
+
+
+def _has_subgroup(group: Group, subgroup: Group) -> bool:
     try:
-        group.trivial.restrict(mirrored)
+        group.trivial.restrict(subgroup)
     except ValueError:
-        return about_axis(subgroup, "z", flips=True)
-    return mirrored
+        return False
+    return True
 
 
 def shared_subgroup(subgroup: Group, other: Group, group: Group) -> Group:

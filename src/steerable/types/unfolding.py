@@ -65,7 +65,7 @@ def _parts(capsule: Capsule) -> list[tuple[Capsule, IntArray]]:
     whole = [(capsule, np.arange(capsule.dim))]
     if not isinstance(rho, CompactRepresentation) or rho.group.axes != 3 or rho.is_signed_permutation:
         return whole  # weights that were learned on images rely on the order of whole capsules
-    if len(rho.waves) < 2 or not np.array_equal(rho.basis, np.eye(rho.dim)):
+    if len(rho.waves) < 2 or not rho.is_sum_of_irreps:
         return whole
     kinds = dict.fromkeys(rho.waves)
     channels = {

@@ -6,7 +6,6 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from steerable.algebra.families import group_named
@@ -14,36 +13,15 @@ from steerable.algebra.groups import FiniteGroup
 from steerable.errors import check_choice
 from steerable.filters.space_arguments import default_space
 from steerable.types.field_types import FieldType
-from steerable.types.network_plans import ConvolutionPlan, ResidualBlockPlan
+from steerable.types.network_plans import ConvolutionPlan, ResNetPlan, stage_plan
 from steerable.types.restriction import restriction
 
-__all__ = ["Match", "WidePlan", "stage_groups", "wide_blocks", "wide_plan"]
+__all__ = ["Match", "stage_groups", "wide_blocks", "wide_plan"]
 
 Match = Literal["parameters", "channels"]
 WIDTHS = (16, 32, 64)
 """Channels of the plain network's stages, times its width."""
 TAPS, TAPS_OFF_GRID = 3, 5  # 3×3 pixels carry too few frequencies for rotations by 45°
-
-
-@dataclass(frozen=True)
-class WidePlan:
-    """A stem, and for each stage the blocks of one group.
-
-    The first block of a stage takes the stage before it, restricted to the stage's group.
-    """
-
-    stem: ConvolutionPlan
-    stages: tuple[tuple[ResidualBlockPlan, ...], ...]
-
-    @property
-    def convolutions(self) -> tuple[ConvolutionPlan, ...]:
-        """All convolutions, in the order in which they are carried out."""
-        return (self.stem, *(conv for blocks in self.stages for block in blocks for conv in block.convolutions))
-
-    @property
-    def parameters(self) -> int:
-        """The number of parameters of all convolutions."""
-        return sum(conv.parameters for conv in self.convolutions)
 
 
 def wide_blocks(depth: int) -> int:
@@ -84,7 +62,7 @@ def stage_groups(groups: str | Sequence[str]) -> list[FiniteGroup]:
 
 def wide_plan(
     depth: int, width: int, groups: Sequence[FiniteGroup], *, in_channels: int = 3, match: Match = "parameters"
-) -> WidePlan:
+) -> ResNetPlan:
     """The plan of a wide residual network on regular fields, one group per stage.
 
     Args:
@@ -109,14 +87,10 @@ def wide_plan(
         now = restriction(now, group)[0]
         before = WIDTHS[0] if s == 1 else WIDTHS[s - 2] * width
         fields = _fields(group, before, channels * width, blocks, now, match)
-        stage = []
-        for b in range(1, blocks + 1):
-            after = FieldType(group, [(fields, group.regular)])
-            stride = 2 if s > 1 and b == 1 else 1
-            stage.append(ResidualBlockPlan(f"stage{s}.block{b}", now, after, after, stride, _taps(group)))
-            now = after
-        planned.append(tuple(stage))
-    return WidePlan(stem, tuple(planned))
+        after = FieldType(group, [(fields, group.regular)])
+        planned.append(stage_plan(s, blocks, now, after, after, _taps(group)))
+        now = after
+    return ResNetPlan(stem, tuple(planned))
 
 
 def _taps(group: FiniteGroup) -> int:
