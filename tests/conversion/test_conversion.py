@@ -314,6 +314,12 @@ class Pools(nn.Module):
         lambda x: F.adaptive_avg_pool2d(x, 1).squeeze(3).squeeze(2),
         lambda x: F.adaptive_max_pool2d(x, (1, 1)).squeeze((2, 3)),
         lambda x: F.adaptive_avg_pool2d(x, 1)[:, :, 0, 0],
+        lambda x: F.adaptive_avg_pool2d(x, 1)[..., 0, 0],
+        lambda x: x.flatten(2).transpose(1, 2).mean(1),
+        lambda x: torch.max(x.flatten(2), 2)[0],
+        lambda x: x.flatten(2).max(-1).values,
+        lambda x: (x * x.mean((2, 3)).unsqueeze(-1).unsqueeze(-1)).mean((2, 3)),
+        lambda x: (x * torch.sigmoid(torch.max(x, dim=1, keepdim=True)[0])).mean((2, 3)),
     ],
 )
 def test_pooling_in_two_steps_is_pooling(function: Callable[[Tensor], Tensor]) -> None:
@@ -486,7 +492,7 @@ def between(*layers: nn.Module) -> nn.Module:
             r"`mul` in .*: it multiplies by `_tensor_constant0`, one of the network",
         ),
         (Calls(lambda x: x[:, :, None, None]), r"`getitem` in .*: indexing takes channels or pixels apart"),
-        (Calls(lambda x: x.unsqueeze(-1)), r"`unsqueeze` in .*: it is not known to be equivariant"),
+        (Calls(lambda x: x.unsqueeze(-1)), r"`unsqueeze` in .*: a reshape to \(-1,\) is not known to be equivariant"),
         (Calls(lambda x: x.squeeze(-1)), r"`squeeze` in .*: a reshape to \(-1,\) is not known"),
         (Calls(lambda x: x * (x.shape[2] // 2)), r"`mul` in .*: it multiplies by what is computed from sizes"),
         (Calls(lambda x: x.flatten(1) * x.mean((2, 3))), r"`last` \(Conv2d\): it takes a map of pixels, but gets a"),
