@@ -42,7 +42,6 @@ class Unfinished:
         fields: the fields.
         field_type: their type, which is the same for all.
         make: gives the tensor from the fields.
-        linear: whether all steps are.
         refused: the error for using the tensor as it is.
         finished: the type of the tensor, where it is a field.
     """
@@ -50,7 +49,6 @@ class Unfinished:
     fields: tuple[Tensor, ...]
     field_type: FieldType
     make: Callable[..., Tensor]
-    linear: bool
     refused: EquivarianceError
     finished: FieldType | None = None
 
@@ -89,10 +87,9 @@ def next_step(
         made = function(*(step.make(*(given[id(field)] for field in step.fields)) for step in steps if step))
         return _first(made)
 
-    linear = call.name in _LINEAR and all(step.linear for step in steps if step)
     first = next(iter(waiting.values())).refused if waiting else refused
-    after = Unfinished(tuple(fields.values()), field_type, make, linear, first)
-    return replace(after, finished=_type_of(after, value, call.name if waiting else ""))
+    after = Unfinished(tuple(fields.values()), field_type, make, first)
+    return replace(after, finished=_type_of(after, value, "" if call.name in _LINEAR or not waiting else call.name))
 
 
 def _first(value: Any) -> Tensor:
@@ -104,7 +101,7 @@ def _first(value: Any) -> Tensor:
 def _before(call: Call, field: Tensor, refused: EquivarianceError) -> Unfinished | None:
     """A field before the first step; None for what is not one."""
     field_type = call.type_of(field)
-    return None if field_type is None else Unfinished((field,), field_type, lambda x: x, True, refused)
+    return None if field_type is None else Unfinished((field,), field_type, lambda x: x, refused)
 
 
 def _type_of(made: Unfinished, value: Tensor, name: str) -> FieldType | None:
@@ -120,20 +117,23 @@ def _type_of(made: Unfinished, value: Tensor, name: str) -> FieldType | None:
     found = made.field_type if kept else FieldType(group, [(value.shape[1], group.trivial)])
     if _commutes(made, found):
         return found
-    if name and kept and not made.linear:
+    if name and kept:
         admitted(f"`{name}`", found, "pointwise")
     return None
 
 
 def _commutes(made: Unfinished, found: FieldType) -> bool:
-    """Whether it commutes with ρ(g) and a permutation of the pixels, when the other samples become others."""
+    """Whether it commutes with ρ(g) and a permutation of the pixels of one sample, when the others become others."""
     generator = torch.Generator().manual_seed(0)
     values = [random_like(x, generator) for x in made.fields]
     before = made.make(*values)
-    for g in (*found.group.generators, found.group.identity):
+    for number, g in enumerate((*found.group.generators, *[found.group.identity] * 2)):
         order = torch.randperm(values[0][0, 0].numel(), generator=generator)
-        moved = [torch.cat([_moved(x[:1], g, made.field_type, order), random_like(x[1:], generator)]) for x in values]
-        if not agree(made.make(*moved)[:1], _moved(before[:1], g, found, order)):
+        one = slice(k := number % len(before), k + 1)
+        others = [random_like(x, generator) for x in values]
+        for x, other in zip(values, others, strict=True):
+            other[one] = _moved(x[one], g, made.field_type, order)
+        if not agree(made.make(*others)[one], _moved(before[one], g, found, order)):
             return False
     return True
 
