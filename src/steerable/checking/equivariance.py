@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TypedDict, Unpack, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
@@ -186,7 +186,7 @@ def _size_in_words(x: Tensor) -> str:
 def _examples(
     function: Callable[[Tensor], Tensor], in_type: FieldType, options: InputOptions, *, smooth: bool = False
 ) -> Iterator[Tensor]:
-    given = {name: options[name] for name in ("size", "batch", "seed") if name in options}  # type: ignore[literal-required]
+    given: Any = {name: value for name, value in options.items() if name in ("size", "batch", "seed")}
     return examples(function, in_type, **given, smooth=smooth)
 
 

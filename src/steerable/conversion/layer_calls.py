@@ -10,7 +10,6 @@ from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils.parametrize import is_parametrized
 
-from steerable.conversion.convolutions import convolution, transposed_convolution
 from steerable.conversion.counterparts import COUNTERPARTS, Surroundings
 from steerable.conversion.graph_analysis import Form, GraphAnalysis, Signal
 from steerable.conversion.layouts import read_layout
@@ -18,6 +17,7 @@ from steerable.conversion.plain_calls import PlainCall
 from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart, refusal
 from steerable.conversion.type_variables import TypeVariable
+from steerable.conversion.windows import convolution, transposed_convolution
 from steerable.nn import Conv2d, Conv3d, EquivariantModule, Linear
 
 __all__ = ["LAYER_READERS", "read_layer"]

@@ -29,7 +29,7 @@ def read_reshaped_weight(analysis: GraphAnalysis, node: fx.Node) -> None:
     )
     # Numbers of both signs and several magnitudes, since a function may leave some as they are.
     probes = [(size * drawn).to(weight.values.dtype) for size in (10, -10, 1e-3, -1e-3, 1e4, -1e4)]
-    found = [] if others else [called(node, lambda _, probe=probe: probe.clone()) for probe in probes]
+    found = [] if others else [called(node, {source: probe.clone()}.__getitem__) for probe in probes]
     alike = (
         isinstance(a, Tensor) and (a.dtype, a.device) == (b.dtype, b.device) and torch.equal(a.flatten(), b.flatten())
         for a, b in zip(found, probes, strict=False)
