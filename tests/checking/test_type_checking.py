@@ -277,6 +277,8 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
         "mixes pixels",
     ),
     ("every other channel", st.FieldType(G, "2*regular"), lambda x: x.view(2, 8, 2, 9, 9).amax(2), "snn.GroupPool"),
+    ("all pixels but one", STREAM, lambda x: x.flatten(2)[..., 1:].amax(2), "`flatten` to shape"),
+    ("pixels in two halves", STREAM, lambda x: x.flatten(2).split((80, 1), 2)[0].amax(2), "`flatten` to shape"),
     ("rows by columns", STREAM, lambda x: x.softmax(2) * x.softmax(3), "`softmax` is known to be equivariant over"),
     ("a step in place", STREAM, lambda x: _written(x.flatten(2)).mean(2), "`flatten` to shape"),
     (

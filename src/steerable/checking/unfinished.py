@@ -32,6 +32,10 @@ _LINEAR = frozenset(
     ).split()
 )
 _FIRST = _LINEAR | frozenset("amax amin max min logsumexp var std softmax log_softmax softmin".split())
+# Nothing that picks some of the values: what is made of all but one pixel would rarely show.
+_FURTHER = _FIRST | frozenset(
+    "matmul mm add sub mul multiply div neg clone contiguous dropout relu sigmoid exp square".split()
+)
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ def next_step(
         refused: the error for using what it gives, where it is the first step.
     """
     value = _first(call.value)
-    if not waiting and (call.name not in _FIRST or call.arguments.get("dim", 0) is None):
+    if call.name not in (_FURTHER if waiting else _FIRST) or call.arguments.get("dim", 0) is None:
         return None
     copies = [tensor.clone() for tensor in tensors]
     function(*copies)

@@ -60,12 +60,13 @@ def read_layout(analysis: GraphAnalysis, call: PlainCall) -> None:
         found = "vector" if _name(analysis, "point", tried(PIXELS)) == "vector" else ""
     if not found and call.becomes.endswith("pooling"):  # in code that expects square images
         found = _name(analysis, field.form, tried(SQUARES))
-    goes_on = signal.form == "unfinished" and (call.name in ("getitem", "getattr") or call.becomes == "permutation")
+    is_pair = before is not None and isinstance(before(pairs[0][0], 0), tuple)  # maxima and their places
+    goes_on = is_pair or (signal.form == "unfinished" and call.becomes == "permutation")
     if call.name == "squeeze" and getattr(pairs[0][1], "shape", ()) == analysis.shape(call.source, 0):
         raise NoCounterpart(_reason(analysis, call, field))
     if found:
         _record(analysis, call, base, found)
-    elif goes_on or all(_keeps_samples_and_channels(*pair) for pair in pairs):
+    elif goes_on or (call.becomes != "index" and all(_keeps_samples_and_channels(*pair) for pair in pairs)):
         analysis.alias(call.node, base, Signal("unfinished", field.variable, base=base, made=made))
     elif _is_head(analysis, field, call):
         _record(analysis, call, base, "flat")
@@ -83,9 +84,9 @@ def _tried(made: Callable[[Tensor, int], Any], shape: tuple[int, ...], trial: in
 
 
 def _keeps_samples_and_channels(x: Tensor, y: Any) -> bool:
-    if isinstance(y, tuple):  # maxima and their places
-        return True
-    return y is not None and y.dtype == x.dtype and y.shape[:2] == x.shape[:2] and 2 < y.ndim < max(x.ndim, 4)
+    if isinstance(y, Tensor):
+        return y.dtype == x.dtype and y.shape[:2] == x.shape[:2] and 2 < y.ndim < max(x.ndim, 4)
+    return isinstance(y, tuple)  # maxima and their places
 
 
 def _name(analysis: GraphAnalysis, form: Form, pairs: Sequence[tuple[Tensor, Any]]) -> str:
@@ -171,6 +172,8 @@ def _is_head(analysis: GraphAnalysis, field: Signal, call: PlainCall) -> bool:
 
 def _reason(analysis: GraphAnalysis, call: PlainCall, field: Signal) -> str:
     """Why it is not known what a call makes of a field, and what to write instead."""
+    if call.name == "getattr":
+        return "only what `max` returns has values. Take the tensor itself."
     if call.becomes.endswith("pooling"):
         return COMPUTED
     if call.becomes in _POOLS:

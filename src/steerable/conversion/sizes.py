@@ -24,12 +24,13 @@ def is_about_sizes(analysis: GraphAnalysis, call: PlainCall) -> bool:
     """Whether a call sees no values of a field: only sizes, dtypes and devices, and what was made of those."""
     node = call.node
     name, inputs = function_name(node), node.all_input_nodes
-    if name == "getattr" and inputs[0] in analysis.signals and analysis.signals[inputs[0]].form != "unfinished":
-        if node.args[1] not in _ATTRIBUTES:
+    if name == "getattr" and inputs[0] in analysis.signals:
+        if node.args[1] in _ATTRIBUTES:
+            return True
+        if node.args[1] != "values" or analysis.signals[inputs[0]].form != "unfinished":
             raise NoCounterpart(
                 f"of a tensor's attributes only {', '.join(_ATTRIBUTES)} can be followed, not {node.args[1]}."
             )
-        return True
     asks = name in SHAPE_QUESTIONS or call.becomes == "new tensor"
     if asks and node.op == "call_method" and inputs[0] in analysis.signals:
         inputs = inputs[1:]
