@@ -128,10 +128,6 @@ def _read_concatenation(analysis: GraphAnalysis, call: PlainCall) -> None:
     analysis.add(analysis.named(call, "cat"), tuple(tensors), whole, lambda before, after: snn.Concat(before))
 
 
-def _read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> None:
-    read_layer(analysis, read_layer_norm(analysis, call))
-
-
 def _read_padding(analysis: GraphAnalysis, call: PlainCall) -> None:
     if analysis.depends_on_sizes(call.others):
         read_pad_to(analysis, call)
@@ -165,7 +161,7 @@ FUNCTION_READERS: dict[str, Callable[[GraphAnalysis, PlainCall], None]] = {
     "negative": _read_negative,
     "same": _read_same,
     "concatenation": _read_concatenation,
-    "layer norm": _read_layer_norm,
+    "layer norm": read_layer_norm,
     "padding": _read_padding,
     "upsampling": _read_upsampling,
     "expansion": read_expand_to,

@@ -9,6 +9,7 @@ from torch import Tensor, fx, nn
 
 from steerable.conversion.extra_layers import CapsuleScale
 from steerable.conversion.graph_analysis import GraphAnalysis, Weight
+from steerable.conversion.layer_calls import read_layer
 from steerable.conversion.plain_calls import PlainCall, called
 from steerable.conversion.refusals import NoCounterpart, path_below_root
 
@@ -64,8 +65,8 @@ def read_scale(analysis: GraphAnalysis, call: PlainCall, field: fx.Node, other: 
     analysis.add(scaled, (field,), signal, lambda _, after: CapsuleScale(after, start, single=single), note=note)
 
 
-def read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> PlainCall:
-    """The call of F.layer_norm, with weights of the network's own, as one of the module that does the same."""
+def read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> None:
+    """Record F.layer_norm, with weights of the network's own, as the module that does the same."""
     given = call.arguments()
     weights = [given.get(name) for name in ("weight", "bias")]
     if any(w is not None and not (is_weight(analysis, w) and analysis.weights[w].learned) for w in weights):
@@ -82,4 +83,4 @@ def read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> PlainCall:
         named = analysis.named(call, "layer_norm")
     else:
         named = analysis.named_by_weight(call, analysis.weights[weights[0]], "layer_norm")
-    return dataclasses.replace(named, plain=plain)
+    read_layer(analysis, dataclasses.replace(named, plain=plain))
