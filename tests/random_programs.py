@@ -327,7 +327,12 @@ def _shape(draw: Any, values: Values, group: str) -> Step:
              "x.tril()", "x.view(-1, c)", "x.gather(1, (x * 0).long())", "x * x[:, :1]", "x[:, :1] * x[:, 1:]",
              "x / x[:, :1]", "x - x.mean(1, keepdim=True)", "x.requires_grad_(False)", "x.flatten(2).mean(2)",
              "x.flatten(2).softmax(2).view_as(x)", "torch.stack([x, 2 * x]).amax(0)", "x.max(-1)[0].max(-1)[0]",
-             "torch.stack([x, x.flip(2)], 1).sum((1, -1))", "x.flatten(2).view(b, -1, c)", "x.sum(2).sum(2)"]
+             "torch.stack([x, x.flip(2)], 1).sum((1, -1))", "x.flatten(2).view(b, -1, c)", "x.sum(2).sum(2)",
+             "(x.flatten(2) @ (x.flatten(2).transpose(1, 2) @ x.flatten(2)).softmax(1)).view_as(x)",
+             "x.flatten(1) @ x.flatten(1).transpose(0, 1) @ x.flatten(1)", "x.mean(0, keepdim=True).expand_as(x) + x",
+             "x.view(b, 2, -1, *x.shape[2:]).amax(2)", "x.view(b, -1, 2, *x.shape[2:]).sum(2)", "x.softmax(2)",
+             "x.softmax(2) * x.softmax(3)", "x.transpose(2, 3) + x", "x.flatten(2).transpose(1, 2).amax(1)",
+             "x.view(b, c, -1, 1).amax(2, keepdim=True) * x", "x.view(b, c, x.shape[3], x.shape[2])"]
         )
     )  # fmt: skip
     code = compile(text, "step", "eval")

@@ -51,6 +51,7 @@ OPERATIONS: dict[str, Function] = {
     "softmax": lambda x: x.softmax(1),
     "first channel": lambda x: x[:, :1] * x,
     "group norm": lambda x: F.group_norm(x, 1),
+    "attention": lambda x: (x.flatten(2) @ (x.flatten(2).transpose(1, 2) @ x.flatten(2)).softmax(1)).view_as(x),
     "mirror": lambda x: x.flip(-1),
     "shifted pixels": lambda x: x.roll(1, -1),
     "transposition": lambda x: x.transpose(-1, -2),

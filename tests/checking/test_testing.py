@@ -1,10 +1,12 @@
 """The measure of equivariance itself: it must see what is broken, and leave what it measures as it was."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 import steerable as st
@@ -184,6 +186,26 @@ def test_training_modes_and_statistics_are_left_alone() -> None:
 def test_a_size_that_fits_the_strides_is_chosen() -> None:
     for layer in (snn.MaxPool2d(REGULAR, 2), snn.MaxPool2d(REGULAR, 3, 2), snn.AvgPool2d(REGULAR, 3)):
         st.testing.assert_equivariant(layer)
+
+
+@pytest.mark.parametrize(
+    ("function", "off", "fits"),
+    [
+        (lambda x: x[..., ::2, ::2], 16, 17),
+        (lambda x: F.avg_pool2d(x, 3, 2, 1), 16, 17),
+        (lambda x: F.max_pool2d(x, 2), 17, 16),
+        (lambda x: x if x.shape[-1] % 2 else x.roll(1, -1), 16, 17),
+    ],
+    ids=["every other pixel", "odd windows", "even windows", "a shift on even sizes"],
+)
+def test_odd_and_even_sizes_are_measured(function: Callable[[Tensor], Tensor], off: int, fits: int) -> None:
+    types = {"in_type": REGULAR, "out_type": REGULAR}
+    with pytest.raises(
+        AssertionError, match=rf"not equivariant on inputs of size {off} \(give size=\.\.\. where others"
+    ):
+        st.testing.assert_equivariant(function, **types)
+    st.testing.assert_equivariant(function, **types, size=fits)
+    assert st.testing.equivariance_error(function, **types, size=off) > 0.1
 
 
 def test_shapes_that_the_pose_changes() -> None:

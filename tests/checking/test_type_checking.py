@@ -41,6 +41,13 @@ def field(field_type: st.FieldType, size: int = 9) -> Tensor:
     )
 
 
+def attention(x: Tensor, heads: int, bias: Tensor | float = 0) -> Tensor:
+    """Between all pixels, with heads of so many channels; dropout does nothing in evaluation."""
+    tokens = x.flatten(2).reshape(len(x), heads, -1, x.shape[-1] * x.shape[-2])
+    scores = F.softmax(tokens.transpose(-2, -1) @ tokens / 3 + bias, -1)
+    return (tokens @ F.dropout(scores, 0.1, training=False).transpose(-2, -1)).reshape(x.shape)
+
+
 ADMITTED: list[tuple[str, st.FieldType, Function]] = [
     ("larger of two", STREAM, lambda x: torch.maximum(x, 2 * x)),
     ("symmetric clamp", VECTORS, lambda x: x.clamp(-1, 1)),
@@ -123,6 +130,7 @@ ADMITTED: list[tuple[str, st.FieldType, Function]] = [
     ("flattened pixels without symmetry", ANYTHING, lambda x: x.flatten(1)),
     ("in place on pooled scalars", SCALARS, lambda x: F.silu(x.mean((2, 3)), inplace=True).mul_(2)),
     ("a number made like a field", VECTORS, lambda x: x * torch.tensor(2).to(x)),
+    ("a number that is like a field", VECTORS, lambda x: x * torch.tensor(0.5, dtype=x.dtype).to(x)),
     ("a factor made like a field", VECTORS, lambda x: x * torch.tensor([1, 2]).view(2, 1, 1, 1).type_as(x)),
     ("factors of scalars", SCALARS, lambda x: x * x.new_ones(5, 1, 1) + x.new_ones(5, 1, 1)),
     ("slopes of scalars", SCALARS, nn.PReLU(5).double()),
@@ -139,6 +147,11 @@ ADMITTED: list[tuple[str, st.FieldType, Function]] = [
     ("mean of a stack", VECTORS, lambda x: torch.stack([x, 2 * x]).mean(0)),
     ("maximum of a stack", STREAM, lambda x: torch.stack((x, 2 * x), dim=-1).max(dim=-1).values),
     ("a stack, pixels and all", VECTORS, lambda x: torch.stack([x, 2 * x], 2).flatten(2).sum(2)),
+    ("a stack of a stack", STREAM, lambda x: torch.stack([torch.stack([x, x])]).sum((0, 1))),
+    ("pixels as a sequence", VECTORS, lambda x: x.flatten(2).transpose(1, 2).mean(1)),
+    ("maximum over capsules", st.FieldType(G, "2*regular"), lambda x: x.view(2, 2, 8, 9, 9).amax(2)),
+    ("attention between pixels", VECTORS, lambda x: attention(x, 2)),
+    ("attention with heads", STREAM, lambda x: x + attention(x[:, :16], 2).mean((1, 2, 3), keepdim=True)),
     ("instance norm without weights", VECTORS, lambda x: F.instance_norm(x)),
     ("group norm without weights", STREAM, lambda x: F.group_norm(x, 1)),
     ("layer norm of everything", STREAM, lambda x: F.layer_norm(x, x.shape[1:])),
@@ -238,7 +251,36 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
         "`stack`",
     ),
     ("a stack of samples", STREAM, lambda x: torch.stack([x, x]).mean(1), "Return the fields in a list, add them up"),
-    ("a stack of a stack", STREAM, lambda x: torch.stack([torch.stack([x, x])]).sum((0, 1)), "`stack` is not known"),
+    (
+        "attention with places",
+        STREAM,
+        lambda x: attention(x, 2, torch.arange(81.0, dtype=x.dtype)),
+        "`flatten` to shape",
+    ),
+    (
+        "attention that looks back",
+        STREAM,
+        lambda x: attention(x, 2, torch.full((81, 81), -9.0).triu(1)),
+        "`flatten` to",
+    ),
+    (
+        "attention between samples",
+        STREAM,
+        lambda x: (x.flatten(1) @ x.flatten(1).transpose(0, 1) @ x.flatten(1)).view_as(x),
+        "mixes",
+    ),
+    ("attention with a matrix", STREAM, lambda x: (torch.eye(20).to(x) @ x.flatten(2)).view_as(x), "mixes pixels"),
+    (
+        "channels of other capsules",
+        VECTORS,
+        lambda x: (x.flatten(2) @ x.flatten(2).transpose(1, 2)).flatten(1),
+        "mixes pixels",
+    ),
+    ("every other channel", st.FieldType(G, "2*regular"), lambda x: x.view(2, 8, 2, 9, 9).amax(2), "snn.GroupPool"),
+    ("all pixels but one", STREAM, lambda x: x.flatten(2)[..., 1:].amax(2), "`flatten` to shape"),
+    ("pixels in two halves", STREAM, lambda x: x.flatten(2).split((80, 1), 2)[0].amax(2), "`flatten` to shape"),
+    ("rows by columns", STREAM, lambda x: x.softmax(2) * x.softmax(3), "`softmax` is known to be equivariant over"),
+    ("a step in place", STREAM, lambda x: _written(x.flatten(2)).mean(2), "`flatten` to shape"),
     (
         "softmax of rows",
         STREAM,
@@ -345,6 +387,11 @@ def _scaled(x: Tensor) -> Tensor:
     factor = torch.ones(2, 1, 1, 1)
     factor.mul_(F.adaptive_avg_pool2d(x, 1))
     return factor
+
+
+def _written(x: Tensor) -> Tensor:
+    x.mul_(2)
+    return x
 
 
 def _into(a: Tensor, b: Tensor) -> Tensor:

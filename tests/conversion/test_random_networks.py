@@ -61,6 +61,9 @@ FUNCTIONS = (
     "F.normalize(x, dim=1)", "x * torch.sigmoid(F.adaptive_avg_pool2d(x, 1))", "x * x.mean((2, 3), keepdim=True)",
     "x.abs()", "torch.tanh(x)", "x ** 3", "torch.sqrt(x * x + 1)", "F.softmax(x, dim=1)", "torch.maximum(x, y)",
     "x.float()", "x.contiguous()", "x.detach()", "x + torch.arange(4.0).view(1, 4, 1, 1)", "F.rrelu(x)", "F.glu(x, 1)",
+    "x * x.flatten(2).max(-1)[0].unsqueeze(2).unsqueeze(-1)", "x * torch.max(x, 1, keepdim=True)[0]",
+    "x * x.mean(3).mean(2)[..., None, None]", "x * x.mean(3).amax(2)[:, :, None, None]", "x.flatten(2).view_as(x)",
+    "x.view(x.size(0), -1, x.size(3), x.size(2))", "x[:, [1, 0, 2, 3]]", "x.transpose(1, 2).transpose(2, 1)",
 )  # fmt: skip
 
 

@@ -156,7 +156,7 @@ def bound_call(
     for parameter, argument in call.arguments.items():
         _check_tensors(call, operation, parameter, argument)
     made_for = re.search(r"([123])d", operation.name)
-    if made_for and int(made_for[1]) != call.axes and ranks != {2}:
+    if made_for and types and int(made_for[1]) != call.axes and ranks != {2}:
         fitting, kind = name.replace(made_for[0], f"{call.axes}d"), "volumes" if call.axes == 3 else "images"
         group = next(iter(types.values())).group
         raise Refused(f"`{name}` has {made_for[1]} axes, but fields of {group.name} are {kind}. Use `{fitting}`.")

@@ -34,6 +34,7 @@ __all__ = [
     "grid_generators",
     "is_invariant",
     "left_unchanged",
+    "random_like",
     "redrawn_parameters",
     "redrawn_values",
 ]
@@ -71,7 +72,7 @@ def element_that_fails(
 
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         generator = torch.Generator().manual_seed(0)
-        drawn = {key: _random_like(field, generator) for key, field in fields.items()}
+        drawn = {key: random_like(field, generator) for key, field in fields.items()}
         before = run(drawn)
         in_group = next(iter(types.values())).group
         out_group = next(result.group for result in results if result is not None)
@@ -177,7 +178,7 @@ def grid_generators(group: Group, *, pooled: bool = False) -> tuple[Element, ...
     return generators if pooled or not exact or set(generators) <= exact else group.grid_elements
 
 
-def _random_like(x: Tensor, generator: torch.Generator) -> Tensor:
+def random_like(x: Tensor, generator: torch.Generator) -> Tensor:
     """Random values of many magnitudes, since a function may behave differently on large and small ones."""
     draw = partial(torch.randn, x.shape, generator=generator, dtype=torch.float64, device="cpu")
     normal, size = draw(), draw()

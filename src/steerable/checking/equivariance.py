@@ -7,11 +7,10 @@ out of the square. For these the input is confined to a disc, in volumes to a ba
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TypedDict, Unpack, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
@@ -22,13 +21,11 @@ from steerable.algebra.embeddings import embedding
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.checking.commutation import grid_generators, left_unchanged, redrawn_parameters
-from steerable.checking.discs import distance_in_disc, in_disc, smoothed
+from steerable.checking.discs import distance_in_disc, in_disc
+from steerable.checking.examples import dtype_of, examples
 from steerable.checking.other_angles import OtherAngles, constants_turn_in, rounding
-from steerable.checking.places import as_if_unwarned
 from steerable.errors import did_you_mean, shown
 from steerable.filters.pixel_grids import grid_spacing
-from steerable.nn.geometry import numbers_per_axis
-from steerable.nn.sampling import EquivarianceWarning
 from steerable.transforms import elements_on_the_grid, transform
 from steerable.types.field_types import FieldType
 
@@ -36,12 +33,6 @@ __all__ = ["MeasurementOptions", "assert_equivariant", "equivariance_error", "eq
 
 # What rounding alone may leave, relative to the largest output.
 _TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 1e-1}
-
-# Tried in this order where no input and no size is given: odd and even, and small enough to be quick.
-_SIZES = (17, 16, 33, 32, 9, 8)
-_SMOOTH_SIZES = (33, 32, 65, 64, 17, 16)  # a disc needs room for smooth images
-_VOLUME_SIZES = (9, 8, 17, 16, 5, 4)
-_SMOOTH_VOLUME_SIZES = (17, 16, 33, 32)
 
 
 class InputOptions(TypedDict, total=False):
@@ -148,6 +139,9 @@ def assert_equivariant(
     is for all others, relative to the root mean square inside the disc. Their errors depend on the image as well as on
     the network, and the default is coarse: it overlooks small faults, and a sound network can exceed it on some images.
 
+    Without x and size it is measured on an odd and on an even size, where it takes both: ``x[..., ::2, ::2]`` is exact
+    on one of them only.
+
     Constant images turn by every angle without interpolation, so a module whose filters respond to them as they should
     is tried on those too, where only rounding is allowed, or ``tolerance`` if that is more.
 
@@ -161,21 +155,39 @@ def assert_equivariant(
     in_type, out_type = _types(function, options.get("in_type"), options.get("out_type"))
     exact, interpolated = _errors_by_kind(function, x, **options)
     if tolerance is None:  # whole numbers have single precision at most once they are computed with
-        tolerance = _TOLERANCES.get(x.dtype if x is not None else _dtype(function), _TOLERANCES[torch.float32])
-    _assert_at_most(tolerance, exact, "", "the largest output")
+        tolerance = _TOLERANCES.get(x.dtype if x is not None else dtype_of(function), _TOLERANCES[torch.float32])
+    with _evaluation(function), torch.no_grad():
+        field, *others = [x] if x is not None else _examples(function, in_type, options)
+    _assert_at_most(tolerance, exact, _size_in_words(field) if others else "", "the largest output")
     _assert_at_most(off_grid, interpolated, "", "the mean output inside the disc")
     if interpolated and constants_turn_in(function):
-        field = x if x is not None else _example(function, in_type, options, smooth=True)
-        if field.is_floating_point():
-            _assert_constants_turn(function, field, interpolated, tolerance, options)
-    if isinstance(function, nn.Module) and exact and _is_to_be_trained(function):
-        generators = {out_type.group.identity, *grid_generators(out_type.group)}
-        options["elements"] = [g for g in exact if chosen is not None or g in generators]
+        constant = x if x is not None else next(_examples(function, in_type, options, smooth=True))
+        if constant.is_floating_point():
+            _assert_constants_turn(function, constant, interpolated, tolerance, options)
+    if not exact:
+        return
+    generators = {out_type.group.identity, *grid_generators(out_type.group)}
+    options["elements"] = [g for g in exact if chosen is not None or g in generators]
+    for other in others:
+        errors, _ = _errors_by_kind(function, other, **options)
+        _assert_at_most(tolerance, errors, _size_in_words(other), "the largest output")
+    if isinstance(function, nn.Module) and _is_to_be_trained(function):
         with redrawn_parameters(function):
-            _train_once(function, x if x is not None else _example(function, in_type, options, smooth=False))
+            _train_once(function, field)
             exact, _ = _errors_by_kind(function, x, **options)
         when = " once it has been trained (freeze what training is to leave alone with `requires_grad_(False)`)"
         _assert_at_most(tolerance, exact, when, "the largest output")
+
+
+def _size_in_words(x: Tensor) -> str:
+    return f" on inputs of size {x.shape[-1]} (give size=... where others are meant)"
+
+
+def _examples(
+    function: Callable[[Tensor], Tensor], in_type: FieldType, options: InputOptions, *, smooth: bool = False
+) -> Iterator[Tensor]:
+    given: Any = {name: value for name, value in options.items() if name in ("size", "batch", "seed")}
+    return examples(function, in_type, **given, smooth=smooth)
 
 
 def _is_to_be_trained(module: nn.Module) -> bool:
@@ -241,7 +253,7 @@ def _errors_by_kind(
             elements = [g for g, parent in parents.items() if (parent in on_grid) == carried]
             if not elements:
                 continue
-            field = x if x is not None else _example(function, in_type, options, smooth=not carried)
+            field = x if x is not None else next(_examples(function, in_type, options, smooth=not carried))
             in_a_disc = not carried and field.ndim > 2  # pooled fields are moved exactly by every element
             apart = grid_spacing(tuple(field.shape[2:]), spacing)
             field = in_disc(field, apart) if in_a_disc else field
@@ -315,43 +327,6 @@ def _types(function: object, in_type: FieldType | None, out_type: FieldType | No
             "outputs a type of trivial capsules, such as FieldType(G, '10*A1'))."
         )
     return in_type, out_type
-
-
-def _dtype(function: object) -> torch.dtype:
-    if isinstance(function, nn.Module):
-        for tensor in (*function.parameters(), *function.buffers()):
-            if tensor.is_floating_point():
-                return tensor.dtype
-    return torch.get_default_dtype()
-
-
-def _example(
-    function: Callable[[Tensor], Tensor], in_type: FieldType, options: MeasurementOptions, *, smooth: bool
-) -> Tensor:
-    device = torch.device("cpu")
-    if isinstance(function, nn.Module):
-        device = next((t.device for t in (*function.parameters(), *function.buffers())), device)
-
-    def draw(*shape: int) -> Tensor:
-        generator = torch.Generator().manual_seed(options.get("seed", 0))
-        x = torch.randn(options.get("batch", 2), in_type.channels, *shape, generator=generator, dtype=torch.float64)
-        return (smoothed(x) if smooth and shape else x).to(device, _dtype(function))
-
-    size, axes = options.get("size"), in_type.group.axes or 2
-    if size is not None:
-        return draw(*numbers_per_axis(size, "size", axes, minimum=1))
-    flat = _SMOOTH_SIZES if smooth else _SIZES
-    sizes = flat if axes == 2 else _SMOOTH_VOLUME_SIZES if smooth else _VOLUME_SIZES
-    for shape in (*((s,) * axes for s in sizes), ()):
-        x = draw(*shape)
-        with warnings.catch_warnings(), as_if_unwarned(function):
-            warnings.simplefilter("error", EquivarianceWarning)
-            try:
-                function(x)
-            except (EquivarianceWarning, ValueError, RuntimeError, IndexError):
-                continue
-            return x
-    return draw(*(sizes[0],) * axes)
 
 
 @contextmanager

@@ -155,7 +155,7 @@ ROWS: tuple[Row, ...] = (
     row("view reshape", channels.reshape, "input, *shape, **options", becomes="reshape"),
     row("squeeze", channels.reshape, "input, dim=None", becomes="reshape"),
     row("view_as reshape_as", channels.reshape, "input, other", models="other"),
-    row("unsqueeze", channels.reshape, "input, dim"),
+    row("unsqueeze", channels.reshape, "input, dim", becomes="reshape"),
     row("permute", channels.permute, "input, *dims", becomes="permutation"),
     row("transpose swapdims", channels.permute, "input, dim0, dim1", becomes="permutation"),
     row("swapaxes", channels.permute, "input, axis0, axis1", becomes="permutation"),
@@ -165,7 +165,13 @@ ROWS: tuple[Row, ...] = (
     row("expand_as", channels.expand, "input, other", models="other", becomes="expansion"),
     row("mean", channels.reduce(None), _MEAN, becomes="mean over pixels"),
     row("sum", channels.reduce(None), _MEAN),
-    row("max min", channels.reduce("pointwise"), "input, dim=None, keepdim=False, *, out=None"),
+    row(
+        "max",
+        channels.reduce("pointwise"),
+        "input, dim=None, keepdim=False, *, out=None",
+        becomes="maximum over pixels",
+    ),
+    row("min", channels.reduce("pointwise"), "input, dim=None, keepdim=False, *, out=None"),
     row("logsumexp", channels.reduce("pointwise"), "input, dim, keepdim=False, *, out=None"),
     row(
         "var std",

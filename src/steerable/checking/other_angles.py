@@ -63,7 +63,7 @@ class OtherAngles:
 
     def _on_constants(self, g: Element, parent: Element) -> tuple[bool, float]:
         """(whether the centres differ although no border reaches them, how far they are apart)."""
-        fibres = {key: _drawn(_centre(x), k) for k, (key, x) in enumerate(self._numbered())}
+        fibres = {key: _drawn(_centre(x), k) for k, (key, x) in enumerate(self.fields.items())}
         moved = {key: move_field(x, parent, self.types[key]) for key, x in fibres.items()}
         before, after = (
             self.run({key: x.expand_as(self.fields[key]).contiguous() for key, x in values.items()})
@@ -77,7 +77,8 @@ class OtherAngles:
             centres = [_centre(value) for value in (one, other)]
             expected = move_field(centres[0], g, result)
             settled = not (self.feels_border and is_pooled(one)) and all(
-                agree(value, c.expand_as(value)) for value, c in zip(map(_around, (one, other)), centres, strict=True)
+                agree(_centre(value, 2), c.expand_as(_centre(value, 2)))
+                for value, c in zip((one, other), centres, strict=True)
             )
             if self.constants_turn and settled:
                 failed = failed or not agree(centres[1], expected, self.slack, least=size)
@@ -87,7 +88,7 @@ class OtherAngles:
     def _in_a_disc(self, g: Element, parent: Element) -> float:
         if any(x.ndim < 4 or not _has_equal_sides(x) for x in self.fields.values()):
             return 0.0  # turns by such angles are not defined there
-        drawn = {key: in_disc(smoothed(_drawn(x, k))) for k, (key, x) in enumerate(self._numbered())}
+        drawn = {key: in_disc(smoothed(_drawn(x, k))) for k, (key, x) in enumerate(self.fields.items())}
         before = self.run(drawn)
         after = self.run({key: transform(x, parent, self.types[key]) for key, x in drawn.items()})
         compared = [
@@ -96,9 +97,6 @@ class OtherAngles:
             if result is not None and one.shape == other.shape and (is_pooled(one) or _has_equal_sides(one))
         ]
         return max((d for d in compared if d == d), default=0.0)
-
-    def _numbered(self) -> list[tuple[int, Tensor]]:
-        return list(self.fields.items())
 
 
 def constants_turn_in(model: object) -> bool:
@@ -162,17 +160,8 @@ def _drawn(x: Tensor, seed: int) -> Tensor:
     return torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x.device, x.dtype)
 
 
-def _centre(x: Tensor) -> Tensor:
-    """The pixel in the middle, (batch, channels, 1, …)."""
-    return _window(x, 0)
-
-
-def _around(x: Tensor) -> Tensor:
-    """The pixels next to the centre, and those next to them."""
-    return _window(x, 2)
-
-
-def _window(x: Tensor, reach: int) -> Tensor:
+def _centre(x: Tensor, reach: int = 0) -> Tensor:
+    """The pixel in the middle, (batch, channels, 1, …), and those around it up to so far away."""
     places: list[slice] = [slice(max(0, n // 2 - reach), n // 2 + reach + 1) for n in x.shape[2:]]
     return x[(slice(None), slice(None), *places)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ __all__ = [
     "as_if_unwarned",
     "current",
     "current_run",
+    "line_of_error",
     "place",
     "source_line",
 ]
@@ -125,7 +127,17 @@ def source_line() -> str:
     while frame is not None and (run is None or frame.f_code is not run.start):
         file = frame.f_code.co_filename
         if not file.startswith((_TORCH, _LIBRARY)):
-            code = linecache.getline(file, frame.f_lineno).strip()
-            return f"{os.path.basename(file)}, line {frame.f_lineno}" + (f" (`{code}`)" if code else "")
+            return _line(file, frame.f_lineno)
         frame = frame.f_back
     return ""
+
+
+def line_of_error(error: BaseException) -> str:
+    """The innermost line that raised it and is neither torch's nor this library's; "" where there is none."""
+    frames = [(frame.f_code.co_filename, number) for frame, number in traceback.walk_tb(error.__traceback__)]
+    return next((_line(*at) for at in reversed(frames) if not at[0].startswith((_TORCH, _LIBRARY))), "")
+
+
+def _line(file: str, number: int) -> str:
+    code = linecache.getline(file, number).strip()
+    return f"{os.path.basename(file)}, line {number}" + (f" (`{code}`)" if code else "")

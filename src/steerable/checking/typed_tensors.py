@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steerable.checking.calls import Call, Refused, Result, Unfit, bound_call, replaced, tensors_in
+from steerable.checking.calls import Refused, Result, Unfit, bound_call, replaced, tensors_in
 from steerable.checking.commutation import element_that_fails, is_invariant
 from steerable.checking.extents import extents, without_notes
 from steerable.checking.operation_lookup import operation_name
 from steerable.checking.operations import QUESTIONS, REMEDIES, known_operation
 from steerable.checking.places import EquivarianceError, UnfitSize, current_run, place
-from steerable.checking.unfinished import Unfinished, begun, next_step
+from steerable.checking.unfinished import Unfinished, next_step
 from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 
@@ -201,10 +201,11 @@ def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     known: dict[int, FieldType] = {}
     waiting: dict[int, Unfinished] = {}
     plain_args, plain_kwargs = plain_tensors(args, known, waiting), plain_tensors(kwargs, known, waiting)
-    call = bound_call(name, operation, plain_args, plain_kwargs, known)
+    fields = {key: field_type for key, field_type in known.items() if key not in waiting}
+    call = bound_call(name, operation, plain_args, plain_kwargs, fields)
     value = _value(func, name, plain_args, plain_kwargs, known)
-    fields = [tensor for key in operation.fields for tensor in tensors_in(call[key])]
-    if not any(id(tensor) in known for tensor in fields):
+    working = [t for key, item in call.arguments.items() if key not in operation.models for t in tensors_in(item)]
+    if not any(id(tensor) in known for tensor in working):
         return value  # an untyped tensor that is only made like a field, as in mask.to(x)
     call = dataclasses.replace(call, value=value)
     try:
@@ -212,11 +213,12 @@ def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
             raise next(iter(waiting.values())).refused
         result = operation.rule(call)
     except TypeError as refusal:
-        before = waiting.get(id(fields[0])) if waiting else begun(call, fields, refused_at_place(refusal))
-        after = before and next_step(before, call, fields, _function_of(fields, func, plain_args, plain_kwargs))
+        tensors = [t for t in tensors_in((plain_args, plain_kwargs)) if id(t) in known or t.numel() != 1]
+        function = _function_of(tensors, func, plain_args, plain_kwargs)
+        after = next_step(call, tensors, waiting, function, refused_at_place(refusal))
         if after is None:
             raise
-        return _typed_step(call, after)
+        return _typed_step(value, after)
     found = typed_result(value, result)
     if result is not None:
         _confirm(name, func, plain_args, plain_kwargs, known, value, result)
@@ -236,16 +238,13 @@ def _function_of(
     return function
 
 
-def _typed_step(call: Call, after: Unfinished) -> Any:
+def _typed_step(value: Any, after: Unfinished) -> Any:
     """What a step gives: a field where it is the last one. Beside it may be the places of maxima, which are not one."""
-    value, *places = call.value if isinstance(call.value, tuple) else (call.value,)
-    found = _wrapped(value, after.type_in(call) if after.is_finished else None)
-    if after.is_finished:
-        known = dict.fromkeys(map(id, after.fields), after.field_type)
-        _confirm(call.name, after.make, after.fields, {}, known, value, after.field_type)
-    else:
-        found.unfinished = after
-    return type(call.value)([found, *(_wrapped(place, None) for place in places)]) if places else found
+    if isinstance(value, tuple):
+        return type(value)([_typed_step(value[0], after), *(_wrapped(place, None) for place in value[1:])])
+    found = _wrapped(value, after.finished)
+    found.unfinished = None if after.finished else after
+    return found
 
 
 def _on_plain_tensors() -> bool:
@@ -296,7 +295,7 @@ def _value(func: Callable[..., Any], name: str, args: Any, kwargs: Any, known: M
         if name in ("add", "sub", "subtract") and len(known) == 2:  # sizes differ: types say why
             raise Refused(mismatch(*known.values())) from error
         raise
-    if any(value is copy for copy in copies):
+    if any(copy._version for copy in copies):
         raise Refused(f"`{name}` writes a field into an untyped tensor, which stays untyped. Use the result.")
     return value
 

@@ -1,31 +1,41 @@
-"""Fields on their way: stacked, with pixels flattened, or with pixels reduced along one axis after another.
+"""Fields on their way: stacked, with dimensions joined or exchanged, or reduced along one of them after another.
 
-Such a tensor is not a field, and nothing but a further step may be done to it. Steps that leave samples and channels,
-or the whole map, are together one operation: a mean over all pixels, say, or a maximum over a stack.
+Such a tensor is not a field, but what is made of it may be one again: a mean over flattened pixels, a maximum over a
+stack, what attention between pixels gives. That is measured. π(g) turns fibres by ρ(g) and sends pixels to other
+places: what commutes with every ρ(g), and with permutations of the pixels, commutes with π(g) for each g.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from steerable.checking.calls import Call, is_number
+from steerable.algebra.group_interface import Element
+from steerable.checking.calls import Call
+from steerable.checking.commutation import random_like
+from steerable.checking.other_angles import agree
 from steerable.checking.places import EquivarianceError
 from steerable.checking.value_rules import admitted
+from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 
-__all__ = ["Unfinished", "begun", "next_step"]
+__all__ = ["Unfinished", "next_step"]
 
-# Reductions that give the same along one axis after another as along all at once, and those that do not.
-_STEPWISE = "mean sum amax amin max min logsumexp".split()
-_AT_ONCE = "var std".split()
-_SOFTMAXES = "softmax log_softmax softmin".split()
-_VIEWS = "flatten view reshape view_as reshape_as".split()
-_SAMPLES, _CHANNELS, _STACKED = (0,), (1,), (-1,)
+_LINEAR = frozenset(
+    (
+        "stack flatten view reshape squeeze view_as reshape_as unsqueeze permute transpose swapdims swapaxes movedim "
+        "moveaxis mean sum"
+    ).split()
+)
+_FIRST = _LINEAR | frozenset("amax amin max min logsumexp var std softmax log_softmax softmin".split())
+# Nothing that picks some of the values: what is made of all but one pixel would rarely show.
+_FURTHER = _FIRST | frozenset(
+    "matmul mm add sub mul multiply div neg clone contiguous dropout relu sigmoid exp square".split()
+)
 
 
 @dataclass(frozen=True)
@@ -33,107 +43,107 @@ class Unfinished:
     """What has been done to fields so far.
 
     Attributes:
-        fields: the fields, which have one type.
-        field_type: that type.
-        axes: for each dimension, the dimensions of the fields that it consists of; none where they were reduced.
-        reduction: the name of the reduction that was begun; "" for none.
-        linear: whether all steps are, so that every capsule admits them.
-        make: gives the tensor alone, or at first all fields, from the fields.
+        fields: the fields.
+        field_type: their type, which is the same for all.
+        make: gives the tensor from the fields.
         refused: the error for using the tensor as it is.
+        finished: the type of the tensor, where it is a field.
     """
 
     fields: tuple[Tensor, ...]
     field_type: FieldType
-    axes: tuple[tuple[int, ...], ...]
-    reduction: str
-    linear: bool
-    make: Callable[..., tuple[Tensor, ...]]
+    make: Callable[..., Tensor]
     refused: EquivarianceError
-
-    @property
-    def whole(self) -> tuple[tuple[int, ...], ...]:
-        """The axes of a whole map."""
-        return tuple((axis,) for axis in range(self.fields[0].ndim))
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether it is a field: pooled, or a whole map."""
-        left = tuple(axes for axes in self.axes if axes)
-        return self.axes == self.whole or (self.axes[:2] == (_SAMPLES, _CHANNELS) == left)
-
-    def type_in(self, call: Call) -> FieldType:
-        """The type of what the last step has finished; refused where a capsule does not admit the steps."""
-        return self.field_type if self.linear else admitted(f"`{call.name}`", self.field_type, "pointwise")
-
-
-def begun(call: Call, fields: Sequence[Tensor], refused: EquivarianceError) -> Unfinished | None:
-    """Fields before the first step; None where they have no common type, or are pooled."""
-    field_type = call.type_of(fields[0])
-    if field_type is None or any(call.type_of(f) != field_type or f.ndim != 2 + call.axes for f in fields):
-        return None
-    axes = tuple((axis,) for axis in range(fields[0].ndim))
-    return Unfinished(tuple(fields), field_type, axes, "", True, lambda *fields: fields, refused)
+    finished: FieldType | None = None
 
 
 def next_step(
-    before: Unfinished, call: Call, tensors: Sequence[Tensor], function: Callable[..., Any]
+    call: Call,
+    tensors: Sequence[Tensor],
+    waiting: Mapping[int, Unfinished],
+    function: Callable[..., Any],
+    refused: EquivarianceError,
 ) -> Unfinished | None:
-    """What a call makes of it; None where it is not a step.
+    """What a call makes of fields and of what is not a field yet; None where it is not a step.
 
     Args:
-        before: what was done before.
         call: the call and its value.
-        tensors: what it works on: what ``before.make`` gives.
-        function: the call as a function of these.
+        tensors: what it works on.
+        waiting: what has been done to those that are not fields yet, by their identity.
+        function: the call as a function of the tensors.
+        refused: the error for using what it gives, where it is the first step.
     """
-    fits = before.is_finished if call.name == "stack" else len(tensors) == 1
-    after = _stepped(before, call) if fits else None
-    if after is None:
+    value = _first(call.value)
+    if call.name not in (_FURTHER if waiting else _FIRST) or call.arguments.get("dim", 0) is None:
         return None
-
-    def make(*fields: Tensor) -> tuple[Tensor, ...]:
-        made = before.make(*fields)
-        if call.name in _VIEWS:  # the numbers in it are those of one input; turned, an oblong one has others
-            return (made[0].reshape(fields[0].shape if after.is_finished else (*fields[0].shape[:2], -1)),)
-        result = function(*made)
-        return (result[0] if isinstance(result, tuple) else result,)
-
-    return replace(after, make=make)
-
-
-def _stepped(before: Unfinished, call: Call) -> Unfinished | None:
-    if call.name == "stack":
-        dim = call["dim"] % (len(before.axes) + 1)
-        return replace(before, axes=(*before.axes[:dim], _STACKED, *before.axes[dim:]))
-    if call.name in _VIEWS:
-        axes = _viewed(before, call.field.shape, call.value.shape)
-        return replace(before, axes=axes) if axes and call.value.dtype == call.field.dtype else None
-    if call.name in _SOFTMAXES:
-        everywhere = is_number(call["dim"]) and before.axes[call["dim"]] == tuple(range(2, before.fields[0].ndim))
-        return replace(before, linear=False) if everywhere else None
-    return _reduced(before, call) if call.name in _STEPWISE + _AT_ONCE else None
-
-
-def _viewed(before: Unfinished, old: Sequence[int], new: Sequence[int]) -> tuple[tuple[int, ...], ...] | None:
-    """The axes after pixels were flattened, or became a map again."""
-    pixels = tuple(axis for axes in before.axes[2:] for axis in axes)
-    if before.axes[:2] != (_SAMPLES, _CHANNELS):
+    copies = [tensor.clone() for tensor in tensors]
+    function(*copies)
+    if any(copy._version for copy in copies) or value.dtype != tensors[0].dtype:
+        return None  # it writes into them, or they are no longer the same numbers
+    steps = [waiting.get(id(tensor)) or _before(call, tensor, refused) for tensor in tensors]
+    field_type = steps[0].field_type if steps[0] else None
+    if field_type is None or any(step is None or step.field_type != field_type for step in steps):
         return None
-    if tuple(new) == (*old[:2], math.prod(old[2:])):
-        return _SAMPLES, _CHANNELS, pixels
-    whole = before.whole
-    return whole if new == before.fields[0].shape and pixels == tuple(range(2, len(whole))) else None
+    fields = {id(field): field for step in steps if step for field in step.fields}
+
+    def make(*values: Tensor) -> Tensor:
+        given = dict(zip(fields, values, strict=True))
+        made = function(*(step.make(*(given[id(field)] for field in step.fields)) for step in steps if step))
+        return _first(made)
+
+    first = next(iter(waiting.values())).refused if waiting else refused
+    after = Unfinished(tuple(fields.values()), field_type, make, first)
+    return replace(after, finished=_type_of(after, value, "" if call.name in _LINEAR or not waiting else call.name))
 
 
-def _reduced(before: Unfinished, call: Call) -> Unfinished | None:
-    dims = call["dim"]
-    if before.reduction not in ("", call.name) or not isinstance(dims, int | tuple | list):
+def _first(value: Any) -> Tensor:
+    """The tensor itself, or the values that come with their places."""
+    tensor: Tensor = value[0] if isinstance(value, tuple) else value
+    return tensor
+
+
+def _before(call: Call, field: Tensor, refused: EquivarianceError) -> Unfinished | None:
+    """A field before the first step; None for what is not one."""
+    field_type = call.type_of(field)
+    return None if field_type is None else Unfinished((field,), field_type, lambda x: x, refused)
+
+
+def _type_of(made: Unfinished, value: Tensor, name: str) -> FieldType | None:
+    """The type of what was made: that of the fields, or scalars where it has other channels; None for no field.
+
+    Refused where that is because of a capsule that does not admit the step of this name.
+    """
+    field, group = made.fields[0], made.field_type.group
+    is_pooled = all(n == 1 for n in value.shape[2:]) and value.ndim <= 2 + (group.axes or 2)
+    if value.ndim < 2 or len(value) != len(field) or not (is_pooled or value.shape[2:] == field.shape[2:]):
         return None
-    reduced = {dim % len(before.axes) for dim in ([dims] if isinstance(dims, int) else dims)}
-    if not reduced or any(before.axes[dim] in (_SAMPLES, _CHANNELS) for dim in reduced):
-        return None
-    kept = [() if dim in reduced else axes for dim, axes in enumerate(before.axes)]
-    axes = tuple(axes for dim, axes in enumerate(kept) if call["keepdim"] or dim not in reduced)
-    linear = before.linear and call.name in ("mean", "sum")
-    after = replace(before, axes=axes, reduction=call.name, linear=linear)
-    return after if call.name in _STEPWISE or (after.is_finished and not before.reduction) else None
+    kept = value.shape[1] == made.field_type.channels
+    found = made.field_type if kept else FieldType(group, [(value.shape[1], group.trivial)])
+    if _commutes(made, found):
+        return found
+    if name and kept:
+        admitted(f"`{name}`", found, "pointwise")
+    return None
+
+
+def _commutes(made: Unfinished, found: FieldType) -> bool:
+    """Whether it commutes with ρ(g) and a permutation of the pixels of one sample, when the others become others."""
+    generator = torch.Generator().manual_seed(0)
+    values = [random_like(x, generator) for x in made.fields]
+    before = made.make(*values)
+    for number, g in enumerate((*found.group.generators, *[found.group.identity] * 2)):
+        order = torch.randperm(values[0][0, 0].numel(), generator=generator)
+        one = slice(k := number % len(before), k + 1)
+        others = [random_like(x, generator) for x in values]
+        for x, other in zip(values, others, strict=True):
+            other[one] = _moved(x[one], g, made.field_type, order)
+        if not agree(made.make(*others)[one], _moved(before[one], g, found, order)):
+            return False
+    return True
+
+
+def _moved(x: Tensor, g: Element, field_type: FieldType, order: Tensor) -> Tensor:
+    """One sample with ρ(g) applied to every fibre, and with its pixels in another order, if it has them all."""
+    fibres = x.reshape(x.shape[1], -1).mT
+    fibres = fibres[order] if len(fibres) == len(order) else fibres
+    return transform(fibres, g, field_type).mT.reshape(x.shape)

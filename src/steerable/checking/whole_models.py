@@ -113,14 +113,13 @@ class _Trial:
 
     def _varies(self) -> bool:
         """Whether the model gives different results on the same input."""
+        runs = []
         with torch.random.fork_rng(devices=[]):
             x = _drawn_like(self._x)
-            runs = [self._seeded(x, seed) for seed in range(6)]
+            for seed in range(6):
+                torch.default_generator.manual_seed(seed)
+                runs.append(self._outputs(x.clone()))
         return any(not torch.equal(a, b) for run in runs[1:] for a, b in zip(runs[0], run, strict=True))
-
-    def _seeded(self, x: Tensor, seed: int) -> list[Tensor]:
-        torch.default_generator.manual_seed(seed)
-        return self._outputs(x.clone())
 
 
 class _OneDraw(TorchDispatchMode):

@@ -22,13 +22,7 @@ from steerable.types.field_types import FieldType
 
 __all__ = ["COUNTERPARTS", "Counterpart", "Surroundings"]
 
-_NAMED: dict[type[nn.Module], Callable[[FieldType], snn.EquivariantModule]] = {
-    nn.ReLU: snn.ReLU,
-    nn.SiLU: snn.SiLU,
-    nn.Sigmoid: snn.Sigmoid,
-    nn.Tanh: snn.Tanh,
-    nn.Softsign: snn.Softsign,
-}
+_WITHOUT_OPTIONS = (nn.ReLU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Softsign)
 
 
 @dataclass(frozen=True)
@@ -80,8 +74,8 @@ def _activation(plain: Any, around: Surroundings) -> nn.Module:
 
 
 def _on_channels(plain: Any, around: Surroundings) -> nn.Module:
-    if type(plain) in _NAMED:
-        return _NAMED[type(plain)](around.field_type)
+    if type(plain) in _WITHOUT_OPTIONS:
+        return namesake(plain)(around.field_type)  # type: ignore[no-any-return]
     if isinstance(plain, nn.LeakyReLU):
         return snn.LeakyReLU(around.field_type, plain.negative_slope)
     if isinstance(plain, nn.ELU):

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import fx
 
 from steerable import nn as snn
 from steerable.checking.operations import known_layer
 from steerable.conversion.functions_as_layers import as_layer, as_padding
-from steerable.conversion.graph_analysis import TRIALS, Form, GraphAnalysis, Signal
+from steerable.conversion.graph_analysis import Form, GraphAnalysis, Signal
 from steerable.conversion.layer_calls import read_layer
+from steerable.conversion.layouts import COMPUTED, read_layout
 from steerable.conversion.network_weights import is_weight, read_layer_norm, read_reshaped_weight, read_scale
 from steerable.conversion.plain_calls import PlainCall
 from steerable.conversion.refusals import NoCounterpart
-from steerable.conversion.reshaping import read_index, read_permutation, read_reshape
 from steerable.conversion.sizes import is_about_sizes, read_expand_to, read_pad_to, read_resize_to
 from steerable.conversion.stochastic_depth import read_training_factor
-from steerable.conversion.type_variables import TypeVariable, stack, unify
+from steerable.conversion.type_variables import stack, unify
 
 __all__ = ["FUNCTION_READERS", "read_function"]
 
 _ARITHMETIC = ("sum", "product", "quotient")
-_GLOBAL_POOLS = {"mean over pixels": "Avg", "maximum over pixels": "Max"}
-_WHOLE_WINDOWS = {"average pooling": "Avg", "maximum pooling": "Max"}
+_LAYOUTS = ("mean over pixels", "maximum over pixels", "reshape", "permutation", "index")
 
 
 def read_function(analysis: GraphAnalysis, call: PlainCall) -> None:
@@ -36,6 +35,8 @@ def read_function(analysis: GraphAnalysis, call: PlainCall) -> None:
         analysis.from_sizes.add(call.node)
     elif is_weight(analysis, call.source) and call.becomes not in _ARITHMETIC:
         read_reshaped_weight(analysis, call.node)
+    elif call.name == "getattr":  # the values among maxima and their places
+        read_layout(analysis, call)
     else:
         FUNCTION_READERS.get(call.becomes, _read_as_layer)(analysis, call)
 
@@ -127,43 +128,6 @@ def _read_concatenation(analysis: GraphAnalysis, call: PlainCall) -> None:
     analysis.add(analysis.named(call, "cat"), tuple(tensors), whole, lambda before, after: snn.Concat(before))
 
 
-def _read_global_pool(analysis: GraphAnalysis, call: PlainCall) -> None:
-    given = call.arguments("dtype")
-    source, dims, keep = given["input"], given.get("dim"), given.get("keepdim", False)
-    signal = analysis.tensor(source, "sequence")
-    one_side = dims if isinstance(dims, int) else None
-    if one_side in (2, 3, -1, -2) and analysis.axes == 2 and signal.is_map and not keep:
-        # The other side may follow.
-        analysis.alias(call.node, source, Signal("sequence", signal.variable, made_by=call.name))
-        return
-    # A mean of means is one over all pixels, but a mean of maxima is another after a turn.
-    the_rest = (
-        signal.form == "sequence"
-        and not keep
-        and one_side in (2, -1)
-        and signal.made_by in (call.name, "flatten", "squeeze")
-    )
-    dims = sorted(d % (2 + analysis.axes) for d in dims) if isinstance(dims, Sequence) else dims
-    if dims in (1, [1]) and keep and signal.is_map:
-        invariant = Signal(signal.form, TypeVariable(1, scalar=True))
-        analysis.add(call, (source,), invariant, function=getattr(torch, call.name))
-        return
-    if not the_rest and (not signal.is_map or dims != [*analysis.pixel_dims]):
-        raise NoCounterpart(
-            f"only over all pixels, dim={analysis.pixel_dims}, or over all channels, dim=1 and keepdim=True, is it "
-            f"equivariant; it has dim={dims}."
-        )
-    kind = _GLOBAL_POOLS[call.becomes]
-    name, size = (f"Adaptive{kind}Pool{analysis.axes}d", (1,)) if keep else (f"Global{kind}Pool", ())
-    result = Signal("point" if keep else "vector", signal.variable)
-    pooled = analysis.named(call, call.name)
-    analysis.add(pooled, (source,), result, lambda before, after: getattr(snn, name)(before[0], *size))
-
-
-def _read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> None:
-    read_layer(analysis, read_layer_norm(analysis, call))
-
-
 def _read_padding(analysis: GraphAnalysis, call: PlainCall) -> None:
     if analysis.depends_on_sizes(call.others):
         read_pad_to(analysis, call)
@@ -180,47 +144,24 @@ def _read_upsampling(analysis: GraphAnalysis, call: PlainCall) -> None:
 
 def _read_as_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
     """Read a function as the layer that does the same."""
-    if not analysis.depends_on_sizes(call.others):
-        plain = as_layer(call)
-    elif call.becomes in _WHOLE_WINDOWS and _covers_the_map(analysis, call):
-        plain = getattr(nn, f"Adaptive{_WHOLE_WINDOWS[call.becomes]}Pool{analysis.axes}d")(1)
-    else:
-        raise NoCounterpart(
-            "its arguments are computed from sizes, which is followed for windows as large as the map, reshapes, "
-            "F.interpolate and F.pad only. Give it numbers."
-        )
+    if analysis.depends_on_sizes(call.others):
+        if call.becomes not in ("average pooling", "maximum pooling"):
+            raise NoCounterpart(COMPUTED)
+        read_layout(analysis, call)
+        return
+    plain = as_layer(call)
     operation = known_layer(type(plain)) or call.operation
     read_layer(analysis, dataclasses.replace(analysis.named(call, call.name), plain=plain, operation=operation))
-
-
-def _covers_the_map(analysis: GraphAnalysis, call: PlainCall) -> bool:
-    """Whether a pooling window is computed to be as large as the map, and all other arguments are the usual ones."""
-    given = call.arguments()
-    window, stride = given["kernel_size"], given.get("stride")
-    usual = given.get("padding", 0) == 0 and given.get("dilation", 1) == 1 and stride in (None, [], ())
-    if not usual or given.get("divisor_override") or given.get("return_indices"):
-        return False
-    return analysis.depends_on_sizes(window) and all(
-        _is_whole(analysis.measured(window, trial), analysis.shape(call.source, trial)[2:]) for trial in TRIALS
-    )
-
-
-def _is_whole(window: Any, sides: Sequence[int]) -> bool:
-    """Whether a window is as large as the map, or one side of it, as it is in code that expects square images."""
-    return window in sides if isinstance(window, int) else tuple(window) == tuple(sides)
 
 
 # By what a function becomes in the table of operations; all others are read as layers.
 FUNCTION_READERS: dict[str, Callable[[GraphAnalysis, PlainCall], None]] = {
     **dict.fromkeys(_ARITHMETIC, _read_arithmetic),
-    **dict.fromkeys(_GLOBAL_POOLS, _read_global_pool),
+    **dict.fromkeys(_LAYOUTS, read_layout),
     "negative": _read_negative,
     "same": _read_same,
     "concatenation": _read_concatenation,
-    "reshape": read_reshape,
-    "permutation": read_permutation,
-    "index": read_index,
-    "layer norm": _read_layer_norm,
+    "layer norm": read_layer_norm,
     "padding": _read_padding,
     "upsampling": _read_upsampling,
     "expansion": read_expand_to,

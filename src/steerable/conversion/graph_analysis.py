@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,15 +19,16 @@ from steerable.conversion.type_variables import TypeVariable, unify
 from steerable.conversion.windows import Downsampling
 from steerable.nn.geometry import axis_names
 
-__all__ = ["BATCH", "TRIALS", "Form", "GraphAnalysis", "Signal", "Weight"]
+__all__ = ["BATCH", "PIXELS", "SQUARES", "TRIALS", "Form", "GraphAnalysis", "Signal", "Weight"]
 
 # A map of pixels; a map that is known to have one pixel; a map with its channels last, (batch, height, width,
-# channels); a map with one side taken away, (batch, channels, rest); (batch, channels); (batch, all pixels of all
-# channels) as far as is known.
-Form = Literal["map", "point", "last", "sequence", "vector", "flat"]
+# channels); (batch, channels); (batch, all pixels of all channels) as far as is known; something of which further
+# calls may make one of these, such as (batch, channels, length).
+Form = Literal["map", "point", "last", "vector", "flat", "unfinished"]
 
-# How often a value that is computed from sizes is tried, on sizes drawn at random.
-TRIALS = range(8)
+# How often a value that is computed from sizes is tried, on sizes drawn at random; further trials are of square maps,
+# and of maps of one pixel.
+TRIALS, SQUARES, PIXELS = range(8), range(8, 10), range(10, 12)
 BATCH = 1009  # unlike any number of channels
 
 
@@ -39,13 +40,15 @@ class Signal:
         form: what its dimensions are.
         variable: its type; that of the map where a map was flattened.
         flattened_at: the place where a map of unknown size was flattened.
-        made_by: what made a sequence of a map, ``mean``, ``amax``, ``flatten``, or ``squeeze`` where it was a point.
+        base: the call that gives the field of which something unfinished was made.
+        made: what was made of it, as a function of its values and a trial that gives it a size.
     """
 
     form: Form
     variable: TypeVariable
     flattened_at: str = ""
-    made_by: str = ""
+    base: fx.Node | None = None
+    made: Callable[[Tensor, int], Any] | None = None
 
     @property
     def is_map(self) -> bool:
@@ -95,7 +98,7 @@ class GraphAnalysis:
     _paths: dict[str, str] = field(default_factory=dict)
 
     def tensor(self, value: object, *forms: Form) -> Signal:
-        """The signal of an argument that must be a field; sequences and channels last only where ``forms`` has them.
+        """The signal of an argument that must be a field; others only where ``forms`` has them.
 
         NoCounterpart where it is something else.
         """
@@ -107,7 +110,7 @@ class GraphAnalysis:
         if not isinstance(value, fx.Node) or value not in self.signals:
             raise NoCounterpart(f"it takes a tensor that comes from the image, got {value!r}.")
         form = self.signals[value].form
-        if form == "sequence" and form not in forms:
+        if form == "unfinished" and form not in forms:
             raise NoCounterpart(
                 "it gets (batch, channels, length), of which only a mean over the length is known to be equivariant. "
                 f"Pool over all pixels, with x.mean({self.pixel_dims})."
@@ -148,27 +151,39 @@ class GraphAnalysis:
     def shape(self, node: fx.Node, trial: int, *, blind: bool = False) -> tuple[int, ...]:
         """A shape that a field might have, with random sizes; with ``blind`` the channels are random too."""
         draw, signal = random.Random(f"{trial} {node.name}"), self.signals[node]
-        *sides, extra = draw.sample(range(20, 90), self.axes + 1)
-        channels = extra if blind else signal.variable.channels or extra
+        *sides, extra = draw.sample(range(4, 16), self.axes + 1)
+        if trial not in TRIALS:
+            sides = [sides[0] if trial in SQUARES else 1] * self.axes
+        batch, channels = (BATCH, extra) if blind else (3 + trial, signal.variable.channels or extra)
+        if signal.base is not None and signal.made is not None:
+            made = signal.made(torch.empty(self.shape(signal.base, trial, blind=blind), device="meta"), trial)
+            return tuple(made.shape)
         by_form: dict[Form, tuple[int, ...]] = {
-            "map": (BATCH, channels, *sides),
-            "point": (BATCH, channels, *[1] * self.axes),
-            "last": (BATCH, *sides, channels),
-            "sequence": (BATCH, channels, sides[0]),
-            "vector": (BATCH, channels),
-            "flat": (BATCH, channels * math.prod(sides)),
+            "map": (batch, channels, *sides),
+            "point": (batch, channels, *[1] * self.axes),
+            "last": (batch, *sides, channels),
+            "vector": (batch, channels),
+            "flat": (batch, channels * math.prod(sides)),
         }
         return by_form[signal.form]
 
     def measured(self, value: Any, trial: int, *, blind: bool = False) -> Any:
-        """A value that is computed from sizes, for fields of :meth:`shape`; its tensors have no storage."""
+        """A value that is computed from sizes, for fields of :meth:`shape` that are zero."""
 
         def measure(node: fx.Node) -> Any:
             if node in self.from_sizes:
                 return called(node, measure)
-            return torch.empty(self.shape(node, trial, blind=blind), device="meta")
+            return torch.zeros((), device="cpu").expand(self.shape(node, trial, blind=blind))  # without much storage
 
         return fx.map_arg(value, measure)
+
+    def always(self, value: Any, expected: Callable[[int], Sequence[int]]) -> bool:
+        """Whether numbers that are computed from sizes are those expected in every trial."""
+        measured = (self.measured(value, trial) for trial in TRIALS)
+        return all(
+            isinstance(found, Sequence) and tuple(found) == tuple(expected(trial))
+            for trial, found in enumerate(measured)
+        )
 
     # ---------------------------------------------------------------- filling
 

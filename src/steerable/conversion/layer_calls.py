@@ -6,20 +6,21 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from torch import fx, nn
+from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils.parametrize import is_parametrized
 
-from steerable.conversion.convolutions import convolution, transposed_convolution
 from steerable.conversion.counterparts import COUNTERPARTS, Surroundings
 from steerable.conversion.graph_analysis import Form, GraphAnalysis, Signal
+from steerable.conversion.layouts import read_layout
 from steerable.conversion.plain_calls import PlainCall
 from steerable.conversion.plan import Replacement
 from steerable.conversion.refusals import NoCounterpart, refusal
 from steerable.conversion.type_variables import TypeVariable
-from steerable.nn import Conv2d, Conv3d, EquivariantModule, GlobalAvgPool, Linear
+from steerable.conversion.windows import convolution, transposed_convolution
+from steerable.nn import Conv2d, Conv3d, EquivariantModule, Linear
 
-__all__ = ["LAYER_READERS", "read_flatten", "read_layer"]
+__all__ = ["LAYER_READERS", "read_layer"]
 
 _REASONS: dict[str, str] = {
     "PixelShuffle": "it turns channels into pixels, which the group moves differently. Use nn.ConvTranspose2d, or "
@@ -69,38 +70,6 @@ def _reason(plain: nn.Module) -> str:
     return _REASONS.get(
         type(plain).__name__, "no layer of steerable.nn does the same. Replace it, or convert the rest."
     )
-
-
-def read_flatten(
-    analysis: GraphAnalysis, call: PlainCall, *, source: fx.Node | None = None, certain: bool = False
-) -> None:
-    """(batch, channels, 1, 1) → (batch, channels), as the mean over all pixels; a linear layer must confirm the 1×1.
-
-    Args:
-        analysis: what is known so far.
-        call: the plain call.
-        source: what it flattens; by default its first argument.
-        certain: whether the plain call itself says that there is one pixel.
-    """
-    plain, source = call.plain, call.source if source is None else source
-    signal = analysis.tensor(source)
-    if (
-        isinstance(plain, nn.Flatten)
-        and (plain.start_dim, plain.end_dim) in ((2, -1), (2, 1 + analysis.axes))
-        and signal.is_map
-    ):
-        analysis.alias(call.node, source, Signal("sequence", signal.variable, made_by="flatten"))
-        return
-    if isinstance(plain, nn.Flatten) and (plain.start_dim != 1 or plain.end_dim not in (-1, 1 + analysis.axes)):
-        raise NoCounterpart(
-            f"it flattens dimensions {plain.start_dim} to {plain.end_dim}; only all of one image, 1 to -1, can be."
-        )
-    if signal.is_vector:
-        analysis.alias(call.node, source, signal)
-        return
-    form: Form = "vector" if certain or signal.form == "point" else "flat"
-    flat = Signal(form, signal.variable, call.place if form == "flat" else "")
-    analysis.add(call, (source,), flat, lambda before, after: GlobalAvgPool(before[0]))
 
 
 def _read_convolution(analysis: GraphAnalysis, call: PlainCall) -> None:
@@ -219,7 +188,7 @@ def _check_channels(signal: Signal, wanted: int) -> None:
 
 # By what a layer becomes in the table of operations; all others have a counterpart that keeps the type.
 LAYER_READERS: dict[str, Callable[[GraphAnalysis, PlainCall], None]] = {
-    "flattening": read_flatten,
+    "flattening": read_layout,
     "convolution": _read_convolution,
     "linear map": _read_linear,
 }

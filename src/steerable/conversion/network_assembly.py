@@ -1,22 +1,24 @@
-"""The converted network put together, once every type variable has a value."""
+"""The converted network put together, once every type variable has a value, and what each part replaced, in words."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from torch import fx, nn
 
+from steerable import nn as snn
 from steerable.conversion.plan import ConversionPlan, Replacement, Step
-from steerable.conversion.refusals import NoCounterpart, free_path, refusal
+from steerable.conversion.refusals import NoCounterpart, free_path, function_name, refusal
 from steerable.conversion.report import ReportRow
-from steerable.conversion.report_rows import report_row, rounding
 from steerable.conversion.widths import Widths
 from steerable.nn.admissibility import require
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.init import he_
+from steerable.nn.scalar_functions import function_name as scalar_function_name
 from steerable.types.field_types import FieldType
 
-__all__ = ["assembled"]
+__all__ = ["assembled", "count_parameters"]
 
 _SCALARS = "scalars only, since it is added to the output; out_type=... lets the output be richer"
 
@@ -52,8 +54,8 @@ def assembled(plan: ConversionPlan, widths: Widths) -> tuple[fx.GraphModule, tup
                 modules[made[key]] = module
                 # A single last layer is meant to give scalars; others do so only because sums tie them to the output.
                 tied = _SCALARS if step in score_layers and len(score_layers) > 1 else ""
-                remarks = filter(None, (rounding(step, after), step.note, note, tied))
-                rows.append(report_row(made[key], step, module, "; ".join(remarks)))
+                remarks = filter(None, (_rounding(step, after), step.note, note, tied))
+                rows.append(_report_row(made[key], step, module, "; ".join(remarks)))
             values[call.node] = graph.call_module(made[key], tuple(inputs[node] for node in step.inputs))
         values[call.node].meta["field_type"] = after
     graph.output(values[plan.result])
@@ -101,3 +103,46 @@ def _check_function(step: Step, before: tuple[FieldType, ...], after: FieldType)
             require(what, before[0], "pointwise")
         except TypeError as reason:
             raise refusal(step.call.place, reason) from None
+
+
+def count_parameters(parameters: Iterable[nn.Parameter]) -> int:
+    return sum(parameter.numel() for parameter in parameters)
+
+
+def _report_row(path: str, step: Step, module: nn.Module, note: str) -> ReportRow:
+    """The row for the counterpart ``module``, which stands at ``path``."""
+    plain = step.call.plain
+    before = 0 if plain is None else count_parameters(plain.parameters())
+    return ReportRow(path, _before(step, plain), _after(module), before, count_parameters(module.parameters()), note)
+
+
+def _before(step: Step, plain: nn.Module | None) -> str:
+    if plain is None or step.call.node.op != "call_module":
+        return f"{function_name(step.call.node)}(…)"
+    name = type(plain).__name__
+    return f"{name} {step.before[0].channels} → {step.after.channels}" if step.mixes else name
+
+
+def _after(module: nn.Module) -> str:
+    if isinstance(module, snn.Sequential):
+        names = ", ".join(map(_name, module))
+        return f"{names} {module.in_type} → {module.out_type}"
+    name = _name(module)
+    if not isinstance(module, snn.EquivariantModule):
+        return f"{name} (kept)"
+    if isinstance(module, snn.Pointwise) and type(module) in (snn.Pointwise, snn.Odd):
+        name = f"{name}({scalar_function_name(module.function)})"
+    if isinstance(module, snn.Concat) or module.in_type == module.out_type:
+        return f"{name} {module.out_type}"
+    return f"{name} {module.in_type} → {module.out_type}"
+
+
+def _name(module: nn.Module) -> str:
+    """The layer's class; a pooling that fits every size computes what that of steerable.nn does where that one fits."""
+    return type(module).__name__.removeprefix("Fitted")
+
+
+def _rounding(step: Step, after: FieldType) -> str:
+    """What to say of a number of channels that is not the plain network's; "" where it is."""
+    plain = step.after.channels
+    return f"{plain} channels became {after.channels}" if step.mixes and after.channels != plain else ""

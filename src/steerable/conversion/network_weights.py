@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
 from steerable.conversion.extra_layers import CapsuleScale
-from steerable.conversion.graph_analysis import TRIALS, GraphAnalysis, Weight
+from steerable.conversion.graph_analysis import GraphAnalysis, Weight
+from steerable.conversion.layer_calls import read_layer
 from steerable.conversion.plain_calls import PlainCall, called
 from steerable.conversion.refusals import NoCounterpart, path_below_root
 
@@ -25,30 +25,22 @@ def read_reshaped_weight(analysis: GraphAnalysis, node: fx.Node) -> None:
     """Record a weight that only gets another shape, such as gamma[:, None, None]; NoCounterpart for anything else."""
     source, *others = node.all_input_nodes
     weight = analysis.weights[source]
-    probes = _probes(weight.values)
-    found = [] if others else [_call_on_copy(node, probe) for probe in probes]
-    if not found or not all(map(_is_reshape, found, probes)):
+    drawn = torch.randn(
+        weight.values.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64, device="cpu"
+    )
+    # Numbers of both signs and several magnitudes, since a function may leave some as they are.
+    probes = [(size * drawn).to(weight.values.dtype) for size in (10, -10, 1e-3, -1e-3, 1e4, -1e4)]
+    found = [] if others else [called(node, {source: probe.clone()}.__getitem__) for probe in probes]
+    alike = (
+        isinstance(a, Tensor) and (a.dtype, a.device) == (b.dtype, b.device) and torch.equal(a.flatten(), b.flatten())
+        for a, b in zip(found, probes, strict=False)
+    )
+    if not found or not all(alike):
         raise NoCounterpart(
             f"it computes something from `{path_below_root(weight.path)}`, one of the network's own tensors; only a "
             "reshape of that, to fixed sizes, is followed. Use a layer such as nn.BatchNorm2d for learned scales."
         )
     analysis.weights[node] = Weight(weight.path, weight.learned, weight.values.reshape(found[0].shape))
-
-
-def _probes(values: Tensor) -> list[Tensor]:
-    """Random numbers of both signs and several magnitudes, since a function may leave some numbers as they are."""
-    drawn = torch.randn(values.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64, device="cpu")
-    return [(size * drawn).to(values.dtype) for size in (10, -10, 1e-3, -1e-3, 1e4, -1e4)]
-
-
-def _call_on_copy(node: fx.Node, probe: Tensor) -> Any:
-    return called(node, lambda _: probe.clone())  # which the call may change in place
-
-
-def _is_reshape(found: object, probe: Tensor) -> bool:
-    if not isinstance(found, Tensor) or found.dtype != probe.dtype or found.device != probe.device:
-        return False
-    return torch.equal(found.flatten(), probe.flatten())
 
 
 def read_scale(analysis: GraphAnalysis, call: PlainCall, field: fx.Node, other: fx.Node) -> None:
@@ -73,8 +65,8 @@ def read_scale(analysis: GraphAnalysis, call: PlainCall, field: fx.Node, other: 
     analysis.add(scaled, (field,), signal, lambda _, after: CapsuleScale(after, start, single=single), note=note)
 
 
-def read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> PlainCall:
-    """The call of F.layer_norm, with weights of the network's own, as one of the module that does the same."""
+def read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> None:
+    """Record F.layer_norm, with weights of the network's own, as the module that does the same."""
     given = call.arguments()
     weights = [given.get(name) for name in ("weight", "bias")]
     if any(w is not None and not (is_weight(analysis, w) and analysis.weights[w].learned) for w in weights):
@@ -82,7 +74,7 @@ def read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> PlainCall:
     if weights[0] is None and weights[1] is not None:
         raise NoCounterpart("it has a bias without a weight. Use the module nn.LayerNorm.")
     shape = analysis.measured(given["normalized_shape"], 0)
-    if any(list(analysis.measured(given["normalized_shape"], trial)) != list(shape) for trial in TRIALS):
+    if not analysis.always(given["normalized_shape"], lambda _: shape):
         raise NoCounterpart("it normalises pixels, and their number varies. Normalise the channels only.")
     affine = weights[0] is not None
     with torch.device("meta"):  # only its options are read, and how many parameters it has
@@ -91,4 +83,4 @@ def read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> PlainCall:
         named = analysis.named(call, "layer_norm")
     else:
         named = analysis.named_by_weight(call, analysis.weights[weights[0]], "layer_norm")
-    return dataclasses.replace(named, plain=plain)
+    read_layer(analysis, dataclasses.replace(named, plain=plain))

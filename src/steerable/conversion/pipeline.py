@@ -40,11 +40,10 @@ from steerable.checking.typechecking import followed_types
 from steerable.conversion.graph_analysis import GraphAnalysis
 from steerable.conversion.graph_reading import read_network
 from steerable.conversion.network import Converted
-from steerable.conversion.network_assembly import assembled
+from steerable.conversion.network_assembly import assembled, count_parameters
 from steerable.conversion.plan import ConversionPlan
 from steerable.conversion.refusals import place_of_module, refusal
 from steerable.conversion.report import NEW_WEIGHTS, ConversionReport
-from steerable.conversion.report_rows import count_parameters
 from steerable.conversion.widths import Mix, Widths, matching_width
 from steerable.conversion.windows import Downsampling
 from steerable.errors import expect

@@ -10,7 +10,7 @@ from torch import fx
 
 from steerable.checking.operations import SHAPE_QUESTIONS
 from steerable.conversion.fitting_sizes import ExpandTo, FittedTo, PadTo, ResizeTo
-from steerable.conversion.graph_analysis import TRIALS, GraphAnalysis, Signal
+from steerable.conversion.graph_analysis import GraphAnalysis, Signal
 from steerable.conversion.plain_calls import PlainCall
 from steerable.conversion.refusals import NoCounterpart, function_name
 from steerable.types.field_types import FieldType
@@ -25,11 +25,12 @@ def is_about_sizes(analysis: GraphAnalysis, call: PlainCall) -> bool:
     node = call.node
     name, inputs = function_name(node), node.all_input_nodes
     if name == "getattr" and inputs[0] in analysis.signals:
-        if node.args[1] not in _ATTRIBUTES:
+        if node.args[1] in _ATTRIBUTES:
+            return True
+        if node.args[1] != "values" or analysis.signals[inputs[0]].form != "unfinished":
             raise NoCounterpart(
                 f"of a tensor's attributes only {', '.join(_ATTRIBUTES)} can be followed, not {node.args[1]}."
             )
-        return True
     asks = name in SHAPE_QUESTIONS or call.becomes == "new tensor"
     if asks and node.op == "call_method" and inputs[0] in analysis.signals:
         inputs = inputs[1:]
@@ -56,7 +57,7 @@ def read_pad_to(analysis: GraphAnalysis, call: PlainCall) -> None:
     given = call.arguments()
     x, sides, mode, value = given["input"], given["pad"], given.get("mode", "constant"), given.get("value") or 0.0
     others = [field for field in fields_behind(analysis, sides) if field is not x]
-    if len(others) != 1 or any(not _brings_to(analysis, x, others[0], sides, trial) for trial in TRIALS):
+    if len(others) != 1 or not analysis.always(sides, partial(_sides, analysis, x, others[0])):
         raise NoCounterpart(
             "it pads by what was computed from sizes, and that is followed only where it brings one map to the size of "
             "another: d // 2 pixels on the left and at the top, d - d // 2 on the right and at the bottom, for "
@@ -90,7 +91,7 @@ def read_expand_to(analysis: GraphAnalysis, call: PlainCall) -> None:
     else:
         sizes: Any = call.node.args[1:]
         sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], Sequence | fx.Node) else sizes
-        like = _taken_from(analysis, x, sizes, rank=2 + analysis.axes)
+        like = _taken_from(analysis, x, sizes, whole=True)
     if signal.form != "point" or like is None or analysis.tensor(like).variable.channels != signal.variable.channels:
         raise NoCounterpart(
             "it repeats something other than a map of one pixel over another map of as many channels. Multiply or add "
@@ -99,23 +100,18 @@ def read_expand_to(analysis: GraphAnalysis, call: PlainCall) -> None:
     _add(analysis, analysis.named(call, "expand"), (x, like), ExpandTo, "")
 
 
-def _taken_from(analysis: GraphAnalysis, x: fx.Node, sizes: Any, rank: int | None = None) -> fx.Node | None:
-    """The other map whose extents these sizes are, or whose whole shape with ``rank``; None where there is none."""
+def _taken_from(analysis: GraphAnalysis, x: fx.Node, sizes: Any, *, whole: bool = False) -> fx.Node | None:
+    """The other map whose extents these sizes are, or whose ``whole`` shape; None where there is none."""
+    kept = [whole and axis < 2 and size == -1 for axis, size in enumerate(sizes if isinstance(sizes, Sequence) else ())]
+
+    def extents(like: fx.Node, trial: int) -> list[int]:
+        shape = analysis.shape(like, trial)[0 if whole else 2 :]
+        return [-1 if any(kept[axis : axis + 1]) else n for axis, n in enumerate(shape)]
+
     for like in fields_behind(analysis, sizes):
-        if like is not x and all(_are_those_of(analysis, like, sizes, trial, rank) for trial in TRIALS):
+        if like is not x and analysis.signals[like].form == "map" and analysis.always(sizes, partial(extents, like)):
             return like
     return None
-
-
-def _are_those_of(analysis: GraphAnalysis, like: fx.Node, sizes: Any, trial: int, rank: int | None) -> bool:
-    shape, found = analysis.shape(like, trial), analysis.measured(sizes, trial)
-    if not isinstance(found, Sequence) or analysis.signals[like].form != "map":
-        return False
-    expected = shape[2:] if rank is None else shape
-    return len(found) == len(expected) and all(
-        n == m or (rank is not None and axis < 2 and n == -1)
-        for axis, (n, m) in enumerate(zip(found, expected, strict=True))
-    )
 
 
 def _add(
@@ -134,11 +130,7 @@ def _add(
     analysis.add(call, fields, result, lambda before, after: make(before[0], before[1]), note=note)
 
 
-def _brings_to(analysis: GraphAnalysis, x: fx.Node, like: fx.Node, sides: Any, trial: int) -> bool:
-    """Whether the sides are those of :class:`PadTo`, for fields of random sizes."""
-    ours, theirs = analysis.shape(x, trial)[2:], analysis.shape(like, trial)[2:]
-    if not len(ours) == len(theirs) == analysis.axes:
-        return False
-    added = [m - n for n, m in zip(ours, theirs, strict=True)]
-    expected = [side for n in reversed(added) for side in (n // 2, n - n // 2)]
-    return list(analysis.measured(sides, trial)) == expected
+def _sides(analysis: GraphAnalysis, x: fx.Node, like: fx.Node, trial: int) -> list[int]:
+    """The sides of :class:`PadTo`, for fields of random sizes."""
+    added = [m - n for n, m in zip(analysis.shape(x, trial)[2:], analysis.shape(like, trial)[2:], strict=False)]
+    return [side for n in reversed(added) for side in (n // 2, n - n // 2)]

@@ -6,6 +6,7 @@ import copy
 import operator
 from typing import Any
 
+import torch
 from torch import Tensor, fx, nn
 
 from steerable.conversion.extra_layers import TrainingFactor
@@ -43,40 +44,18 @@ def read_training_factor(
 
 
 def _is_per_sample(analysis: GraphAnalysis, rank: int, value: Any) -> bool:
-    """Whether a value depends on nothing but the number of samples, and has one entry for each, or one for all.
+    """Whether a value has one entry for each sample, or one for all, and depends on nothing else of a field.
 
-    A random tensor may be computed from others in any way, as long as what enters into it is the same for all heights,
-    widths and channels: it does not see the field's values.
+    The same chance gives the same numbers then, whatever the heights, widths and channels are.
     """
-    shapes = []
+    drawn: list[Tensor] = []
     for trial in TRIALS:
-        found = {}
-        for part in _entering(analysis, value, trial):
-            measured = analysis.measured(part, trial, blind=True)
-            found[part] = tuple(measured.shape) if isinstance(measured, Tensor) else measured
-        shapes.append(found)
-    if any(found != shapes[0] for found in shapes):
-        return False
-    result = analysis.measured(value, 0, blind=True)
-    shape = tuple(result.shape) if isinstance(result, Tensor) else ()
-    shape = (*(1,) * (rank - len(shape)), *shape)
-    return len(shape) == rank and shape[0] in (1, BATCH) and all(n == 1 for n in shape[1:])
-
-
-def _entering(analysis: GraphAnalysis, value: Any, trial: int) -> list[fx.Node]:
-    """A value that is computed from sizes, and all that tensors on the way to it are made of."""
-    found: dict[fx.Node, None] = {}
-
-    def visit(node: fx.Node) -> None:
-        if node in found or node not in analysis.from_sizes:
-            return
-        found[node] = None
-        if isinstance(analysis.measured(node, trial, blind=True), Tensor):
-            for before in node.all_input_nodes:
-                visit(before)
-
-    fx.map_arg(value, visit)
-    return list(found)
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            drawn.append(torch.as_tensor(analysis.measured(value, trial, blind=True)))
+    shape = (*(1,) * (rank - drawn[0].ndim), *drawn[0].shape)
+    fits = len(shape) == rank and shape[0] in (1, BATCH) and all(n == 1 for n in shape[1:])
+    return fits and all(torch.equal(one, drawn[0]) for one in drawn)
 
 
 def _factor_graph(analysis: GraphAnalysis, value: Any, inverse: bool) -> fx.Graph:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from steerable.checking.places import line_of_error
 from steerable.conversion.refusals import (
     ROOT,
     ConversionError,
@@ -97,11 +98,12 @@ def _traced(model: nn.Module, *, training: bool) -> tuple[fx.Graph, nn.Module]:
         with _followed_factories(tracer):
             return tracer.trace(caller.train(training)), caller
     except Exception as error:  # whatever user code raises when it meets a stand-in for a tensor
+        line = f", in {at}" if (at := line_of_error(error)) else ""
         path, module = tracer.running[-1] if tracer.running else (ROOT, caller.network)
         raise refusal(
             place_of_module(path, module),
-            f"torch.fx cannot follow its forward ({type(error).__name__}: {error}). Write it as a function of one "
-            "tensor, without decisions that depend on values or sizes.",
+            f"torch.fx cannot follow its forward ({type(error).__name__}: {error}){line}. Write it as a function of "
+            "one tensor, without decisions that depend on values or sizes.",
         ) from error
 
 
