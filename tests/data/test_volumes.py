@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -153,6 +154,31 @@ def test_volumes_are_recognised_by_their_files(tmp_path: Path, save: Callable[[P
     assert holds_volumes(folder(tmp_path, save))
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_left_out_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(folder(tmp_path) / "a" / "pipe.npy")
+    assert holds_volumes(tmp_path)
+    with pytest.warns(UserWarning, match=r"`a/pipe.npy` \(it is not a regular file\)"):
+        load_dataset(tmp_path, pixels=VOLUMES)
+
+
+@pytest.mark.parametrize("save", WRITERS)
+def test_damaged_files_are_named_in_words(
+    tmp_path: Path, save: Callable[[Path, np.ndarray], Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder(tmp_path)
+    half = save(tmp_path / "a" / "half", random_volume(0))
+    half.write_bytes(half.read_bytes()[: half.stat().st_size // 2])
+    junk = save(tmp_path / "b" / "junk", random_volume(0))
+    junk.write_bytes(b"II*\0junk" * 9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        splits = load_dataset(tmp_path, pixels=VOLUMES)
+    assert {name for name, _ in splits.skipped} >= {f"b/{junk.name}"}
+    assert not any("Error" in why for _, why in splits.skipped)
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize(
     ("shape", "expected"),
     [
@@ -165,13 +191,20 @@ def test_arrays_are_recognised_by_their_shape(tmp_path: Path, shape: tuple[int, 
     assert is_volume(tmp_path / "x.npy") is expected
 
 
-def test_stacks_and_mixtures_are_not_taken_for_volumes(tmp_path: Path) -> None:
+def test_a_folder_holds_what_most_of_its_files_are(tmp_path: Path) -> None:
     assert not holds_volumes(folder(tmp_path / "stacks", save_tiff))
     mixed = folder(tmp_path / "mixed")
-    Image.new("L", (8, 8)).save(mixed / "a" / "picture.png")
-    assert not holds_volumes(mixed)
-    (mixed / "a" / "picture.png").rename(mixed / "a" / "notes.txt")
+    Image.new("L", (8, 8)).save(mixed / "a" / "preview.png")
+    np.save(mixed / "a" / "slice.npy", random_volume(0, (8, 8)))
     assert holds_volumes(mixed)
+    with pytest.warns(UserWarning, match=r"2 of 12 files .* `a/preview.png` \(not a volume of a known format"):
+        splits = load_dataset(mixed, pixels=VOLUMES)
+    assert [name for name, _ in splits.skipped] == ["a/preview.png", "a/slice.npy"]
+    for number in range(8):
+        Image.new("L", (8, 8)).save(mixed / "a" / f"{number}.png")
+    assert not holds_volumes(mixed)
+    for picture in (mixed / "a").glob("*.png"):
+        picture.unlink()
     assert not holds_volumes(tmp_path / "nowhere")
     table = tmp_path / "table.csv"
     table.write_text("file,label\n" + "".join(f"mixed/{'ab'[k % 2]}/v{k}.npy,{k % 2}\n" for k in range(10)))

@@ -96,8 +96,8 @@ def labelled_folder(root: Path, *, fewest_classes: int = 2, group_by: str | None
     loose = sorted(printable(path.name) for path in parts["train"].iterdir() if looks_like_an_image(path))
     if loose:
         notes.append(
-            f"{listing(loose, 5)} in `{parts['train']}` lie beside the class folders, have no label and are not used. "
-            "Put them into the folder of their class."
+            f"{listing(loose, 5)} in `{parts['train']}` {'lies' if len(loose) == 1 else 'lie'} beside the class "
+            "folders, without a label, and cannot be used. Put such files into the folder of their class."
         )
     return FoundFiles(files, skipped, notes)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from steerable.data.files import Unusable, files_below, printable, reason
+from steerable.data.files import Unusable, check_regular, files_below, printable, reason
 from steerable.data.stored_images import opened
 from steerable.data.tiff_pages import is_tiff, tiff_pages
 
@@ -30,6 +30,7 @@ def read_label_file(path: Path) -> Labels:
     """
     if path.is_dir():
         return _of_objects(path)
+    check_regular(path)
     planes = _planes(path)
     if not planes.size:
         raise Unusable(f"it has the shape {planes.shape}, expected at least one pixel")

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from steerable.data.masked_images import MaskedImages, MaskKind
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.pixel_survey import Survey, common_channels, survey
 from steerable.data.stretching import Stretching, with_stretching
-from steerable.errors import listing
+from steerable.errors import check_choice, listing
 
 __all__ = ["MaskSplits", "MaskedPair", "load_mask_folder", "read_masked", "stacked_masks", "with_numbered_objects"]
 
@@ -89,6 +89,7 @@ def load_mask_folder(
         stretch: whether each image is stretched to its own range, unless ``pixels`` says it; by default found out, see
             :func:`~steerable.data.stretching.with_stretching`.
     """
+    check_choice("kind", kind, (None, *get_args(MaskKind)))
     root = Path(root).expanduser()
     found = paired_folder(root)
     looked_at = _surveyed(found, root, pixels, stretch)
@@ -106,7 +107,7 @@ def load_mask_folder(
     else:
         read = _with_one_foreground(read, notes)
         values = class_values([item.labels for item in read if item.pair.part == "train"], root, notes)
-    side = tile or tile_for([item.labels.shape for item in read])
+    side = tile_for([item.labels.shape for item in read]) if tile is None else tile
     channels = _channels(read, looked_at, pixels)
     parts = _parts(read, found, values, notes, root, tile=side, channels=channels)
     if "test" not in parts:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from steerable.data.files import Unusable
+from steerable.data.files import Unusable, check_regular
 from steerable.data.pixel_formats import Selection
 from steerable.data.stored_arrays import Numbers, StoredImage, depth_of, stored_array
 from steerable.data.tiff_pages import TiffPage, is_tiff, tiff_pages
@@ -33,7 +33,7 @@ T = TypeVar("T")
 @contextmanager
 def stored_image(path: Path, selection: Selection) -> Iterator[StoredImage]:
     """The image or volume that is chosen from a file. ``Unusable`` where the file has no such page or channel."""
-    _check_regular(path)
+    check_regular(path)
     if selection.axes == 3:
         yield joined([stored_volume(path)], selection)
         return
@@ -59,7 +59,7 @@ def opened(path: Path) -> Image.Image:
     """An image as Pillow opens it."""
     from PIL import Image
 
-    _check_regular(path)
+    check_regular(path)
     return Image.open(path, formats=[name for name in FORMATS if name in Image.OPEN])
 
 
@@ -72,11 +72,6 @@ def in_grey_or_colour(image: Image.Image) -> Image.Image:
         white = Image.new("RGBA", image.size, "white")
         return Image.alpha_composite(white, image).convert("RGB")
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
-
-
-def _check_regular(path: Path) -> None:
-    if path.exists() and not path.is_file():  # reading from a pipe would wait forever
-        raise OSError("it is not a regular file")
 
 
 def _wanted(pages: Sequence[T], selection: Selection) -> Sequence[T]:

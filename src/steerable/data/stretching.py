@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from steerable.data.images import each_file, whole_counts
 from steerable.data.pixel_formats import PixelFormat, own_ranges
+from steerable.errors import check_choice
 
 __all__ = ["Stretching", "with_stretching"]
 
@@ -32,6 +33,7 @@ def with_stretching(pixels: PixelFormat, training: Sequence[Path], wanted: Stret
         training: the files of training images.
         wanted: ``"yes"`` and ``"no"`` decide it.
     """
+    check_choice("stretch", wanted, get_args(Stretching))
     if wanted == "no" or not pixels.depth:
         return pixels
     some = training[:: max(1, -(-len(training) // LOOKED_AT))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import zipfile
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from steerable.data.files import Unusable
+from steerable.data.files import Unusable, check_regular
 from steerable.data.stored_arrays import Numbers, StoredImage, stored_array
 from steerable.data.tiff_pages import tiff_pages
 from steerable.extras import require
@@ -21,6 +22,7 @@ VOLUMES = ".npy, .npz, .nii, .nii.gz, or TIFF"
 TIFF = (".tif", ".tiff")
 MOST_VOXELS = 1 << 30
 NOT_DEPTH = {"Y", "X", "S", "C", "T"}
+UNHEARD = logging.NullHandler()  # what tifffile says of damaged files, which are named anyway
 
 
 def stored_volume(path: Path) -> StoredImage:
@@ -59,6 +61,7 @@ def require_readers(paths: Sequence[Path]) -> None:
 
 def array_header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """(shape, type) of the array in an .npy file."""
+    check_regular(path)
     with path.open("rb") as file:
         return _header(file)
 
@@ -129,7 +132,10 @@ def _of_nifti(path: Path) -> StoredImage:
 def _of_tiff(path: Path) -> StoredImage:
     import tifffile
 
+    logging.getLogger("tifffile").addHandler(UNHEARD)
     with tifffile.TiffFile(path) as file:
+        if not file.series:
+            raise Unusable("it has no pages")
         series = file.series[0]
         axes, shape, dtype = series.axes, series.shape, series.dtype
     kept = [(letter, n) for letter, n in zip(axes, shape, strict=True) if n > 1 or letter in "YX"]
