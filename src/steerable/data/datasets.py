@@ -20,6 +20,7 @@ from steerable.lazy import resolve
 
 if TYPE_CHECKING:
     from steerable.data.images import Progress
+    from steerable.data.labelled_images import LabelledImages
     from steerable.data.splits import Splits
 
 __all__ = ["DATASETS", "SOURCES", "KnownDataSet", "check_selection_for", "check_source", "load_dataset"]
@@ -43,9 +44,9 @@ class KnownDataSet:
     loader: str
     axes: int = 2
 
-    def load(self, data_dir: str | Path | None, *, download: bool, seed: int) -> Splits:
+    def load(self, data_dir: str | Path | None, *, download: bool, seed: int) -> Splits[LabelledImages]:
         """Read the images."""
-        found: Splits = resolve(self.loader)(data_dir=data_dir, download=download, seed=seed)
+        found: Splits[LabelledImages] = resolve(self.loader)(data_dir=data_dir, download=download, seed=seed)
         return found
 
 
@@ -75,7 +76,7 @@ def load_dataset(
     progress: Progress | None = None,
     pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
     group_by: str | None = None,
-) -> Splits:
+) -> Splits[LabelledImages]:
     """A data set, ready to train on.
 
     Args:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Unpack
 
 from steerable.data.assembling import PARTS, FoundFiles, LabelledFile, Part, Reading, assemble
 from steerable.data.files import files_below, is_run_folder, looks_like_an_image, printable
-from steerable.data.images import Progress
-from steerable.data.pixel_formats import PixelFormat, Selection
+from steerable.data.labelled_images import LabelledImages
 from steerable.data.specimens import BY_FOLDER
 from steerable.data.splits import Splits
 from steerable.errors import listing
@@ -19,15 +19,8 @@ PART_OF = {name: part for part, names in PARTS.items() for name in names}
 
 
 def load_image_folder(
-    root: str | Path,
-    *,
-    image_size: int | None = None,
-    test_fraction: float = 0.2,
-    seed: int = 0,
-    progress: Progress | None = None,
-    pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
-    group_by: str | None = None,
-) -> Splits:
+    root: str | Path, *, group_by: str | None = None, **how: Unpack[Reading]
+) -> Splits[LabelledImages]:
     """All images under ``root``, as squares (n, channels, image_size, image_size).
 
     The sub-folders of ``root/train`` and ``root/test`` (or ``root/val``) are the classes; where there are both ``test``
@@ -39,20 +32,12 @@ def load_image_folder(
 
     Args:
         root: the folder.
-        image_size: height and width. By default the median of the images' shorter sides, at most 128, rounded to a
-            multiple of 16, or of 8 or 4 where they are small, which networks reduce exactly.
-        test_fraction: the share of test images, where there is no test folder.
-        seed: the seed by which test images are chosen.
-        progress: called with (images read, all images) after each image.
-        pixels: which pages and channels of the files to use, or all that is known about their pixels, such as the
-            ``pixels`` of a trained model.
         group_by: ``"folder"`` where the folders inside each class folder are specimens. Images of one specimen are then
             all trained on or all tested on; folders of the same name in several classes are the same specimen.
+        **how: image size, pixels, seed and more, see :class:`~steerable.data.assembling.Reading`.
     """
     root = Path(root).expanduser()
-    found = labelled_folder(root, group_by=group_by)
-    how = Reading(image_size, pixels, test_fraction, seed)
-    return assemble(found, root, how, progress)
+    return assemble(labelled_folder(root, group_by=group_by), root, **how)
 
 
 def labelled_folder(root: Path, *, fewest_classes: int = 2, group_by: str | None = None) -> FoundFiles:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -42,6 +42,7 @@ __all__ = [
     "read_counts",
     "read_images",
     "read_squares",
+    "told_apart",
     "whole_counts",
     "whole_image",
     "with_channels",
@@ -50,6 +51,7 @@ __all__ = [
 CHUNK = 256  # files that are read at a time
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 Progress = Callable[[int, int], None]
 
 
@@ -109,14 +111,9 @@ def image_chunks(
             if progress is not None:
                 progress(before + done, len(files))
 
-        names, found, skipped = [], [], []
-        for file, square in zip(part, read_squares(part, image_size, count, pixels), strict=True):
-            if isinstance(square, str):
-                skipped.append((printable(file), square))
-            else:
-                names.append(str(file))
-                found.append(with_channels(square, channels))
-        yield names, torch.from_numpy(np.stack(found) if found else nothing), skipped
+        read, skipped = told_apart(part, part, read_squares(part, image_size, count, pixels))
+        found = [with_channels(square, channels) for _, square in read]
+        yield [str(file) for file, _ in read], torch.from_numpy(np.stack(found) if found else nothing), skipped
 
 
 def read_squares(
@@ -154,6 +151,19 @@ def each_file(function: Callable[[Path], T], paths: Sequence[Path], progress: Pr
     """``function`` of each path by several threads, or the reason why a file cannot be used."""
     with _strict_about_bombs():
         return _for_each(_or_reason(function), paths, progress)
+
+
+def told_apart(
+    items: Iterable[Item], names: Iterable[object], found: Iterable[T | str]
+) -> tuple[list[tuple[Item, T]], list[tuple[str, str]]]:
+    """Return ([(item, what was read of it)], [(its name, why it cannot be used)])."""
+    read, unusable = [], []
+    for item, name, one in zip(items, names, found, strict=True):
+        if isinstance(one, str):
+            unusable.append((printable(name), one))
+        else:
+            read.append((item, one))
+    return read, unusable
 
 
 def read_counts(paths: Sequence[Path], image_size: int, pixels: PixelFormat) -> list[tuple[Counts, bool] | str]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from steerable.data.labelled_images import LabelledImages
     from steerable.data.splits import Splits
 
 __all__ = ["MODELNET10", "load_modelnet10"]
@@ -20,7 +21,7 @@ MODELNET10 = (*("bathtub", "bed", "chair", "desk", "dresser", "monitor", "night_
 FILE = "modelnet10.npz"
 
 
-def load_modelnet10(*, data_dir: str | Path | None, download: bool = False, seed: int = 0) -> Splits:
+def load_modelnet10(*, data_dir: str | Path | None, download: bool = False, seed: int = 0) -> Splits[LabelledImages]:
     """3,991 training and 908 test models, (n, 1, 32, 32, 32): 255 inside, 0 outside.
 
     They stand upright: z points up, against the depth of the volume, so that groups about z turn them on the floor.
