@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -132,7 +131,8 @@ def read_squares(
         raise ValueError(f"`image_size` must be at least 1, got {image_size}.")
     if pixels.selection.axes == 3:
         require_readers(paths)
-    return each_file(lambda path: _read_and_reduced(path, image_size, pixels), paths, progress)
+    side = image_size * pixels.reduction
+    return each_file(lambda path: reduced(_read(path, side, pixels), pixels.reduction), paths, progress)
 
 
 def whole_image(path: Path, pixels: PixelFormat) -> Pixels:
@@ -148,9 +148,31 @@ def whole_counts(path: Path, pixels: PixelFormat) -> Counts | Pixels:
 
 
 def each_file(function: Callable[[Path], T], paths: Sequence[Path], progress: Progress | None = None) -> list[T | str]:
-    """``function`` of each path by several threads, or the reason why a file cannot be used."""
-    with _strict_about_bombs():
-        return _for_each(_or_reason(function), paths, progress)
+    """``function`` of each path, or the reason why a file cannot be used.
+
+    Several threads work on it: Pillow decodes outside the interpreter's lock. Images beyond Pillow's limit cannot be
+    used; its other warnings, about odd metadata, help nobody here.
+    """
+    require("PIL", purpose="reading image files")
+    from PIL import Image
+
+    def careful(path: Path) -> T | str:
+        try:
+            return function(path)
+        # Pillow meets damaged files with a dozen kinds of exceptions, and none of them should end a run of hours.
+        except Exception as error:
+            return reason(error)
+
+    Image.init()
+    found: list[T | str] = []
+    with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        for one in pool.map(careful, paths):
+            found.append(one)
+            if progress is not None:
+                progress(len(found), len(paths))
+    return found
 
 
 def told_apart(
@@ -186,47 +208,6 @@ def image_headers(paths: Sequence[Path], selection: Selection) -> list[StoredIma
     if selection.axes == 3:
         require_readers(paths)
     return each_file(header, paths)
-
-
-@contextmanager
-def _strict_about_bombs() -> Iterator[None]:
-    """Images beyond Pillow's limit are errors; its other warnings, about odd metadata, help nobody here."""
-    require("PIL", purpose="reading image files")
-    from PIL import Image
-
-    Image.init()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        yield
-
-
-def _for_each(function: Callable[[Path], T], paths: Sequence[Path], progress: Progress | None) -> list[T]:
-    """``function`` of each path, in order, by several threads: Pillow decodes outside the interpreter's lock."""
-    results = []
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        for result in pool.map(function, paths):
-            results.append(result)
-            if progress is not None:
-                progress(len(results), len(paths))
-    return results
-
-
-def _or_reason(function: Callable[[Path], T]) -> Callable[[Path], T | str]:
-    """The function with the reason in words where a file cannot be read."""
-
-    def careful(path: Path) -> T | str:
-        try:
-            return function(path)
-        # Pillow meets damaged files with a dozen kinds of exceptions, and none of them should end a run of hours.
-        except Exception as error:
-            return reason(error)
-
-    return careful
-
-
-def _read_and_reduced(path: Path, size: int, pixels: PixelFormat) -> Pixels:
-    return reduced(_read(path, size * pixels.reduction, pixels), pixels.reduction)
 
 
 def _read(path: Path, size: int | None, pixels: PixelFormat) -> Pixels:

@@ -12,14 +12,14 @@ import numpy as np
 
 from steerable.data.files import Unusable, check_regular
 from steerable.data.pixel_formats import Selection
-from steerable.data.stored_arrays import Numbers, StoredImage, depth_of, stored_array
+from steerable.data.stored_arrays import Numbers, StoredImage, depth_of
 from steerable.data.tiff_pages import TiffPage, is_tiff, tiff_pages
-from steerable.data.volume_files import stored_volume
+from steerable.data.volume_files import stored_npy, stored_volume
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["array_image", "in_grey_or_colour", "joined", "opened", "stored_image"]
+__all__ = ["in_grey_or_colour", "joined", "opened", "stored_image"]
 
 # Formats that are pixels and nothing else: EPS, for one, would start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000", "AVIF")
@@ -40,7 +40,7 @@ def stored_image(path: Path, selection: Selection) -> Iterator[StoredImage]:
     whole = bool(selection.channels)
     if path.suffix.lower() == ".npy":
         _wanted([path], selection)
-        yield joined([array_image(np.load(path, mmap_mode="r", allow_pickle=False))], selection)
+        yield joined([stored_npy(path, axes=2)], selection)
         return
     pages = tiff_pages(path, 2 if selection.page is None else None) if is_tiff(path) else []
     wanted = _wanted(pages, selection) if pages else []
@@ -108,11 +108,6 @@ def _of_tiff(page: TiffPage, whole: bool) -> StoredImage:
     channels = page.samples if whole else page.shown
     depth = depth_of(page.dtype) if page.dtype is not None else ""
     return StoredImage(page.size, depth, channels, lambda: page.read()[:channels])
-
-
-def array_image(array: Numbers) -> StoredImage:
-    """An array (height, width), (channels, height, width) or (height, width, channels)."""
-    return stored_array(array.shape, array.dtype, lambda: array, axes=2)
 
 
 def _of_pillow(path: Path, image: Image.Image, number: int, whole: bool) -> StoredImage:

@@ -16,7 +16,7 @@ from steerable.data.stored_arrays import Numbers, StoredImage, stored_array
 from steerable.data.tiff_pages import tiff_pages
 from steerable.extras import require
 
-__all__ = ["VOLUMES", "array_header", "is_nifti", "require_readers", "stored_volume"]
+__all__ = ["VOLUMES", "array_header", "is_nifti", "require_readers", "stored_npy", "stored_volume"]
 
 VOLUMES = ".npy, .npz, .nii, .nii.gz, or TIFF"
 TIFF = (".tif", ".tiff")
@@ -33,7 +33,7 @@ def stored_volume(path: Path) -> StoredImage:
     of the patient, y to the front and z to the head, and becomes (z, y, x); a fourth axis is its channels. The pages
     of a TIFF stack are its depth.
     """
-    readers: dict[str, Callable[[Path], StoredImage]] = {".npy": _of_npy, ".npz": _of_npz, ".nii": _of_nifti}
+    readers: dict[str, Callable[[Path], StoredImage]] = {".npy": stored_npy, ".npz": _of_npz, ".nii": _of_nifti}
     suffix = ".nii" if is_nifti(path) else path.suffix.lower()
     reader = readers.get(suffix, _of_tiff if suffix in TIFF else None)
     if reader is None:
@@ -75,9 +75,10 @@ def _header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return shape, dtype
 
 
-def _of_npy(path: Path) -> StoredImage:
+def stored_npy(path: Path, axes: int = 3) -> StoredImage:
+    """The image or the volume in an .npy file."""
     shape, dtype = array_header(path)
-    return stored_array(shape, dtype, lambda: np.load(path, mmap_mode="r", allow_pickle=False), axes=3)
+    return stored_array(shape, dtype, lambda: np.load(path, mmap_mode="r", allow_pickle=False), axes)
 
 
 def _of_npz(path: Path) -> StoredImage:
