@@ -115,11 +115,12 @@ def test_a_folder_is_read_and_split(tmp_path: Path, masks: str) -> None:
     assert load_mask_folder(root, seed=3).test.digest != splits.test.digest
 
 
-def test_parts_in_folders(tmp_path: Path) -> None:
-    for part in ("train", "val", "test"):
+@pytest.mark.parametrize("names", [("train", "val", "test"), ("Training", "Validation", "TESTING")])
+def test_parts_in_folders(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for part in names:
         write_cells(tmp_path / "outer" / part, 3)
     for kind in ("images", "masks"):
-        for part in ("train", "val", "test"):
+        for part in names:
             source = tmp_path / "outer" / part / kind
             shutil.copytree(source, tmp_path / "inner" / kind / part)
     for root in (tmp_path / "outer", tmp_path / "inner"):

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ import torch
 from steerable.data.files import named, source_name
 from steerable.data.images import Pixels, Progress, read_squares, told_apart, with_channels
 from steerable.data.labelled_images import LabelledImages
+from steerable.data.part_folders import Part
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.pixel_survey import common_channels, survey
 from steerable.data.specimens import check_apart
@@ -23,14 +24,6 @@ from steerable.data.splits import Splits
 from steerable.errors import listing
 
 __all__ = ["FoundFiles", "LabelledFile", "Reading", "assemble", "read_labelled", "stacked"]
-
-Part = Literal["train", "validation", "test"]
-PARTS: dict[Part, tuple[str, ...]] = {
-    "train": ("train", "training"),
-    "validation": ("val", "valid", "validation"),
-    "test": ("test", "testing"),
-}
-"""What the folders of each part are called, in small letters."""
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,15 @@ import os
 from pathlib import Path
 from typing import Unpack
 
-from steerable.data.assembling import PARTS, FoundFiles, LabelledFile, Part, Reading, assemble
-from steerable.data.files import files_below, is_run_folder, looks_like_an_image, printable
+from steerable.data.assembling import FoundFiles, LabelledFile, Reading, assemble
+from steerable.data.files import files_below, looks_like_an_image, printable
 from steerable.data.labelled_images import LabelledImages
+from steerable.data.part_folders import PART_OF, Part, part_folders, sub_folders, with_test_part
 from steerable.data.specimens import BY_FOLDER
 from steerable.data.splits import Splits
 from steerable.errors import listing
 
 __all__ = ["labelled_folder", "load_image_folder"]
-
-PART_OF = {name: part for part, names in PARTS.items() for name in names}
 
 
 def load_image_folder(
@@ -55,7 +54,7 @@ def labelled_folder(root: Path, *, fewest_classes: int = 2, group_by: str | None
     skipped: list[tuple[str, str]] = []
     notes: list[str] = []
     for part, folder in parts.items():
-        if unknown := sorted(set(_sub_folders(folder)) - set(classes)):
+        if unknown := sorted(set(sub_folders(folder)) - set(classes)):
             raise ValueError(
                 f"`{folder}` has {listing(unknown)}, expected only the training classes {listing(classes)}. Rename or "
                 "remove these folders."
@@ -93,41 +92,17 @@ def _specimen(inside: Path) -> str:
 
 
 def _parts(root: Path) -> dict[Part, Path]:
-    """The folders whose sub-folders are classes; the names of parts may be written in capitals."""
-    found: dict[Part, Path] = {}
-    others = False  # then there are classes, one of which happens to be called train
-    for name in _sub_folders(root):
-        part = PART_OF.get(name.lower())
-        others = others or part is None
-        if part is not None:
-            found.setdefault(part, root / name)
-    if "train" not in found or (others and len(found) == 1):
+    """The folders whose sub-folders are classes; where others lie beside a ``train``, it is a class as well."""
+    found = part_folders(root)
+    others = {name.lower() for name in sub_folders(root)} - PART_OF.keys()
+    if "train" not in found or (len(found) == 1 and others):
         return {"train": root}
-    if "test" not in found and "validation" in found:  # what is held out is for the test
-        found["test"] = found.pop("validation")
-    return found
-
-
-def _sub_folders(folder: Path) -> list[str]:
-    return sorted(
-        entry.name
-        for entry in folder.iterdir()
-        if entry.is_dir() and not entry.name.startswith(".") and entry.name != "__MACOSX" and not _holds_runs(entry)
-    )
-
-
-def _holds_runs(folder: Path) -> bool:
-    """Whether a folder is a run, or holds nothing but runs: `steerable train .` writes them beside the classes."""
-    try:
-        inside = list(folder.iterdir())
-    except OSError:  # which is named where its files are looked for
-        return False
-    return is_run_folder(folder) or (bool(inside) and all(map(is_run_folder, inside)))
+    return with_test_part(found)
 
 
 def _classes(folder: Path, fewest: int) -> list[str]:
     """The sub-folders, sorted by name."""
-    names = _sub_folders(folder)
+    names = sub_folders(folder)
     table = next(iter(sorted(folder.glob("*.csv"))), None)
     hint = f" Or give the table: {table}." if table is not None else ""
     if not names:
@@ -137,7 +112,7 @@ def _classes(folder: Path, fewest: int) -> list[str]:
         )
     if len(names) < fewest:
         inside = folder / names[0]
-        hint = f" Or did you mean {inside}?" if len(_sub_folders(inside)) > 1 else hint
+        hint = f" Or did you mean {inside}?" if len(sub_folders(inside)) > 1 else hint
         raise ValueError(
             f"`{folder}` has only one class, {listing(names)}; expected at least two sub-folders, as otherwise "
             f"there is nothing to tell apart. Give the folder above the classes, or above `train` and `test`.{hint}"
