@@ -86,7 +86,8 @@ def load_mask_folder(
         read = _with_one_foreground(read, notes)
         values = class_values([item.labels for item in read if item.pair.part == "train"], root, notes)
     side = tile_for([item.labels.shape for item in read]) if tile is None else tile
-    channels = _channels(read, looked_at, pixels)
+    is_known = isinstance(pixels, PixelFormat)
+    channels = common_channels([item.pixels for item in read], looked_at.pixels, known=is_known)
     parts = _parts(read, found, values, notes, root, tile=side, channels=channels)
     if "test" not in parts:
         _check_two(len(parts["train"]), root, skipped)
@@ -114,10 +115,6 @@ def _surveyed(found: FoundPairs, root: Path, pixels: PixelFormat | Selection, st
     if isinstance(pixels, PixelFormat):
         return looked_at
     return looked_at._replace(pixels=with_stretching(looked_at.pixels, training, stretch))
-
-
-def _channels(read: Sequence[MaskedPair], looked_at: Survey, given: PixelFormat | Selection) -> int:
-    return common_channels([item.pixels for item in read], looked_at.pixels, known=isinstance(given, PixelFormat))
 
 
 def read_masked(

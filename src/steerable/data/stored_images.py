@@ -19,11 +19,13 @@ from steerable.data.volume_files import stored_npy, stored_volume
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["in_grey_or_colour", "joined", "opened", "stored_image"]
+__all__ = ["DEEP", "in_grey_or_colour", "joined", "opened", "stored_image", "stored_mode"]
 
 # Formats that are pixels and nothing else: EPS, for one, would start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000", "AVIF")
 FILMS = ("GIF", "PNG", "WEBP")  # whose frames are pages; further pictures in a photograph are previews
+DEEP = (";16B", ";16L", ";16N")
+"""How Pillow calls colours with 16 bits ends, of which it reads 8."""
 DEEP_PNG = {"RGB;16B": 3, "RGBA;16B": 4, "LA;16B": 2}
 """The channels of PNG files with 16 bits, by what Pillow calls them when it drops the lower 8."""
 
@@ -117,11 +119,11 @@ def _of_pillow(path: Path, image: Image.Image, number: int, whole: bool) -> Stor
     if image.mode.startswith("I") or image.mode == "F":
         depth = "floating-point" if image.mode == "F" else "16-bit"
         return StoredImage(image.size, depth, 1, lambda: _bands(image, number, image.mode))
-    raw = _stored_mode(image)
+    raw = stored_mode(image)
     if image.format == "PNG" and raw in DEEP_PNG:
         channels = DEEP_PNG[raw] if whole or raw == "RGB;16B" else DEEP_PNG[raw] - 1
         return StoredImage(image.size, "16-bit", channels, lambda: _sixteen_bits(path, raw)[:channels])
-    if raw.endswith((";16L", ";16B", ";16N")):
+    if raw.endswith(DEEP):
         raise Unusable("its colours have 16 bits, of which only 8 could be read; save it as RGB, in TIFF or PNG")
     if not whole:
         mode = "L" if image.mode in ("1", "L") else "RGB"
@@ -132,7 +134,7 @@ def _of_pillow(path: Path, image: Image.Image, number: int, whole: bool) -> Stor
     return StoredImage(image.size, "8-bit", len(mode), lambda: _bands(image, number, mode))
 
 
-def _stored_mode(image: Image.Image) -> str:
+def stored_mode(image: Image.Image) -> str:
     """What Pillow calls the pixels as they lie in the file, before it makes bytes of them."""
     tiles = getattr(image, "tile", None)
     mode = tiles[0][3] if tiles else ""
