@@ -105,6 +105,17 @@ def test_channels_are_first_unless_the_last_axis_is_shorter(tmp_path: Path) -> N
     assert np.array_equal(numbers(tmp_path / "echoes.nii"), scan.transpose())
 
 
+@pytest.mark.parametrize("axes", [None, "ZYX", "TYX", "CYX"])
+def test_the_pages_of_a_stack_are_slices_whatever_they_are_called(tmp_path: Path, axes: str | None) -> None:
+    volume = random_volume(0, (5, 6, 7))
+    tifffile.imwrite(tmp_path / "x.tif", volume, imagej=True, metadata={"axes": axes} if axes else {})
+    assert np.array_equal(numbers(tmp_path / "x.tif")[0], volume)
+    for order in ("ZCYX", "TCYX"):
+        several = random_volume(1, (5, 2, 6, 7))
+        tifffile.imwrite(tmp_path / "x.tif", several, imagej=True, metadata={"axes": order})
+        assert np.array_equal(numbers(tmp_path / "x.tif"), several.swapaxes(0, 1))
+
+
 def test_booleans_are_black_and_white(tmp_path: Path) -> None:
     solid = random_volume(0) > 100
     assert np.array_equal(numbers(save_npy(tmp_path / "x", solid))[0], 255 * solid.astype(np.uint8))

@@ -42,7 +42,6 @@ __all__ = [
     "read_images",
     "read_squares",
     "told_apart",
-    "whole_counts",
     "whole_image",
     "with_channels",
 ]
@@ -140,13 +139,6 @@ def whole_image(path: Path, pixels: PixelFormat) -> Pixels:
     return _read(path, None, pixels)
 
 
-def whole_counts(path: Path, pixels: PixelFormat) -> Counts | Pixels:
-    """The numbers of an image in its own size, (channels, height, width), as the file has them."""
-    with stored_image(path, pixels.selection) as stored:
-        pixels.check(stored.depth, stored.channels)
-        return _counts(stored, None, pixels) if stored.picture is None else square_of_picture(stored.picture, None)
-
-
 def each_file(function: Callable[[Path], T], paths: Sequence[Path], progress: Progress | None = None) -> list[T | str]:
     """``function`` of each path, or the reason why a file cannot be used.
 
@@ -188,9 +180,24 @@ def told_apart(
     return read, unusable
 
 
-def read_counts(paths: Sequence[Path], image_size: int, pixels: PixelFormat) -> list[tuple[Counts, bool] | str]:
-    """What :func:`read_squares` reads, before counts become bytes, and whether some are not finite numbers."""
-    return each_file(lambda path: _read_counts(path, image_size, pixels), paths)
+def read_counts(
+    paths: Sequence[Path], image_size: int | None, pixels: PixelFormat
+) -> list[tuple[Counts | Pixels, bool] | str]:
+    """What :func:`read_squares` reads, before counts become bytes, and whether some are not finite numbers.
+
+    Without a size they are those of whole images, (channels, height, width).
+    """
+
+    def counts(path: Path) -> tuple[Counts | Pixels, bool]:
+        with stored_image(path, pixels.selection) as stored:
+            pixels.check(stored.depth, stored.channels)
+            if stored.picture is not None:
+                return square_of_picture(stored.picture, image_size), False
+            numbers = stored.numbers()
+            has_gaps = numbers.dtype.kind == "f" and not np.isfinite(numbers).all()
+            return _counts(replace(stored, numbers=lambda: numbers), image_size, pixels), has_gaps
+
+    return each_file(counts, paths)
 
 
 def image_sizes(paths: Sequence[Path]) -> list[tuple[int, ...]]:
@@ -228,14 +235,6 @@ def pixels_of(stored: StoredImage, size: int | None, pixels: PixelFormat) -> Pix
         return pixels.to_bytes(found) if pixels.stretch else found
     counts = _counts(stored, size, pixels)
     return pixels.to_bytes(with_channels(counts, pixels.channels))
-
-
-def _read_counts(path: Path, size: int, pixels: PixelFormat) -> tuple[Counts, bool]:
-    with stored_image(path, pixels.selection) as stored:
-        pixels.check(stored.depth, stored.channels)
-        numbers = stored.numbers()
-        has_gaps = numbers.dtype.kind == "f" and not np.isfinite(numbers).all()
-        return _counts(replace(stored, numbers=lambda: numbers), size, pixels), has_gaps
 
 
 def _counts(stored: StoredImage, size: int | None, pixels: PixelFormat) -> Counts:

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from steerable.data.images import each_file, whole_counts
+from steerable.data.images import read_counts
 from steerable.data.pixel_formats import PixelFormat, own_ranges
 from steerable.errors import check_choice
 
@@ -37,8 +37,8 @@ def with_stretching(pixels: PixelFormat, training: Sequence[Path], wanted: Stret
     if wanted == "no" or not pixels.depth:
         return pixels
     some = training[:: max(1, -(-len(training) // LOOKED_AT))]
-    found = each_file(lambda path: whole_counts(path, pixels), some)
-    ranges = [_width(counts, pixels) for counts in found if not isinstance(counts, str)]
+    found = read_counts(some, None, pixels)
+    ranges = [_width(one[0], pixels) for one in found if not isinstance(one, str)]
     ranges = [width for width in ranges if width > 0]
     if not ranges:
         return pixels

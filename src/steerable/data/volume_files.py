@@ -142,9 +142,8 @@ def _of_tiff(path: Path) -> StoredImage:
     kept = [(letter, n) for letter, n in zip(axes, shape, strict=True) if n > 1 or letter in "YX"]
     letters = "".join(letter for letter, _ in kept)
     depth = [letter for letter in letters if letter not in NOT_DEPTH]
-    if "T" in letters and not depth:  # programs often call slices times
-        depth = ["T"]
-    channels = [letter for letter in letters if letter in "SC"]
+    depth = depth or [letter for letter in "TC" if letter in letters][:1]  # programs call slices times or channels
+    channels = [letter for letter in letters if letter in "SC" and letter not in depth]
     if len(depth) != 1 or len(channels) > 1 or len(letters) != 3 + len(channels):
         words = ", ".join(f"{letter}: {n}" for letter, n in zip(axes, shape, strict=True))
         raise Unusable(f"its axes are {words}, expected a stack of slices; save one volume per file")
