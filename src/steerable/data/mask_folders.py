@@ -89,23 +89,25 @@ def load_mask_folder(
     is_known = isinstance(pixels, PixelFormat)
     channels = common_channels([item.pixels for item in read], looked_at.pixels, known=is_known)
     parts = _parts(read, found, values, notes, root, tile=side, channels=channels)
-    if "test" not in parts:
-        _check_two(len(parts["train"]), root, skipped)
-        parts["train"], parts["test"] = parts["train"].split(test_fraction, seed)
+    train, test = parts["train"], parts.get("test")
+    if test is None:
+        train, test = _held_out(train, test_fraction, seed, root, skipped)
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    known = replace(looked_at.pixels, channels=channels)
-    told = source_name(root), tuple(skipped), parts.get("validation"), tuple(notes), known, values
-    return Splits(parts["train"], parts["test"], *told)
+    told = tuple(notes), replace(looked_at.pixels, channels=channels), values
+    return Splits(train, test, source_name(root), tuple(skipped), parts.get("validation"), *told)
 
 
-def _check_two(images: int, root: Path, skipped: Sequence[tuple[str, str]]) -> None:
-    """Refuse a folder with one usable image, and say why others were left out."""
-    if images < 2:
+def _held_out(
+    train: MaskedImages, fraction: float, seed: int, root: Path, skipped: Sequence[tuple[str, str]]
+) -> tuple[MaskedImages, MaskedImages]:
+    """Return (training images, test images); of one image none can be held out."""
+    if len(train) < 2:
         others = f" Left out: {named(skipped)}." if skipped else ""
         raise ValueError(
             f"`{root}` has one image with a mask, expected two or more: none can be held out to test.{others}"
         )
+    return train.split(fraction, seed)
 
 
 def _surveyed(found: FoundPairs, root: Path, pixels: PixelFormat | Selection, stretch: Stretching) -> Survey:
