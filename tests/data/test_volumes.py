@@ -17,6 +17,7 @@ from PIL import Image
 
 from steerable.data import PixelFormat, Selection, load_dataset, read_images
 from steerable.data.cubes import middle_cube
+from steerable.data.files import Unusable
 from steerable.data.stored_images import stored_image
 from steerable.data.volume_folders import holds_volumes, is_volume
 
@@ -135,6 +136,30 @@ def test_scans_are_turned_upright_and_their_slopes_are_followed(tmp_path: Path) 
     with stored_image(tmp_path / "sloped.nii", VOLUMES) as stored:
         assert stored.depth == "floating-point"
         assert np.abs(stored.numbers()[0] - upright[0] / 7).max() < 1e-2
+
+
+@pytest.mark.parametrize("kind", [nib.Nifti1Image, nib.Nifti2Image])
+def test_voxels_without_a_size_are_refused_unless_the_scan_says_where_they_lie(
+    tmp_path: Path, kind: type[nib.Nifti1Image], capfd: pytest.CaptureFixture[str]
+) -> None:
+    for size in (0, np.nan, np.inf):
+        for is_placed in (False, True):
+            scan = kind(random_volume(0, (5, 6, 7)), np.diag([1.0, 1, 2, 1]))
+            nib.save(scan, tmp_path / "x.nii")
+            raw = (tmp_path / "x.nii").read_bytes()
+            header = type(scan.header)(raw[: scan.header.sizeof_hdr], check=False)
+            header["pixdim"][3], header["sform_code"], header["qform_code"] = size, int(is_placed), 0
+            (tmp_path / "x.nii").write_bytes(header.binaryblock + raw[len(header.binaryblock) :])
+            if is_placed:
+                with stored_image(tmp_path / "x.nii", VOLUMES) as stored:
+                    assert stored.spacing == (1, 1, 2)
+            else:
+                with (
+                    pytest.raises(Unusable, match=rf"^its voxels are 1 × 1 × {size:g} mm, expected positive sizes$"),
+                    stored_image(tmp_path / "x.nii", VOLUMES),
+                ):
+                    pass
+                assert capfd.readouterr() == ("", "")
 
 
 def test_the_middle_cube_is_averaged_or_interpolated() -> None:

@@ -108,6 +108,7 @@ def _of_npz(path: Path) -> StoredImage:
 def _of_nifti(path: Path) -> StoredImage:
     import nibabel as nib
 
+    _check_voxels(_unchecked_sizes(path))
     stored = nib.load(path)
     if not isinstance(stored, nib.Nifti1Image):  # NIfTI 2 is a kind of it
         raise Unusable("it is not a NIfTI file")
@@ -118,9 +119,8 @@ def _of_nifti(path: Path) -> StoredImage:
     shape = tuple(int(n) for n in upright.shape)
     while len(shape) > 4 and shape[-1] == 1:  # five axes are common, of which the fourth is time
         shape = shape[:-1]
-    spacing = tuple(float(step) for step in upright.header.get_zooms()[:3])
-    if len(shape) >= 3 and not all(np.isfinite(step) and step > 0 for step in spacing):
-        raise Unusable(f"its voxels are {' × '.join(f'{step:g}' for step in spacing)} mm, expected positive sizes")
+    spacing = tuple(float(step) for step in nib.affines.voxel_sizes(upright.affine))
+    _check_voxels(spacing)
 
     def load() -> Numbers:
         found: Numbers = np.asanyarray(upright.dataobj).reshape(shape).transpose()
@@ -128,6 +128,26 @@ def _of_nifti(path: Path) -> StoredImage:
 
     how: dict[str, Any] = {"channels_last": False, "spacing": _unless_equal(spacing)}
     return stored_array(shape[::-1], dtype.newbyteorder("="), load, axes=3, **how)
+
+
+def _unchecked_sizes(path: Path) -> tuple[float, ...]:
+    """The sizes of voxels in a header that says nothing else of where they lie; nibabel would take 1 for 0."""
+    from nibabel import Nifti1Header, Nifti2Header
+    from nibabel.openers import ImageOpener
+
+    with ImageOpener(str(path)) as file:
+        block = file.read(Nifti2Header.sizeof_hdr)
+    for kind in (Nifti1Header, Nifti2Header):
+        if len(block) >= kind.sizeof_hdr and kind.may_contain_header(block):
+            header = kind(block[: kind.sizeof_hdr], check=False)
+            sizes = header["pixdim"][1 : 1 + min(3, int(header["dim"][0]))]
+            return () if header["sform_code"] > 0 else tuple(map(float, sizes))
+    return ()
+
+
+def _check_voxels(sizes: Sequence[float]) -> None:
+    if not all(np.isfinite(size) and size != 0 for size in sizes):
+        raise Unusable(f"its voxels are {' × '.join(f'{size:g}' for size in sizes)} mm, expected positive sizes")
 
 
 def _of_tiff(path: Path) -> StoredImage:
