@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import unicodedata
 import warnings
@@ -114,11 +115,12 @@ def test_a_folder_is_read_and_split(tmp_path: Path, masks: str) -> None:
     assert load_mask_folder(root, seed=3).test.digest != splits.test.digest
 
 
-def test_parts_in_folders(tmp_path: Path) -> None:
-    for part in ("train", "val", "test"):
+@pytest.mark.parametrize("names", [("train", "val", "test"), ("Training", "Validation", "TESTING")])
+def test_parts_in_folders(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for part in names:
         write_cells(tmp_path / "outer" / part, 3)
     for kind in ("images", "masks"):
-        for part in ("train", "val", "test"):
+        for part in names:
             source = tmp_path / "outer" / part / kind
             shutil.copytree(source, tmp_path / "inner" / kind / part)
     for root in (tmp_path / "outer", tmp_path / "inner"):
@@ -236,6 +238,31 @@ def test_objects_are_told_from_classes(tmp_path: Path) -> None:
         stripes = np.arange(48 * 48).reshape(48, 48) % (4 + number % 3)
         Image.fromarray(stripes.astype(np.uint8)).save(path)
     assert load_mask_folder(root).train.kind == "classes"
+    # And so are a few numbers with gaps that come again in other images, even where each is one region.
+    for number, path in enumerate(sorted((root / "masks").iterdir())):
+        bands = np.array([0, 3, 7 if number % 2 else 9])[np.arange(48) // 16]
+        Image.fromarray(np.tile(bands.astype(np.uint8), (48, 1))).save(path)
+    with pytest.warns(UserWarning, match="`0`, `3`, `7`, `9`, with gaps between them"):
+        assert load_mask_folder(root).train.classes == ("0", "3", "7", "9")
+    # Parts of one large picture show objects with numbers of their own.
+    for number, path in enumerate(sorted((root / "masks").iterdir())):
+        bands = np.array([0, 3 * number + 40, 3 * number + 41])[np.arange(48) // 16]
+        Image.fromarray(np.tile(bands.astype(np.uint8), (48, 1))).save(path)
+    assert load_mask_folder(root).train.kind == "instances"
+
+
+@pytest.mark.parametrize(("name", "value"), [("kind", "objects"), ("stretch", "perhaps"), ("tile", 0), ("tile", -32)])
+def test_what_a_folder_is_read_as_is_checked(tmp_path: Path, name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=rf"{name}.* got .*{value}"):
+        load_mask_folder(write_cells(tmp_path / "cells", 4), **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("ending", [".npy", ".png"])
+def test_a_pipe_in_place_of_a_mask_is_not_waited_for(tmp_path: Path, ending: str) -> None:
+    os.mkfifo(tmp_path / f"pipe{ending}")
+    with pytest.raises(Unusable, match="it is not a regular file"):
+        read_label_file(tmp_path / f"pipe{ending}")
 
 
 def test_bad_files_are_named_and_left_out(tmp_path: Path) -> None:

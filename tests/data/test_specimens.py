@@ -79,6 +79,18 @@ def test_a_specimen_of_the_only_images_of_a_class_stays_in_training() -> None:
         assert min(rest.counts) > 0
 
 
+@pytest.mark.parametrize("crops", [2, 3, 5])
+@pytest.mark.parametrize("patients", [2, 3])
+def test_a_few_specimens_of_one_class_each_are_divided_nevertheless(patients: int, crops: int) -> None:
+    labels = torch.tensor([0, 1]).repeat_interleave(patients * crops)
+    specimens = tuple(str(k // crops) for k in range(len(labels)))
+    data = LabelledImages(torch.zeros(len(labels), 1, 4, 4, dtype=torch.uint8), labels, ("a", "b"), (), specimens)
+    for seed in range(5):
+        rest, part = data.split(0.2, seed=seed)
+        assert not set(rest.specimens) & set(part.specimens)
+        assert part.counts == (crops, crops)
+
+
 @pytest.mark.parametrize(
     ("group_by", "message"),
     [("patent", "has no column `patent` to group its images by. Did you mean `patient`"), ("x1", "no column `x1`")],

@@ -161,7 +161,8 @@ def test_words_for_what_a_file_does_not_have(tmp_path: Path) -> None:
         read(path, "all")
     np.save(tmp_path / "x.npy", np.zeros((2, 3, 4, 5)))
     with pytest.raises(
-        Unusable, match=r"float64 of shape \(2, 3, 4, 5\), expected numbers \(channels, height, width\)"
+        Unusable,
+        match=r"float64 of shape \(2, 3, 4, 5\), expected numbers \(height, width\) or \(channels, height, width\)",
     ):
         read(tmp_path / "x.npy")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from PIL import Image
 
 from steerable.data import PixelFormat, Selection, load_dataset, read_images
 from steerable.data.cubes import middle_cube
+from steerable.data.files import Unusable
 from steerable.data.stored_images import stored_image
 from steerable.data.volume_folders import holds_volumes, is_volume
 
@@ -104,6 +106,17 @@ def test_channels_are_first_unless_the_last_axis_is_shorter(tmp_path: Path) -> N
     assert np.array_equal(numbers(tmp_path / "echoes.nii"), scan.transpose())
 
 
+@pytest.mark.parametrize("axes", [None, "ZYX", "TYX", "CYX"])
+def test_the_pages_of_a_stack_are_slices_whatever_they_are_called(tmp_path: Path, axes: str | None) -> None:
+    volume = random_volume(0, (5, 6, 7))
+    tifffile.imwrite(tmp_path / "x.tif", volume, imagej=True, metadata={"axes": axes} if axes else {})
+    assert np.array_equal(numbers(tmp_path / "x.tif")[0], volume)
+    for order in ("ZCYX", "TCYX"):
+        several = random_volume(1, (5, 2, 6, 7))
+        tifffile.imwrite(tmp_path / "x.tif", several, imagej=True, metadata={"axes": order})
+        assert np.array_equal(numbers(tmp_path / "x.tif"), several.swapaxes(0, 1))
+
+
 def test_booleans_are_black_and_white(tmp_path: Path) -> None:
     solid = random_volume(0) > 100
     assert np.array_equal(numbers(save_npy(tmp_path / "x", solid))[0], 255 * solid.astype(np.uint8))
@@ -123,6 +136,30 @@ def test_scans_are_turned_upright_and_their_slopes_are_followed(tmp_path: Path) 
     with stored_image(tmp_path / "sloped.nii", VOLUMES) as stored:
         assert stored.depth == "floating-point"
         assert np.abs(stored.numbers()[0] - upright[0] / 7).max() < 1e-2
+
+
+@pytest.mark.parametrize("kind", [nib.Nifti1Image, nib.Nifti2Image])
+def test_voxels_without_a_size_are_refused_unless_the_scan_says_where_they_lie(
+    tmp_path: Path, kind: type[nib.Nifti1Image], capfd: pytest.CaptureFixture[str]
+) -> None:
+    for size in (0, np.nan, np.inf):
+        for is_placed in (False, True):
+            scan = kind(random_volume(0, (5, 6, 7)), np.diag([1.0, 1, 2, 1]))
+            nib.save(scan, tmp_path / "x.nii")
+            raw = (tmp_path / "x.nii").read_bytes()
+            header = type(scan.header)(raw[: scan.header.sizeof_hdr], check=False)
+            header["pixdim"][3], header["sform_code"], header["qform_code"] = size, int(is_placed), 0
+            (tmp_path / "x.nii").write_bytes(header.binaryblock + raw[len(header.binaryblock) :])
+            if is_placed:
+                with stored_image(tmp_path / "x.nii", VOLUMES) as stored:
+                    assert stored.spacing == (1, 1, 2)
+            else:
+                with (
+                    pytest.raises(Unusable, match=rf"^its voxels are 1 × 1 × {size:g} mm, expected positive sizes$"),
+                    stored_image(tmp_path / "x.nii", VOLUMES),
+                ):
+                    pass
+                assert capfd.readouterr() == ("", "")
 
 
 def test_the_middle_cube_is_averaged_or_interpolated() -> None:
@@ -153,6 +190,31 @@ def test_volumes_are_recognised_by_their_files(tmp_path: Path, save: Callable[[P
     assert holds_volumes(folder(tmp_path, save))
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_left_out_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(folder(tmp_path) / "a" / "pipe.npy")
+    assert holds_volumes(tmp_path)
+    with pytest.warns(UserWarning, match=r"`a/pipe.npy` \(it is not a regular file\)"):
+        load_dataset(tmp_path, pixels=VOLUMES)
+
+
+@pytest.mark.parametrize("save", WRITERS)
+def test_damaged_files_are_named_in_words(
+    tmp_path: Path, save: Callable[[Path, np.ndarray], Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder(tmp_path)
+    half = save(tmp_path / "a" / "half", random_volume(0))
+    half.write_bytes(half.read_bytes()[: half.stat().st_size // 2])
+    junk = save(tmp_path / "b" / "junk", random_volume(0))
+    junk.write_bytes(b"II*\0junk" * 9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        splits = load_dataset(tmp_path, pixels=VOLUMES)
+    assert {name for name, _ in splits.skipped} >= {f"b/{junk.name}"}
+    assert not any("Error" in why for _, why in splits.skipped)
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize(
     ("shape", "expected"),
     [
@@ -165,13 +227,20 @@ def test_arrays_are_recognised_by_their_shape(tmp_path: Path, shape: tuple[int, 
     assert is_volume(tmp_path / "x.npy") is expected
 
 
-def test_stacks_and_mixtures_are_not_taken_for_volumes(tmp_path: Path) -> None:
+def test_a_folder_holds_what_most_of_its_files_are(tmp_path: Path) -> None:
     assert not holds_volumes(folder(tmp_path / "stacks", save_tiff))
     mixed = folder(tmp_path / "mixed")
-    Image.new("L", (8, 8)).save(mixed / "a" / "picture.png")
-    assert not holds_volumes(mixed)
-    (mixed / "a" / "picture.png").rename(mixed / "a" / "notes.txt")
+    Image.new("L", (8, 8)).save(mixed / "a" / "preview.png")
+    np.save(mixed / "a" / "slice.npy", random_volume(0, (8, 8)))
     assert holds_volumes(mixed)
+    with pytest.warns(UserWarning, match=r"2 of 12 files .* `a/preview.png` \(not a volume of a known format"):
+        splits = load_dataset(mixed, pixels=VOLUMES)
+    assert [name for name, _ in splits.skipped] == ["a/preview.png", "a/slice.npy"]
+    for number in range(8):
+        Image.new("L", (8, 8)).save(mixed / "a" / f"{number}.png")
+    assert not holds_volumes(mixed)
+    for picture in (mixed / "a").glob("*.png"):
+        picture.unlink()
     assert not holds_volumes(tmp_path / "nowhere")
     table = tmp_path / "table.csv"
     table.write_text("file,label\n" + "".join(f"mixed/{'ab'[k % 2]}/v{k}.npy,{k % 2}\n" for k in range(10)))

@@ -175,6 +175,19 @@ def test_a_converted_network_gives_what_it_has_after_modules() -> None:
             models.feature_maps(net, at)
 
 
+def test_a_converted_network_of_volumes_gives_its_maps_as_well() -> None:
+    layers = (nn.Conv3d(1, 24, 3, padding=1), nn.ReLU(), nn.MaxPool3d(2), nn.Conv3d(24, 48, 3, padding=1), nn.ReLU())
+    net = st.convert(nn.Sequential(*layers, nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(48, 2)), "O").double()
+    trunk = models.feature_maps(net.eval(), ["1", "4"], size=8)
+    assert trunk.reductions == (1, 2)
+    x = torch.randn(1, 1, 8, 8, 8, dtype=torch.float64)
+    with torch.no_grad():
+        for y, z, kind in zip(trunk(x), trunk(st.transform(x, "rs", net.in_type)), trunk.feature_types, strict=True):
+            torch.testing.assert_close(z, st.transform(y, "rs", kind), rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match=r"has the shape \(1, 48\) for an input of 8×8×8, and a feature map"):
+        models.feature_maps(net, ["6"], size=8)
+
+
 def test_what_has_no_levels_is_refused() -> None:
     with pytest.raises(ValueError, match=r"at=\['layer1'\] is for converted networks; a ResNet has levels of its own"):
         models.feature_maps(models.resnet(8, 1), ["layer1"])

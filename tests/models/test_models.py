@@ -225,6 +225,20 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
         models.ResNet.from_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize("config", ["", "{", "[]", "null", b"\xff\xfe{}", None])
+def test_a_damaged_config_is_named_whoever_reads_it(config: str | bytes | None, tmp_path: Path) -> None:
+    models.resnet(8, 1).save_pretrained(tmp_path)
+    if config is None:
+        (tmp_path / "config.json").unlink()
+    else:
+        (tmp_path / "config.json").write_bytes(config.encode() if isinstance(config, str) else config)
+    for read in (models.from_pretrained, models.ResNet.from_pretrained):
+        with pytest.raises(
+            (ValueError, FileNotFoundError), match=r"`.*config\.json`,? (cannot be|does not|which says)"
+        ):
+            read(tmp_path)
+
+
 @pytest.mark.parametrize(
     "name", ["missing-folder", "runs/missing", "./a/b", "a/b/c", "/missing/folder", Path("owner/name"), "~/missing-run"]
 )

@@ -108,7 +108,7 @@ GOES_ON: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "images without a class": (
         lambda r: picture(r / "loose.png"),
-        "`loose.png` in .* lie beside the class folders, have no label and are not used",
+        "`loose.png` in .* lies beside the class folders, without a label, and cannot be used",
     ),
     "a class with one image": (
         lambda r: picture(r / "plum" / "0.png", 99, "L"),

@@ -80,7 +80,11 @@ def test_counts_are_scaled_as_those_of_files(tmp_path: Path) -> None:
         ("folder", TypeError, "files and folders are read by predict_files"),
         ([np.zeros((8, 8, 3))], ValueError, r"image 0 cannot be used: its pixels are floating-point, expected 8-bit"),
         ([np.zeros((8, 8, 7), np.uint8)], ValueError, "it has 7 channels, expected 3"),
-        ([np.zeros(8, np.uint8)], ValueError, r"it has the shape \(8,\), expected \(height, width\)"),
+        (
+            [np.zeros(8, np.uint8)],
+            ValueError,
+            r"it holds uint8 of shape \(8,\), expected numbers \(height, width\) or \(height, width, channels\)",
+        ),
         (["a.png"], TypeError, "an image is an array .* got str"),
     ],
 )

@@ -21,7 +21,7 @@ from steerable.algebra.planar_groups import PlanarGroup
 from steerable.algebra.space_families import about_axis, icosahedral, o3, octahedral, so3, tetrahedral
 from steerable.errors import check_choice
 
-__all__ = ["cyclic", "dihedral", "group_named", "group_on", "o2", "planar_matrix", "so2", "trivial"]
+__all__ = ["cyclic", "dihedral", "group_named", "group_on", "is_named", "o2", "planar_matrix", "so2", "trivial"]
 
 _LARGEST = 1000  # a table of products has n² entries, 4n² with reflections
 DEFAULT_GROUPS = {2: "D4", 3: "O"}  # of a network where none is named, by the number of axes
@@ -108,6 +108,14 @@ def group_named(name: str) -> Group:
             "and O3."
         )
     return (cyclic if match[1] == "C" else dihedral)(int(match[2]))
+
+
+def is_named(group: Group) -> bool:
+    """Whether a group is the one that its name says, so that files can hold it as text."""
+    try:
+        return group_named(group.name) == group
+    except ValueError:
+        return False
 
 
 def group_on(name: str | None, axes: int) -> Group:

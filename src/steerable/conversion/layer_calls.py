@@ -49,7 +49,7 @@ def read_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
         raise NoCounterpart(_reason(plain))
     made_for = re.search(r"([23])d$", type(plain).__name__)
     if made_for and int(made_for[1]) != analysis.axes:
-        kind, groups = ("images", "dihedral(4)") if made_for[1] == "2" else ("volumes", "octahedral()")
+        kind, groups = ("images", "dihedral(4)") if made_for[1] == "2" else ("volumes", "octahedral(), or 'C4 about z'")
         others = "volumes" if kind == "images" else "images"
         raise NoCounterpart(f"it works on {kind}, but the group moves {others}. Use a group such as {groups}.")
     if plain._forward_hooks or plain._forward_pre_hooks:

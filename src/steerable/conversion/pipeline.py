@@ -32,7 +32,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import fx, nn
 
-from steerable.algebra.families import group_named
+from steerable.algebra.families import group_named, is_named
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.checking import EquivarianceError
@@ -127,11 +127,7 @@ def _request(group: Group, match: Match, mix: Mix, *rest: Any) -> dict[str, Any]
     names = ("downsampling", "head", "in_channels", "out_type")
     asked = {"group": group.name, "match": match, "mix": mix, **dict(zip(names, rest, strict=True))}
     asked["out_type"] = None if asked["out_type"] is None else str(asked["out_type"])
-    try:
-        known = isinstance(mix, str) and group_named(group.name) == group
-    except ValueError:
-        return None
-    return asked if known else None
+    return asked if isinstance(mix, str) and is_named(group) else None
 
 
 def _warn_if_trained(model: nn.Module) -> None:

@@ -8,14 +8,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import torch
 
 from steerable.data.files import named, source_name
-from steerable.data.images import Pixels, Progress, read_squares, with_channels
+from steerable.data.images import Pixels, Progress, read_squares, told_apart, with_channels
 from steerable.data.labelled_images import LabelledImages
+from steerable.data.part_folders import Part
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.pixel_survey import common_channels, survey
 from steerable.data.specimens import check_apart
@@ -23,14 +24,6 @@ from steerable.data.splits import Splits
 from steerable.errors import listing
 
 __all__ = ["FoundFiles", "LabelledFile", "Reading", "assemble", "read_labelled", "stacked"]
-
-Part = Literal["train", "validation", "test"]
-PARTS: dict[Part, tuple[str, ...]] = {
-    "train": ("train", "training"),
-    "validation": ("val", "valid", "validation"),
-    "test": ("test", "testing"),
-}
-"""What the folders of each part are called, in small letters."""
 
 
 @dataclass(frozen=True)
@@ -58,24 +51,36 @@ class FoundFiles(NamedTuple):
 Read = tuple[LabelledFile, Pixels]
 
 
-class Reading(NamedTuple):
-    """How the files of a folder or table become a data set.
+class Reading(TypedDict, total=False):
+    """How files become a data set.
 
     Args:
-        image_size: height and width; by default a common size of the images.
-        pixels: how the numbers in the files become bytes, or only which pages and channels to use: the rest is then
-            found out from the training images.
+        image_size: height and width. By default the median of the images' shorter sides, at most 128, rounded to a
+            multiple of 16, or of 8 or 4 where they are small, which networks reduce exactly.
+        pixels: which pages and channels of the files to use, or all that is known about their pixels, such as the
+            ``pixels`` of a trained model.
         test_fraction: the share of test images, where none are marked.
         seed: the seed by which test images are chosen.
+        progress: called with (images read, all images) after each image.
     """
 
     image_size: int | None
     pixels: PixelFormat | Selection
     test_fraction: float
     seed: int
+    progress: Progress | None
 
 
-def assemble(found: FoundFiles, source: Path, how: Reading, progress: Progress | None) -> Splits:
+def assemble(
+    found: FoundFiles,
+    source: Path,
+    *,
+    image_size: int | None = None,
+    pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
+    test_fraction: float = 0.2,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Splits[LabelledImages]:
     """Read labelled files into one data set of squares (n, channels, image_size, image_size).
 
     A class none of whose files can be read is left out, as long as two classes remain. Where no file is marked as a
@@ -85,14 +90,13 @@ def assemble(found: FoundFiles, source: Path, how: Reading, progress: Progress |
     Args:
         found: what to read.
         source: the folder or table that they come from, for messages.
-        how: to read them.
-        progress: called with (images read, all images) after each image.
+        others: see :class:`Reading`.
     """
     files, known_unreadable, noticed = found
     training = [file.path for file in files if file.part == "train"]
-    looked_at = survey([file.path for file in files], training, source, how.image_size, how.pixels)
-    size, pixels = looked_at.size, looked_at.pixels
-    read, unreadable = read_labelled(files, size, progress, pixels)
+    looked_at = survey([file.path for file in files], training, source, image_size, pixels)
+    size, known = looked_at.size, looked_at.pixels
+    read, unreadable = read_labelled(files, size, progress, known)
     skipped, notes = [*known_unreadable, *unreadable], [*noticed, *looked_at.notes]
     if skipped:
         notes.append(
@@ -100,9 +104,9 @@ def assemble(found: FoundFiles, source: Path, how: Reading, progress: Progress |
             f"{'is' if len(skipped) == 1 else 'are'} left out: {named(skipped)}."
         )
     classes = _classes(files, read, source, notes)
-    read = [(file, pixels) for file, pixels in read if file.label in classes]
+    read = [item for item in read if item[0].label in classes]
     notes += _same_pixels_other_label(read, size)
-    channels = common_channels([square for _, square in read], pixels, known=isinstance(how.pixels, PixelFormat))
+    channels = common_channels([square for _, square in read], known, known=isinstance(pixels, PixelFormat))
     parts = {
         part: stacked([item for item in read if item[0].part == part], channels, classes)
         for part in ("train", "validation", "test")
@@ -117,27 +121,20 @@ def assemble(found: FoundFiles, source: Path, how: Reading, progress: Progress |
                 f"none of the test images in `{source}` can be read: {named(skipped)}. Replace them, or remove the "
                 "test folder and let training images be held out."
             )
-        train, test = _held_out(train, how.test_fraction, how.seed, source, notes)
+        train, test = _held_out(train, test_fraction, seed, source, notes)
     notes += _trained_and_tested(train, test)
     for note in notes:
         warnings.warn(note, stacklevel=3)
-    known = replace(pixels, channels=channels) if pixels.depth else None
-    return Splits(train, test, source_name(source), tuple(skipped), parts["validation"], tuple(notes), known)
+    told = replace(known, channels=channels) if known.depth else None
+    return Splits(train, test, source_name(source), tuple(skipped), parts["validation"], tuple(notes), told)
 
 
 def read_labelled(
     files: Sequence[LabelledFile], size: int, progress: Progress | None, pixels: PixelFormat
 ) -> tuple[list[Read], list[tuple[str, str]]]:
     """Return (files with their pixels, [(name, why it cannot be read)])."""
-    read: list[Read] = []
-    unreadable = []
     squares = read_squares([file.path for file in files], size, progress, pixels)
-    for file, square in zip(files, squares, strict=True):
-        if isinstance(square, str):
-            unreadable.append((file.name, square))
-        else:
-            read.append((file, square))
-    return read, unreadable
+    return told_apart(files, [file.name for file in files], squares)
 
 
 def stacked(read: Sequence[Read], channels: int, classes: tuple[str, ...]) -> LabelledImages | None:

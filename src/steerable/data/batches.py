@@ -131,11 +131,8 @@ class DeviceBatches(Batches):
             GPU's free memory, they stay outside and are sent batch by batch.
         batch_size: images in a batch of all processes together.
         shuffle: whether each epoch has a new order.
-        seed: the seed of order and augmentation.
-        device: where the batches are needed.
+        seed, device, rank, world_size: see :class:`Batches`.
         augment: what is done to the images at random, or None.
-        rank: the number of this process.
-        world_size: the number of processes, a divisor of ``batch_size``.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ from steerable.data.splits import Splits
 __all__ = ["CIFAR10", "CIFAR100", "cache_dir", "load_cifar", "load_cifar10", "load_cifar100"]
 
 
-def load_cifar(cifar: CifarSet, data_dir: str | Path | None = None, *, download: bool = True) -> Splits:
+def load_cifar(cifar: CifarSet, data_dir: str | Path | None = None, *, download: bool = True) -> Splits[LabelledImages]:
     """Read the official files, (n, 3, 32, 32); a number of images, a size or an MD5 that is not theirs is an error.
 
     Args:
@@ -42,10 +42,10 @@ def load_cifar(cifar: CifarSet, data_dir: str | Path | None = None, *, download:
     return Splits(train, test, cifar.name, notes=tuple(notes))
 
 
-def _by_name(cifar: CifarSet) -> Callable[..., Splits]:
+def _by_name(cifar: CifarSet) -> Callable[..., Splits[LabelledImages]]:
     """The loader for ``DATASETS``; the test images are the data set's own, whatever the seed."""
 
-    def load(*, data_dir: str | Path | None, download: bool, seed: object) -> Splits:
+    def load(*, data_dir: str | Path | None, download: bool, seed: object) -> Splits[LabelledImages]:
         return load_cifar(cifar, data_dir, download=download)
 
     return load

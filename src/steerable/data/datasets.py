@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from steerable.data.cifar_archives import CIFAR10, CIFAR100
 from steerable.data.files import is_run_folder
-from steerable.data.modelnet import MODELNET10
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.errors import listing
 from steerable.lazy import resolve
 
 if TYPE_CHECKING:
     from steerable.data.images import Progress
+    from steerable.data.labelled_images import LabelledImages
     from steerable.data.splits import Splits
 
 __all__ = ["DATASETS", "SOURCES", "KnownDataSet", "check_selection_for", "check_source", "load_dataset"]
@@ -43,11 +43,13 @@ class KnownDataSet:
     loader: str
     axes: int = 2
 
-    def load(self, data_dir: str | Path | None, *, download: bool, seed: int) -> Splits:
+    def load(self, data_dir: str | Path | None, *, download: bool, seed: int) -> Splits[LabelledImages]:
         """Read the images."""
-        found: Splits = resolve(self.loader)(data_dir=data_dir, download=download, seed=seed)
+        found: Splits[LabelledImages] = resolve(self.loader)(data_dir=data_dir, download=download, seed=seed)
         return found
 
+
+MODELNET10 = (*("bathtub", "bed", "chair", "desk", "dresser", "monitor", "night_stand", "sofa", "table", "toilet"),)
 
 DATASETS = {
     "digits": KnownDataSet(tuple("0123456789"), 1, "steerable.data.digits:load_digits_by_name"),
@@ -75,7 +77,7 @@ def load_dataset(
     progress: Progress | None = None,
     pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
     group_by: str | None = None,
-) -> Splits:
+) -> Splits[LabelledImages]:
     """A data set, ready to train on.
 
     Args:
@@ -94,7 +96,11 @@ def load_dataset(
     """
     if isinstance(name_or_path, str) and name_or_path in DATASETS:
         check_selection_for(name_or_path, pixels)
-        check_grouping_for(name_or_path, group_by)
+        if group_by is not None:
+            raise ValueError(
+                f"`{name_or_path}` is a known data set, which says nothing of specimens; got group_by={group_by!r}. "
+                "Leave that out."
+            )
         found = DATASETS[name_or_path].load(data_dir, download=download, seed=seed)
         return found if image_size is None else found.resized(image_size)
     from steerable.data.folders import load_image_folder
@@ -112,15 +118,6 @@ def check_selection_for(name_or_path: str, pixels: PixelFormat | Selection) -> N
         raise ValueError(
             f"`{name_or_path}` is a known data set, whose images have neither pages nor channels to choose from; got "
             f"{' and '.join(pixels.in_words())}. Leave that out."
-        )
-
-
-def check_grouping_for(name_or_path: str, group_by: str | None) -> None:
-    """Refuse specimens for a data set that comes with test images of its own."""
-    if name_or_path in DATASETS and group_by is not None:
-        raise ValueError(
-            f"`{name_or_path}` is a known data set, which says nothing of specimens; got group_by={group_by!r}. Leave "
-            "that out."
         )
 
 

@@ -20,7 +20,7 @@ Fit = Literal["resize", "pad"]
 
 def load_digits(
     image_size: int | None = None, *, fit: Fit = "resize", test_fraction: float = 0.2, seed: int = 0
-) -> Splits:
+) -> Splits[LabelledImages]:
     """The digits, (n, 1, 8, 8), split into training and test images with the same share of each class.
 
     Args:
@@ -48,6 +48,6 @@ def load_digits(
     return Splits(*data.split(test_fraction, seed), name="digits")
 
 
-def load_digits_by_name(*, data_dir: object, download: object, seed: int) -> Splits:
+def load_digits_by_name(*, data_dir: object, download: object, seed: int) -> Splits[LabelledImages]:
     """The digits for ``DATASETS``; they come with scikit-learn and need no folder and no download."""
     return load_digits(seed=seed)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 __all__ = [
     "Unusable",
+    "check_regular",
     "files_below",
     "is_run_folder",
     "left_out",
@@ -30,6 +31,12 @@ LINK = "a link to a folder, which is not followed; put the folder itself there"
 
 class Unusable(ValueError):
     """A file is whole and cannot be used; the message is the reason in a few words without a full stop."""
+
+
+def check_regular(path: Path) -> None:
+    """Refuse pipes and devices: reading from one would wait forever."""
+    if path.exists() and not path.is_file():
+        raise Unusable("it is not a regular file")
 
 
 def files_below(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
@@ -92,7 +99,8 @@ def reason(error: Exception) -> str:
         return "no permission to read it"
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
-    return str(error if isinstance(error, OSError) else f"{kind}: {error}").rstrip(".")
+    why = str(error).rstrip(".") or kind
+    return why if isinstance(error, OSError) else f"damaged, or not what its name says: {why}"
 
 
 def named(skipped: Sequence[tuple[str, str]], limit: int = 5) -> str:

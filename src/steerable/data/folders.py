@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Unpack
 
-from steerable.data.assembling import PARTS, FoundFiles, LabelledFile, Part, Reading, assemble
-from steerable.data.files import files_below, is_run_folder, looks_like_an_image, printable
-from steerable.data.images import Progress
-from steerable.data.pixel_formats import PixelFormat, Selection
+from steerable.data.assembling import FoundFiles, LabelledFile, Reading, assemble
+from steerable.data.files import files_below, looks_like_an_image, printable
+from steerable.data.labelled_images import LabelledImages
+from steerable.data.part_folders import PART_OF, Part, part_folders, sub_folders, with_test_part
 from steerable.data.specimens import BY_FOLDER
 from steerable.data.splits import Splits
 from steerable.errors import listing
 
 __all__ = ["labelled_folder", "load_image_folder"]
 
-PART_OF = {name: part for part, names in PARTS.items() for name in names}
-
 
 def load_image_folder(
-    root: str | Path,
-    *,
-    image_size: int | None = None,
-    test_fraction: float = 0.2,
-    seed: int = 0,
-    progress: Progress | None = None,
-    pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
-    group_by: str | None = None,
-) -> Splits:
+    root: str | Path, *, group_by: str | None = None, **how: Unpack[Reading]
+) -> Splits[LabelledImages]:
     """All images under ``root``, as squares (n, channels, image_size, image_size).
 
     The sub-folders of ``root/train`` and ``root/test`` (or ``root/val``) are the classes; where there are both ``test``
@@ -39,20 +31,12 @@ def load_image_folder(
 
     Args:
         root: the folder.
-        image_size: height and width. By default the median of the images' shorter sides, at most 128, rounded to a
-            multiple of 16, or of 8 or 4 where they are small, which networks reduce exactly.
-        test_fraction: the share of test images, where there is no test folder.
-        seed: the seed by which test images are chosen.
-        progress: called with (images read, all images) after each image.
-        pixels: which pages and channels of the files to use, or all that is known about their pixels, such as the
-            ``pixels`` of a trained model.
         group_by: ``"folder"`` where the folders inside each class folder are specimens. Images of one specimen are then
             all trained on or all tested on; folders of the same name in several classes are the same specimen.
+        **how: image size, pixels, seed and more, see :class:`~steerable.data.assembling.Reading`.
     """
     root = Path(root).expanduser()
-    found = labelled_folder(root, group_by=group_by)
-    how = Reading(image_size, pixels, test_fraction, seed)
-    return assemble(found, root, how, progress)
+    return assemble(labelled_folder(root, group_by=group_by), root, **how)
 
 
 def labelled_folder(root: Path, *, fewest_classes: int = 2, group_by: str | None = None) -> FoundFiles:
@@ -70,7 +54,7 @@ def labelled_folder(root: Path, *, fewest_classes: int = 2, group_by: str | None
     skipped: list[tuple[str, str]] = []
     notes: list[str] = []
     for part, folder in parts.items():
-        if unknown := sorted(set(_sub_folders(folder)) - set(classes)):
+        if unknown := sorted(set(sub_folders(folder)) - set(classes)):
             raise ValueError(
                 f"`{folder}` has {listing(unknown)}, expected only the training classes {listing(classes)}. Rename or "
                 "remove these folders."
@@ -96,8 +80,8 @@ def labelled_folder(root: Path, *, fewest_classes: int = 2, group_by: str | None
     loose = sorted(printable(path.name) for path in parts["train"].iterdir() if looks_like_an_image(path))
     if loose:
         notes.append(
-            f"{listing(loose, 5)} in `{parts['train']}` lie beside the class folders, have no label and are not used. "
-            "Put them into the folder of their class."
+            f"{listing(loose, 5)} in `{parts['train']}` {'lies' if len(loose) == 1 else 'lie'} beside the class "
+            "folders, without a label, and cannot be used. Put such files into the folder of their class."
         )
     return FoundFiles(files, skipped, notes)
 
@@ -108,41 +92,17 @@ def _specimen(inside: Path) -> str:
 
 
 def _parts(root: Path) -> dict[Part, Path]:
-    """The folders whose sub-folders are classes; the names of parts may be written in capitals."""
-    found: dict[Part, Path] = {}
-    others = False  # then there are classes, one of which happens to be called train
-    for name in _sub_folders(root):
-        part = PART_OF.get(name.lower())
-        others = others or part is None
-        if part is not None:
-            found.setdefault(part, root / name)
-    if "train" not in found or (others and len(found) == 1):
+    """The folders whose sub-folders are classes; where others lie beside a ``train``, it is a class as well."""
+    found = part_folders(root)
+    others = {name.lower() for name in sub_folders(root)} - PART_OF.keys()
+    if "train" not in found or (len(found) == 1 and others):
         return {"train": root}
-    if "test" not in found and "validation" in found:  # what is held out is for the test
-        found["test"] = found.pop("validation")
-    return found
-
-
-def _sub_folders(folder: Path) -> list[str]:
-    return sorted(
-        entry.name
-        for entry in folder.iterdir()
-        if entry.is_dir() and not entry.name.startswith(".") and entry.name != "__MACOSX" and not _holds_runs(entry)
-    )
-
-
-def _holds_runs(folder: Path) -> bool:
-    """Whether a folder is a run, or holds nothing but runs: `steerable train .` writes them beside the classes."""
-    try:
-        inside = list(folder.iterdir())
-    except OSError:  # which is named where its files are looked for
-        return False
-    return is_run_folder(folder) or (bool(inside) and all(map(is_run_folder, inside)))
+    return with_test_part(found)
 
 
 def _classes(folder: Path, fewest: int) -> list[str]:
     """The sub-folders, sorted by name."""
-    names = _sub_folders(folder)
+    names = sub_folders(folder)
     table = next(iter(sorted(folder.glob("*.csv"))), None)
     hint = f" Or give the table: {table}." if table is not None else ""
     if not names:
@@ -152,7 +112,7 @@ def _classes(folder: Path, fewest: int) -> list[str]:
         )
     if len(names) < fewest:
         inside = folder / names[0]
-        hint = f" Or did you mean {inside}?" if len(_sub_folders(inside)) > 1 else hint
+        hint = f" Or did you mean {inside}?" if len(sub_folders(inside)) > 1 else hint
         raise ValueError(
             f"`{folder}` has only one class, {listing(names)}; expected at least two sub-folders, as otherwise "
             f"there is nothing to tell apart. Give the folder above the classes, or above `train` and `test`.{hint}"

@@ -14,7 +14,7 @@ from steerable.data.images import pixels_of
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.squares import Pixels, reduced
 from steerable.data.stored_arrays import Numbers, StoredImage, stored_array
-from steerable.data.stored_images import array_image, joined
+from steerable.data.stored_images import joined
 from steerable.extras import require
 
 __all__ = ["given_pixels"]
@@ -55,47 +55,31 @@ def _is_one(images: Any, selection: Selection) -> bool:
     return isinstance(images, np.ndarray | Tensor) and images.ndim < 2 + selection.axes
 
 
-def _array_of(image: Tensor) -> Numbers:
-    found: Numbers = image.detach().cpu().to(torch.float32 if image.dtype == torch.bfloat16 else image.dtype).numpy()
-    return found
-
-
-def _stored_volume(volume: Any, selection: Selection) -> StoredImage:
-    if not isinstance(volume, Tensor | np.ndarray):
-        raise TypeError(
-            "a volume is an array (depth, height, width, channels) or a tensor (channels, depth, height, width); got "
-            f"{type(volume).__name__}."
-        )
-    array = _array_of(volume) if isinstance(volume, Tensor) else volume
-    is_last = isinstance(volume, np.ndarray)
-    return joined([stored_array(array.shape, array.dtype, lambda: array, axes=3, channels_last=is_last)], selection)
-
-
 def _stored(image: Any, selection: Selection) -> StoredImage:
     from PIL import Image
 
-    if selection.axes == 3:
-        return _stored_volume(image, selection)
-    if isinstance(image, Tensor):
-        array = _array_of(image)
-        array = array.transpose(1, 2, 0) if array.ndim == 3 else array
-    elif isinstance(image, Image.Image):
+    axes = selection.axes
+    if axes == 2 and isinstance(image, Image.Image):
         if not image.mode.startswith("I") and image.mode != "F":
-            kinds = ("L",) if image.mode in ("1", "L") else ("R", "G", "B")
-            return StoredImage(image.size, "8-bit", len(kinds), lambda: np.asarray(image), image)
-        array = np.asarray(image)
-        array = array.astype(np.uint16) if image.mode.startswith("I") else array
-    elif isinstance(image, np.ndarray):
-        array = image
-    else:
+            channels = 1 if image.mode in ("1", "L") else 3
+            return StoredImage(image.size, "8-bit", channels, lambda: np.asarray(image), image)
+        image = np.asarray(image).astype(np.float32 if image.mode == "F" else np.uint16)
+    if not isinstance(image, Tensor | np.ndarray):
+        kind, sides = ("a volume", "depth, height, width") if axes == 3 else ("an image", "height, width")
+        ours = " or one of Pillow's" if axes == 2 else ""
         raise TypeError(
-            "an image is an array (height, width, channels), a tensor (channels, height, width) or one of Pillow's; "
-            f"got {type(image).__name__}."
+            f"{kind} is an array ({sides}, channels), a tensor (channels, {sides}){ours}; got {type(image).__name__}."
         )
-    if array.ndim not in (2, 3) or not array.size:
-        raise Unusable(f"it has the shape {array.shape}, expected (height, width) or (height, width, channels)")
-    planes = array[..., None] if array.ndim == 2 else array
-    if array.dtype == np.uint8 and planes.shape[2] in PICTURES and not selection:
-        picture = Image.fromarray(planes if planes.shape[2] > 1 else planes[..., 0])
-        return StoredImage(picture.size, "8-bit", min(3, planes.shape[2]), lambda: array, picture)
-    return joined([array_image(np.ascontiguousarray(planes.transpose(2, 0, 1)))], selection)
+    is_last = isinstance(image, np.ndarray)
+    array = image if isinstance(image, np.ndarray) else _array_of(image)
+    stored = stored_array(array.shape, array.dtype, lambda: array, axes, channels_last=is_last)
+    if axes == 2 and array.dtype == np.uint8 and stored.channels in PICTURES and not selection:
+        planes = np.ascontiguousarray(stored.numbers().transpose(1, 2, 0))
+        picture = Image.fromarray(planes if stored.channels > 1 else planes[..., 0])
+        return StoredImage(picture.size, "8-bit", min(3, stored.channels), stored.numbers, picture)
+    return joined([stored], selection)
+
+
+def _array_of(image: Tensor) -> Numbers:
+    found: Numbers = image.detach().cpu().to(torch.float32 if image.dtype == torch.bfloat16 else image.dtype).numpy()
+    return found

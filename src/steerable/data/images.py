@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -42,7 +41,7 @@ __all__ = [
     "read_counts",
     "read_images",
     "read_squares",
-    "whole_counts",
+    "told_apart",
     "whole_image",
     "with_channels",
 ]
@@ -50,6 +49,7 @@ __all__ = [
 CHUNK = 256  # files that are read at a time
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 Progress = Callable[[int, int], None]
 
 
@@ -109,14 +109,9 @@ def image_chunks(
             if progress is not None:
                 progress(before + done, len(files))
 
-        names, found, skipped = [], [], []
-        for file, square in zip(part, read_squares(part, image_size, count, pixels), strict=True):
-            if isinstance(square, str):
-                skipped.append((printable(file), square))
-            else:
-                names.append(str(file))
-                found.append(with_channels(square, channels))
-        yield names, torch.from_numpy(np.stack(found) if found else nothing), skipped
+        read, skipped = told_apart(part, part, read_squares(part, image_size, count, pixels))
+        found = [with_channels(square, channels) for _, square in read]
+        yield [str(file) for file, _ in read], torch.from_numpy(np.stack(found) if found else nothing), skipped
 
 
 def read_squares(
@@ -135,7 +130,8 @@ def read_squares(
         raise ValueError(f"`image_size` must be at least 1, got {image_size}.")
     if pixels.selection.axes == 3:
         require_readers(paths)
-    return each_file(lambda path: _read_and_reduced(path, image_size, pixels), paths, progress)
+    side = image_size * pixels.reduction
+    return each_file(lambda path: reduced(_read(path, side, pixels), pixels.reduction), paths, progress)
 
 
 def whole_image(path: Path, pixels: PixelFormat) -> Pixels:
@@ -143,22 +139,65 @@ def whole_image(path: Path, pixels: PixelFormat) -> Pixels:
     return _read(path, None, pixels)
 
 
-def whole_counts(path: Path, pixels: PixelFormat) -> Counts | Pixels:
-    """The numbers of an image in its own size, (channels, height, width), as the file has them."""
-    with stored_image(path, pixels.selection) as stored:
-        pixels.check(stored.depth, stored.channels)
-        return _counts(stored, None, pixels) if stored.picture is None else square_of_picture(stored.picture, None)
-
-
 def each_file(function: Callable[[Path], T], paths: Sequence[Path], progress: Progress | None = None) -> list[T | str]:
-    """``function`` of each path by several threads, or the reason why a file cannot be used."""
-    with _strict_about_bombs():
-        return _for_each(_or_reason(function), paths, progress)
+    """``function`` of each path, or the reason why a file cannot be used.
+
+    Several threads work on it: Pillow decodes outside the interpreter's lock. Images beyond Pillow's limit cannot be
+    used; its other warnings, about odd metadata, help nobody here.
+    """
+    require("PIL", purpose="reading image files")
+    from PIL import Image
+
+    def careful(path: Path) -> T | str:
+        try:
+            return function(path)
+        # Pillow meets damaged files with a dozen kinds of exceptions, and none of them should end a run of hours.
+        except Exception as error:
+            return reason(error)
+
+    Image.init()
+    found: list[T | str] = []
+    with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        for one in pool.map(careful, paths):
+            found.append(one)
+            if progress is not None:
+                progress(len(found), len(paths))
+    return found
 
 
-def read_counts(paths: Sequence[Path], image_size: int, pixels: PixelFormat) -> list[tuple[Counts, bool] | str]:
-    """What :func:`read_squares` reads, before counts become bytes, and whether some are not finite numbers."""
-    return each_file(lambda path: _read_counts(path, image_size, pixels), paths)
+def told_apart(
+    items: Iterable[Item], names: Iterable[object], found: Iterable[T | str]
+) -> tuple[list[tuple[Item, T]], list[tuple[str, str]]]:
+    """Return ([(item, what was read of it)], [(its name, why it cannot be used)])."""
+    read, unusable = [], []
+    for item, name, one in zip(items, names, found, strict=True):
+        if isinstance(one, str):
+            unusable.append((printable(name), one))
+        else:
+            read.append((item, one))
+    return read, unusable
+
+
+def read_counts(
+    paths: Sequence[Path], image_size: int | None, pixels: PixelFormat
+) -> list[tuple[Counts | Pixels, bool] | str]:
+    """What :func:`read_squares` reads, before counts become bytes, and whether some are not finite numbers.
+
+    Without a size they are those of whole images, (channels, height, width).
+    """
+
+    def counts(path: Path) -> tuple[Counts | Pixels, bool]:
+        with stored_image(path, pixels.selection) as stored:
+            pixels.check(stored.depth, stored.channels)
+            if stored.picture is not None:
+                return square_of_picture(stored.picture, image_size), False
+            numbers = stored.numbers()
+            has_gaps = numbers.dtype.kind == "f" and not np.isfinite(numbers).all()
+            return _counts(replace(stored, numbers=lambda: numbers), image_size, pixels), has_gaps
+
+    return each_file(counts, paths)
 
 
 def image_sizes(paths: Sequence[Path]) -> list[tuple[int, ...]]:
@@ -176,47 +215,6 @@ def image_headers(paths: Sequence[Path], selection: Selection) -> list[StoredIma
     if selection.axes == 3:
         require_readers(paths)
     return each_file(header, paths)
-
-
-@contextmanager
-def _strict_about_bombs() -> Iterator[None]:
-    """Images beyond Pillow's limit are errors; its other warnings, about odd metadata, help nobody here."""
-    require("PIL", purpose="reading image files")
-    from PIL import Image
-
-    Image.init()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        yield
-
-
-def _for_each(function: Callable[[Path], T], paths: Sequence[Path], progress: Progress | None) -> list[T]:
-    """``function`` of each path, in order, by several threads: Pillow decodes outside the interpreter's lock."""
-    results = []
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        for result in pool.map(function, paths):
-            results.append(result)
-            if progress is not None:
-                progress(len(results), len(paths))
-    return results
-
-
-def _or_reason(function: Callable[[Path], T]) -> Callable[[Path], T | str]:
-    """The function with the reason in words where a file cannot be read."""
-
-    def careful(path: Path) -> T | str:
-        try:
-            return function(path)
-        # Pillow meets damaged files with a dozen kinds of exceptions, and none of them should end a run of hours.
-        except Exception as error:
-            return reason(error)
-
-    return careful
-
-
-def _read_and_reduced(path: Path, size: int, pixels: PixelFormat) -> Pixels:
-    return reduced(_read(path, size * pixels.reduction, pixels), pixels.reduction)
 
 
 def _read(path: Path, size: int | None, pixels: PixelFormat) -> Pixels:
@@ -237,14 +235,6 @@ def pixels_of(stored: StoredImage, size: int | None, pixels: PixelFormat) -> Pix
         return pixels.to_bytes(found) if pixels.stretch else found
     counts = _counts(stored, size, pixels)
     return pixels.to_bytes(with_channels(counts, pixels.channels))
-
-
-def _read_counts(path: Path, size: int, pixels: PixelFormat) -> tuple[Counts, bool]:
-    with stored_image(path, pixels.selection) as stored:
-        pixels.check(stored.depth, stored.channels)
-        numbers = stored.numbers()
-        has_gaps = numbers.dtype.kind == "f" and not np.isfinite(numbers).all()
-        return _counts(replace(stored, numbers=lambda: numbers), size, pixels), has_gaps
 
 
 def _counts(stored: StoredImage, size: int | None, pixels: PixelFormat) -> Counts:

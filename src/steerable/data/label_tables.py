@@ -6,11 +6,11 @@ import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Unpack
 
 from steerable.data.assembling import FoundFiles, LabelledFile, Reading, assemble
 from steerable.data.files import looks_like_an_image, named, printable
-from steerable.data.images import Progress
-from steerable.data.pixel_formats import PixelFormat, Selection
+from steerable.data.labelled_images import LabelledImages
 from steerable.data.splits import Splits
 from steerable.errors import did_you_mean, listing
 
@@ -20,16 +20,9 @@ COLUMNS = ("file", "label")
 
 
 def load_label_table(
-    path: str | Path,
-    *,
-    image_size: int | None = None,
-    test_fraction: float = 0.2,
-    seed: int = 0,
-    progress: Progress | None = None,
-    pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
-    group_by: str | None = None,
-) -> Splits:
-    """The images of a table, as squares; the arguments are those of :func:`~steerable.data.folders.load_image_folder`.
+    path: str | Path, *, group_by: str | None = None, **how: Unpack[Reading]
+) -> Splits[LabelledImages]:
+    """The images of a table, as squares; ``how`` is as for :func:`~steerable.data.folders.load_image_folder`.
 
     The table is UTF-8 with a header line ``file,label``, where semicolons or tabs may stand for the commas and other
     columns are ignored. Files are relative to the table's own folder. Rows without a label, and rows whose file is
@@ -37,9 +30,7 @@ def load_label_table(
     patient, an image belongs to: images of one specimen are all trained on or all tested on.
     """
     path = Path(path).expanduser()
-    found = labelled_table(path, group_by)
-    how = Reading(image_size, pixels, test_fraction, seed)
-    return assemble(found, path, how, progress)
+    return assemble(labelled_table(path, group_by), path, **how)
 
 
 def labelled_table(path: Path, group_by: str | None = None) -> FoundFiles:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from steerable.data.files import Unusable, files_below, printable, reason
-from steerable.data.stored_images import opened
+from steerable.data.files import Unusable, check_regular, files_below, printable, reason
+from steerable.data.stored_images import DEEP, opened, stored_mode
 from steerable.data.tiff_pages import is_tiff, tiff_pages
 
 __all__ = ["Labels", "label_name", "read_label_file"]
@@ -30,12 +30,13 @@ def read_label_file(path: Path) -> Labels:
     """
     if path.is_dir():
         return _of_objects(path)
+    check_regular(path)
     planes = _planes(path)
     if not planes.size:
         raise Unusable(f"it has the shape {planes.shape}, expected at least one pixel")
     if planes.dtype.kind == "f":
-        planes = _whole(planes)
-    if planes.dtype.kind == "i" and planes.min() < 0:
+        _check_whole(planes)
+    if planes.min() < 0:
         raise Unusable(f"it has the label {planes.min()}, expected numbers from 0 on")
     if planes.max() > LARGEST:
         raise Unusable(f"it has the label {planes.max()}, expected numbers up to {LARGEST:,}")
@@ -105,9 +106,7 @@ def _of_picture(path: Path) -> npt.NDArray[Any]:
     with opened(path) as image:
         if image.format in ("JPEG", "MPO"):
             raise Unusable("it is a JPEG, which blurs labels into each other; save it as PNG or TIFF")
-        tiles = getattr(image, "tile", None)
-        stored = tiles[0][3] if tiles else ""
-        if isinstance(stored, str) and stored.endswith((";16B", ";16L", ";16N")) and image.mode not in ("I;16", "I"):
+        if stored_mode(image).endswith(DEEP) and image.mode not in ("I;16", "I"):
             raise Unusable("its colours have 16 bits, of which only 8 could be read; save one number for each pixel")
         upright = ImageOps.exif_transpose(image)
         if upright.mode in ("CMYK", "YCbCr", "LAB", "HSV"):
@@ -122,15 +121,10 @@ def _of_picture(path: Path) -> npt.NDArray[Any]:
     return numbers.reshape(*numbers.shape[:2], -1).transpose(2, 0, 1)
 
 
-def _whole(planes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Floating-point numbers as whole ones."""
+def _check_whole(planes: npt.NDArray[Any]) -> None:
+    """Refuse floating-point numbers that are not whole ones."""
     if not np.isfinite(planes).all():
         raise Unusable("it has pixels that are not finite numbers, expected whole numbers")
-    rounded = np.rint(planes)
-    if (rounded != planes).any():
-        broken = float(planes[rounded != planes].flat[0])
-        raise Unusable(f"it has the label {broken:g}, expected whole numbers; are these probabilities?")
-    if abs(rounded).max() > LARGEST:
-        raise Unusable(f"it has the label {rounded.max():g}, expected numbers up to {LARGEST:,}")
-    whole: Labels = rounded.astype(np.int64)
-    return whole
+    broken = planes[np.rint(planes) != planes]
+    if broken.size:
+        raise Unusable(f"it has the label {float(broken.flat[0]):g}, expected whole numbers; are these probabilities?")

@@ -4,50 +4,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import torch
 
 from steerable.data.files import Unusable, left_out, named, reason, source_name
-from steerable.data.images import Pixels, Progress, each_file, whole_image, with_channels
+from steerable.data.images import Pixels, Progress, each_file, told_apart, whole_image, with_channels
 from steerable.data.mask_files import Labels, label_name, read_label_file
 from steerable.data.mask_pairs import FoundPairs, ImageAndMask, paired_folder
 from steerable.data.mask_survey import class_values, kind_of_masks, object_numbers, tile_for
 from steerable.data.masked_images import MaskedImages, MaskKind
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.pixel_survey import Survey, common_channels, survey
+from steerable.data.splits import Splits
 from steerable.data.stretching import Stretching, with_stretching
-from steerable.errors import listing
+from steerable.errors import check_choice, listing
 
-__all__ = ["MaskSplits", "MaskedPair", "load_mask_folder", "read_masked", "stacked_masks", "with_numbered_objects"]
+__all__ = ["MaskedPair", "load_mask_folder", "read_masked", "stacked_masks", "with_numbered_objects"]
 
 SURVEYED = 256  # the side at which the counts of deep images are looked at
-
-
-@dataclass(frozen=True, eq=False)
-class MaskSplits:
-    """Training and test images with masks, and validation images where the folder has some.
-
-    Args:
-        train, test, validation: the images, all with the same classes and channels.
-        name: what reports call the data set.
-        skipped: (path, reason) of files that could not be used.
-        notes: what was noticed about the files, one sentence or two each.
-        pixels: how the numbers in the image files became bytes.
-        values: the numbers in the mask files that the classes stand for; empty where they hold objects.
-    """
-
-    train: MaskedImages
-    test: MaskedImages
-    validation: MaskedImages | None
-    name: str
-    skipped: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-    pixels: PixelFormat
-    values: tuple[int, ...]
 
 
 class MaskedPair(NamedTuple):
@@ -68,7 +46,7 @@ def load_mask_folder(
     progress: Progress | None = None,
     pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
     stretch: Stretching = "auto",
-) -> MaskSplits:
+) -> Splits[MaskedImages]:
     """All images under ``root`` with their masks, each in its own size.
 
     How files are laid out and named is said at :func:`~steerable.data.mask_pairs.paired_folder`.
@@ -89,6 +67,7 @@ def load_mask_folder(
         stretch: whether each image is stretched to its own range, unless ``pixels`` says it; by default found out, see
             :func:`~steerable.data.stretching.with_stretching`.
     """
+    check_choice("kind", kind, (None, *get_args(MaskKind)))
     root = Path(root).expanduser()
     found = paired_folder(root)
     looked_at = _surveyed(found, root, pixels, stretch)
@@ -106,26 +85,29 @@ def load_mask_folder(
     else:
         read = _with_one_foreground(read, notes)
         values = class_values([item.labels for item in read if item.pair.part == "train"], root, notes)
-    side = tile or tile_for([item.labels.shape for item in read])
-    channels = _channels(read, looked_at, pixels)
+    side = tile_for([item.labels.shape for item in read]) if tile is None else tile
+    is_known = isinstance(pixels, PixelFormat)
+    channels = common_channels([item.pixels for item in read], looked_at.pixels, known=is_known)
     parts = _parts(read, found, values, notes, root, tile=side, channels=channels)
-    if "test" not in parts:
-        _check_two(len(parts["train"]), root, skipped)
-        parts["train"], parts["test"] = parts["train"].split(test_fraction, seed)
+    train, test = parts["train"], parts.get("test")
+    if test is None:
+        train, test = _held_out(train, test_fraction, seed, root, skipped)
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    known = replace(looked_at.pixels, channels=channels)
-    told = source_name(root), tuple(skipped), tuple(notes), known, values
-    return MaskSplits(parts["train"], parts["test"], parts.get("validation"), *told)
+    told = tuple(notes), replace(looked_at.pixels, channels=channels), values
+    return Splits(train, test, source_name(root), tuple(skipped), parts.get("validation"), *told)
 
 
-def _check_two(images: int, root: Path, skipped: Sequence[tuple[str, str]]) -> None:
-    """Refuse a folder with one usable image, and say why others were left out."""
-    if images < 2:
+def _held_out(
+    train: MaskedImages, fraction: float, seed: int, root: Path, skipped: Sequence[tuple[str, str]]
+) -> tuple[MaskedImages, MaskedImages]:
+    """Return (training images, test images); of one image none can be held out."""
+    if len(train) < 2:
         others = f" Left out: {named(skipped)}." if skipped else ""
         raise ValueError(
             f"`{root}` has one image with a mask, expected two or more: none can be held out to test.{others}"
         )
+    return train.split(fraction, seed)
 
 
 def _surveyed(found: FoundPairs, root: Path, pixels: PixelFormat | Selection, stretch: Stretching) -> Survey:
@@ -135,10 +117,6 @@ def _surveyed(found: FoundPairs, root: Path, pixels: PixelFormat | Selection, st
     if isinstance(pixels, PixelFormat):
         return looked_at
     return looked_at._replace(pixels=with_stretching(looked_at.pixels, training, stretch))
-
-
-def _channels(read: Sequence[MaskedPair], looked_at: Survey, given: PixelFormat | Selection) -> int:
-    return common_channels([item.pixels for item in read], looked_at.pixels, known=isinstance(given, PixelFormat))
 
 
 def read_masked(
@@ -159,13 +137,9 @@ def read_masked(
             raise Unusable(f"its mask has {width}×{height} pixels, expected {w}×{h} as the image")
         return found, labels
 
-    read, unusable = [], []
-    for pair, result in zip(pairs, each_file(both, [pair.image for pair in pairs], progress), strict=True):
-        if isinstance(result, str):
-            unusable.append((pair.name, result))
-        else:
-            read.append(MaskedPair(pair, *result))
-    return read, unusable
+    found = each_file(both, [pair.image for pair in pairs], progress)
+    read, unusable = told_apart(pairs, [pair.name for pair in pairs], found)
+    return [MaskedPair(pair, *one) for pair, one in read], unusable
 
 
 def with_numbered_objects(read: Sequence[MaskedPair], root: Path, notes: list[str]) -> list[MaskedPair]:

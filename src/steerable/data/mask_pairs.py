@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from steerable.data.assembling import PARTS, Part
 from steerable.data.files import files_below, printable
+from steerable.data.part_folders import Part, part_folders, sub_folders, with_test_part
 from steerable.errors import listing
 
 __all__ = ["LAYOUT", "FoundPairs", "ImageAndMask", "has_masks", "paired_folder"]
@@ -87,29 +87,20 @@ Pairs = list[tuple[Path, Path]]
 
 def _part_folders(root: Path) -> dict[Part, Pairs]:
     """(images, masks) of each part; empty where there are none to train on."""
-    here = _pair_of_folders(root)
-    found: dict[Part, Pairs] = {}
-    for part, names in PARTS.items():
-        for name in names:
-            inside = _pairs_below(root / name)
-            if here is not None and all((folder / name).is_dir() for folder in here):
-                inside = [(here[0] / name, here[1] / name)]
-            if inside:
-                found.setdefault(part, inside)
+    found = {part: pairs for part, folder in part_folders(root).items() if (pairs := _pairs_below(folder))}
+    if (here := _pair_of_folders(root)) is not None:
+        images, masks = map(part_folders, here)
+        found |= {part: [(images[part], masks[part])] for part in images if part in masks}
     if "train" in found:
-        if "test" not in found and "validation" in found:  # as with classes: what is held out is for the test
-            found["test"] = found.pop("validation")
-        return found
+        return with_test_part(found)
     pairs = _pairs_below(root)
     return {"train": pairs} if pairs else {}
 
 
 def _pairs_below(root: Path) -> Pairs:
     """Those of a folder itself, or else those of its sub-folders."""
-    if not root.is_dir():
-        return []
-    inside = sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    return [pair for folder in (root, *inside) if (pair := _pair_of_folders(folder)) is not None]
+    folders = (root, *(root / name for name in sub_folders(root)))
+    return [pair for folder in folders if (pair := _pair_of_folders(folder)) is not None]
 
 
 def _pair_of_folders(root: Path) -> tuple[Path, Path] | None:

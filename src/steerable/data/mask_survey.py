@@ -32,15 +32,19 @@ def tile_for(sizes: Sequence[tuple[int, ...]]) -> int:
 
 
 def kind_of_masks(masks: Sequence[Labels]) -> MaskKind:
-    """Objects have numbers of their own: nearly each is connected, and different masks go up to different numbers."""
+    """Objects have numbers of their own: nearly each is connected, and different masks go up to different numbers.
+
+    They are numbered without many gaps, or, in parts of one large picture, by numbers that other parts do not have.
+    """
     some = masks[:: max(1, len(masks) // LOOKED_AT)]
-    highest = {int(labels.max()) for labels in some}
-    if max(highest) <= FEW_VALUES or max(highest) >= COLOUR or (len(highest) < 2 and len(some) > 1):
+    highest = [int(labels.max()) for labels in some]
+    if max(highest) <= FEW_VALUES or max(highest) >= COLOUR or (len(set(highest)) < 2 and len(some) > 1):
         return "classes"
-    regions = values = 0
-    for labels in some:
-        values += len(np.unique(labels[labels > 0]))
-        regions += connected_regions(labels)[1]
+    numbers = [np.unique(labels[labels > 0]) for labels in some]
+    values, different = sum(map(len, numbers)), len(np.unique(np.concatenate(numbers)))
+    if 2 * values < sum(highest) and 2 * different < values:
+        return "classes"
+    regions = sum(connected_regions(labels)[1] for labels in some)
     return "instances" if regions <= 1.25 * values else "classes"
 
 

@@ -7,11 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from steerable.errors import check_choice
 
 __all__ = ["MaskKind", "MaskedImages"]
 
@@ -42,6 +44,9 @@ class MaskedImages:
     files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        check_choice("kind", self.kind, get_args(MaskKind))
+        if self.tile < 1:
+            raise ValueError(f"a tile has a side of at least 1 pixel, got tile={self.tile}.")
         if not self.images:
             raise ValueError("there is nothing to learn from: no image was given.")
         if len(self.images) != len(self.masks) or (self.files and len(self.files) != len(self.images)):

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from steerable.data.datasets import DATASETS
+from steerable.data.labelled_images import LabelledImages
+from steerable.data.splits import Splits
 
-    from steerable.data.splits import Splits
+__all__ = ["load_modelnet10"]
 
-__all__ = ["MODELNET10", "load_modelnet10"]
-
-MODELNET10 = (*("bathtub", "bed", "chair", "desk", "dresser", "monitor", "night_stand", "sofa", "table", "toilet"),)
-"""The names of the classes, by label."""
 FILE = "modelnet10.npz"
 
 
-def load_modelnet10(*, data_dir: str | Path | None, download: bool = False, seed: int = 0) -> Splits:
+def load_modelnet10(*, data_dir: str | Path | None, download: bool = False, seed: int = 0) -> Splits[LabelledImages]:
     """3,991 training and 908 test models, (n, 1, 32, 32, 32): 255 inside, 0 outside.
 
     They stand upright: z points up, against the depth of the volume, so that groups about z turn them on the floor.
@@ -31,9 +28,6 @@ def load_modelnet10(*, data_dir: str | Path | None, download: bool = False, seed
         download: there is nowhere to fetch the file from.
         seed: the split is given.
     """
-    from steerable.data.labelled_images import LabelledImages
-    from steerable.data.splits import Splits
-
     path = None if data_dir is None else Path(data_dir).expanduser() / FILE
     if path is None or not path.is_file():
         where = "no folder was given" if path is None else f"there is no file `{path}`"
@@ -45,11 +39,15 @@ def load_modelnet10(*, data_dir: str | Path | None, download: bool = False, seed
         if missing := {"X_train", "y_train", "X_test", "y_test"} - set(file.files):
             raise ValueError(f"`{path}` has no array {', '.join(sorted(missing))}, which is part of ModelNet10.")
         parts = {part: (file[f"X_{part}"], file[f"y_{part}"]) for part in ("train", "test")}
-    labelled = {
-        part: LabelledImages(_as_tensor(_seen_from_above(solid)), _as_tensor(labels.astype(np.int64)), MODELNET10)
-        for part, (solid, labels) in parts.items()
-    }
-    return Splits(labelled["train"], labelled["test"], "modelnet10")
+    train, test = (
+        LabelledImages(
+            torch.from_numpy(_seen_from_above(solid)),
+            torch.from_numpy(labels.astype(np.int64)),
+            DATASETS["modelnet10"].classes,
+        )
+        for solid, labels in parts.values()
+    )
+    return Splits(train, test, "modelnet10")
 
 
 def _seen_from_above(solid: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
@@ -58,9 +56,3 @@ def _seen_from_above(solid: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
         raise ValueError(f"models are booleans (n, x, y, z), got {solid.dtype} of shape {solid.shape}.")
     turned = solid.transpose(0, 3, 2, 1)[:, None, ::-1, ::-1]
     return np.ascontiguousarray(turned) * np.uint8(255)
-
-
-def _as_tensor(array: npt.NDArray[np.generic]) -> Tensor:
-    import torch
-
-    return torch.from_numpy(array)

@@ -26,7 +26,8 @@ def whole_specimens(
     """The sorted numbers of the images of some specimens, about ``wanted[c]`` images of class c.
 
     Specimens are looked at in random order, and one is taken where it brings the classes nearer to what is wanted,
-    Σ_c |taken_c - wanted_c| / n_c, and leaves each class an image.
+    Σ_c |taken_c - wanted_c| / n_c, and leaves each class an image. Where all are too large for that, each class that
+    can spare one gives its smallest.
 
     Args:
         specimens: of each image.
@@ -42,16 +43,23 @@ def whole_specimens(
     names = sorted(images)
     taken: list[str] = []
     have, weight = np.zeros(classes), 1 / np.maximum(total, 1)
-    for k in np.random.default_rng(seed).permutation(len(names)):
-        more = have + np.bincount(labels[images[names[k]]], minlength=classes)
+    order = [names[k] for k in np.random.default_rng(seed).permutation(len(names))]
+    shown = {name: np.bincount(labels[images[name]], minlength=classes) for name in names}
+    for name in order:
+        more = have + shown[name]
         nearer = (np.abs(more - wanted) * weight).sum() < (np.abs(have - wanted) * weight).sum()
         if nearer and (more < total)[total > 0].all():
-            taken.append(names[k])
+            taken.append(name)
             have = more
+    for c in range(classes) if not taken else ():
+        fitting = [name for name in order if shown[name][c] and (have + shown[name] < total)[total > 0].all()]
+        if not have[c] and fitting:
+            taken.append(min(fitting, key=lambda name: len(images[name])))
+            have = have + shown[taken[-1]]
     if not taken:
         raise ValueError(
             f"no whole specimen can be held out: there are {len(names)}, {listing(names, 5)}, and without any of them "
-            "a class would have no images left, or too many would be held out. Add specimens, give test images of your "
+            "a class would have no images left. Add specimens, give test images of your "
             "own, or leave out --group-by."
         )
     return np.sort(np.concatenate([images[name] for name in taken]))

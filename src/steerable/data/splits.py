@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from steerable.data.labelled_images import LabelledImages
+from steerable.data.masked_images import MaskedImages
 from steerable.data.pixel_formats import PixelFormat
 
 __all__ = ["Splits"]
 
+Images = TypeVar("Images", LabelledImages, MaskedImages)
+
 
 @dataclass(frozen=True, eq=False)
-class Splits:
-    """A data set: training and test images of the same classes, channels and size.
+class Splits(Generic[Images]):
+    """A data set: training and test images of the same classes, channels and size, labelled or with masks.
 
     Args:
         train, test: the images.
@@ -21,15 +25,17 @@ class Splits:
         validation: validation images, where the data set comes with some.
         notes: what was noticed about the files, one sentence or two each.
         pixels: how the numbers in the files became bytes, for a folder or a table.
+        values: the numbers in mask files that the classes stand for; empty where there are none, or they hold objects.
     """
 
-    train: LabelledImages
-    test: LabelledImages
+    train: Images
+    test: Images
     name: str
     skipped: tuple[tuple[str, str], ...] = ()
-    validation: LabelledImages | None = None
+    validation: Images | None = None
     notes: tuple[str, ...] = ()
     pixels: PixelFormat | None = None
+    values: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for other in (self.test, self.validation or self.test):
@@ -41,7 +47,7 @@ class Splits:
                         f"because one network reads both; got {what} {ours} and {theirs}."
                     )
 
-    def resized(self, size: int) -> Splits:
+    def resized(self: Splits[LabelledImages], size: int) -> Splits[LabelledImages]:
         """The same images, scaled to this height and width."""
         validation = None if self.validation is None else self.validation.resized(size)
         return replace(self, train=self.train.resized(size), test=self.test.resized(size), validation=validation)

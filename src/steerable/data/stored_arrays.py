@@ -65,8 +65,9 @@ def stored_array(
     ``channels_last`` says otherwise. ``Unusable`` where it is neither.
     """
     if len(shape) not in (axes, axes + 1) or not math.prod(shape) or dtype.kind not in "buif":
-        either = f"({SIDES[axes]}) or " if axes == 3 else ""
-        raise Unusable(f"it holds {dtype} of shape {shape}, expected numbers {either}(channels, {SIDES[axes]})")
+        either = SIDES[axes]
+        with_channels = f"{either}, channels" if channels_last else f"channels, {either}"
+        raise Unusable(f"it holds {dtype} of shape {shape}, expected numbers ({either}) or ({with_channels})")
     has_channels = len(shape) > axes
     fewer = shape[-1] < shape[0] if channels_last is None else channels_last  # channels are fewer than pixels
     are_last = has_channels and fewer

@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from steerable.data.files import Unusable
+from steerable.data.files import Unusable, check_regular
 from steerable.data.pixel_formats import Selection
-from steerable.data.stored_arrays import Numbers, StoredImage, depth_of, stored_array
+from steerable.data.stored_arrays import Numbers, StoredImage, depth_of
 from steerable.data.tiff_pages import TiffPage, is_tiff, tiff_pages
-from steerable.data.volume_files import stored_volume
+from steerable.data.volume_files import stored_npy, stored_volume
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["array_image", "in_grey_or_colour", "joined", "opened", "stored_image"]
+__all__ = ["DEEP", "in_grey_or_colour", "joined", "opened", "stored_image", "stored_mode"]
 
 # Formats that are pixels and nothing else: EPS, for one, would start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000", "AVIF")
 FILMS = ("GIF", "PNG", "WEBP")  # whose frames are pages; further pictures in a photograph are previews
+DEEP = (";16B", ";16L", ";16N")
+"""How Pillow calls colours with 16 bits ends, of which it reads 8."""
 DEEP_PNG = {"RGB;16B": 3, "RGBA;16B": 4, "LA;16B": 2}
 """The channels of PNG files with 16 bits, by what Pillow calls them when it drops the lower 8."""
 
@@ -33,14 +35,14 @@ T = TypeVar("T")
 @contextmanager
 def stored_image(path: Path, selection: Selection) -> Iterator[StoredImage]:
     """The image or volume that is chosen from a file. ``Unusable`` where the file has no such page or channel."""
-    _check_regular(path)
+    check_regular(path)
     if selection.axes == 3:
         yield joined([stored_volume(path)], selection)
         return
     whole = bool(selection.channels)
     if path.suffix.lower() == ".npy":
         _wanted([path], selection)
-        yield joined([array_image(np.load(path, mmap_mode="r", allow_pickle=False))], selection)
+        yield joined([stored_npy(path, axes=2)], selection)
         return
     pages = tiff_pages(path, 2 if selection.page is None else None) if is_tiff(path) else []
     wanted = _wanted(pages, selection) if pages else []
@@ -59,7 +61,7 @@ def opened(path: Path) -> Image.Image:
     """An image as Pillow opens it."""
     from PIL import Image
 
-    _check_regular(path)
+    check_regular(path)
     return Image.open(path, formats=[name for name in FORMATS if name in Image.OPEN])
 
 
@@ -72,11 +74,6 @@ def in_grey_or_colour(image: Image.Image) -> Image.Image:
         white = Image.new("RGBA", image.size, "white")
         return Image.alpha_composite(white, image).convert("RGB")
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
-
-
-def _check_regular(path: Path) -> None:
-    if path.exists() and not path.is_file():  # reading from a pipe would wait forever
-        raise OSError("it is not a regular file")
 
 
 def _wanted(pages: Sequence[T], selection: Selection) -> Sequence[T]:
@@ -115,11 +112,6 @@ def _of_tiff(page: TiffPage, whole: bool) -> StoredImage:
     return StoredImage(page.size, depth, channels, lambda: page.read()[:channels])
 
 
-def array_image(array: Numbers) -> StoredImage:
-    """An array (height, width), (channels, height, width) or (height, width, channels)."""
-    return stored_array(array.shape, array.dtype, lambda: array, axes=2)
-
-
 def _of_pillow(path: Path, image: Image.Image, number: int, whole: bool) -> StoredImage:
     """A page or frame as Pillow knows it, with all bands, transparency included, or with those that one sees."""
     if number:
@@ -127,11 +119,11 @@ def _of_pillow(path: Path, image: Image.Image, number: int, whole: bool) -> Stor
     if image.mode.startswith("I") or image.mode == "F":
         depth = "floating-point" if image.mode == "F" else "16-bit"
         return StoredImage(image.size, depth, 1, lambda: _bands(image, number, image.mode))
-    raw = _stored_mode(image)
+    raw = stored_mode(image)
     if image.format == "PNG" and raw in DEEP_PNG:
         channels = DEEP_PNG[raw] if whole or raw == "RGB;16B" else DEEP_PNG[raw] - 1
         return StoredImage(image.size, "16-bit", channels, lambda: _sixteen_bits(path, raw)[:channels])
-    if raw.endswith((";16L", ";16B", ";16N")):
+    if raw.endswith(DEEP):
         raise Unusable("its colours have 16 bits, of which only 8 could be read; save it as RGB, in TIFF or PNG")
     if not whole:
         mode = "L" if image.mode in ("1", "L") else "RGB"
@@ -142,7 +134,7 @@ def _of_pillow(path: Path, image: Image.Image, number: int, whole: bool) -> Stor
     return StoredImage(image.size, "8-bit", len(mode), lambda: _bands(image, number, mode))
 
 
-def _stored_mode(image: Image.Image) -> str:
+def stored_mode(image: Image.Image) -> str:
     """What Pillow calls the pixels as they lie in the file, before it makes bytes of them."""
     tiles = getattr(image, "tile", None)
     mode = tiles[0][3] if tiles else ""

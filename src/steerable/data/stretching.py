@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from steerable.data.images import each_file, whole_counts
+from steerable.data.images import read_counts
 from steerable.data.pixel_formats import PixelFormat, own_ranges
+from steerable.errors import check_choice
 
 __all__ = ["Stretching", "with_stretching"]
 
@@ -32,11 +33,12 @@ def with_stretching(pixels: PixelFormat, training: Sequence[Path], wanted: Stret
         training: the files of training images.
         wanted: ``"yes"`` and ``"no"`` decide it.
     """
+    check_choice("stretch", wanted, get_args(Stretching))
     if wanted == "no" or not pixels.depth:
         return pixels
     some = training[:: max(1, -(-len(training) // LOOKED_AT))]
-    found = each_file(lambda path: whole_counts(path, pixels), some)
-    ranges = [_width(counts, pixels) for counts in found if not isinstance(counts, str)]
+    found = read_counts(some, None, pixels)
+    ranges = [_width(one[0], pixels) for one in found if not isinstance(one, str)]
     ranges = [width for width in ranges if width > 0]
     if not ranges:
         return pixels

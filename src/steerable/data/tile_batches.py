@@ -29,11 +29,8 @@ class TileBatches(Batches):
     Args:
         data: the images with their masks; they lie on the device where they take at most half of its free memory.
         batch_size: tiles in a batch of all processes together.
-        seed: the seed of places and augmentation.
-        device: where the batches are needed.
+        seed, device, rank, world_size: see :class:`~steerable.data.batches.Batches`.
         augment: what is done to the tiles at random, or None.
-        rank: the number of this process.
-        world_size: the number of processes, a divisor of ``batch_size``.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import zipfile
 from collections.abc import Callable, Sequence
@@ -10,17 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from steerable.data.files import Unusable
+from steerable.data.files import Unusable, check_regular
 from steerable.data.stored_arrays import Numbers, StoredImage, stored_array
 from steerable.data.tiff_pages import tiff_pages
 from steerable.extras import require
 
-__all__ = ["VOLUMES", "array_header", "is_nifti", "require_readers", "stored_volume"]
+__all__ = ["VOLUMES", "array_header", "is_nifti", "require_readers", "stored_npy", "stored_volume"]
 
 VOLUMES = ".npy, .npz, .nii, .nii.gz, or TIFF"
 TIFF = (".tif", ".tiff")
 MOST_VOXELS = 1 << 30
 NOT_DEPTH = {"Y", "X", "S", "C", "T"}
+UNHEARD = logging.NullHandler()  # what tifffile says of damaged files, which are named anyway
 
 
 def stored_volume(path: Path) -> StoredImage:
@@ -31,7 +33,7 @@ def stored_volume(path: Path) -> StoredImage:
     of the patient, y to the front and z to the head, and becomes (z, y, x); a fourth axis is its channels. The pages
     of a TIFF stack are its depth.
     """
-    readers: dict[str, Callable[[Path], StoredImage]] = {".npy": _of_npy, ".npz": _of_npz, ".nii": _of_nifti}
+    readers: dict[str, Callable[[Path], StoredImage]] = {".npy": stored_npy, ".npz": _of_npz, ".nii": _of_nifti}
     suffix = ".nii" if is_nifti(path) else path.suffix.lower()
     reader = readers.get(suffix, _of_tiff if suffix in TIFF else None)
     if reader is None:
@@ -59,6 +61,7 @@ def require_readers(paths: Sequence[Path]) -> None:
 
 def array_header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """(shape, type) of the array in an .npy file."""
+    check_regular(path)
     with path.open("rb") as file:
         return _header(file)
 
@@ -72,9 +75,10 @@ def _header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return shape, dtype
 
 
-def _of_npy(path: Path) -> StoredImage:
+def stored_npy(path: Path, axes: int = 3) -> StoredImage:
+    """The image or the volume in an .npy file."""
     shape, dtype = array_header(path)
-    return stored_array(shape, dtype, lambda: np.load(path, mmap_mode="r", allow_pickle=False), axes=3)
+    return stored_array(shape, dtype, lambda: np.load(path, mmap_mode="r", allow_pickle=False), axes)
 
 
 def _of_npz(path: Path) -> StoredImage:
@@ -104,6 +108,7 @@ def _of_npz(path: Path) -> StoredImage:
 def _of_nifti(path: Path) -> StoredImage:
     import nibabel as nib
 
+    _check_voxels(_unchecked_sizes(path))
     stored = nib.load(path)
     if not isinstance(stored, nib.Nifti1Image):  # NIfTI 2 is a kind of it
         raise Unusable("it is not a NIfTI file")
@@ -114,9 +119,8 @@ def _of_nifti(path: Path) -> StoredImage:
     shape = tuple(int(n) for n in upright.shape)
     while len(shape) > 4 and shape[-1] == 1:  # five axes are common, of which the fourth is time
         shape = shape[:-1]
-    spacing = tuple(float(step) for step in upright.header.get_zooms()[:3])
-    if len(shape) >= 3 and not all(np.isfinite(step) and step > 0 for step in spacing):
-        raise Unusable(f"its voxels are {' × '.join(f'{step:g}' for step in spacing)} mm, expected positive sizes")
+    spacing = tuple(float(step) for step in nib.affines.voxel_sizes(upright.affine))
+    _check_voxels(spacing)
 
     def load() -> Numbers:
         found: Numbers = np.asanyarray(upright.dataobj).reshape(shape).transpose()
@@ -126,18 +130,40 @@ def _of_nifti(path: Path) -> StoredImage:
     return stored_array(shape[::-1], dtype.newbyteorder("="), load, axes=3, **how)
 
 
+def _unchecked_sizes(path: Path) -> tuple[float, ...]:
+    """The sizes of voxels in a header that says nothing else of where they lie; nibabel would take 1 for 0."""
+    from nibabel import Nifti1Header, Nifti2Header
+    from nibabel.openers import ImageOpener
+
+    with ImageOpener(str(path)) as file:
+        block = file.read(Nifti2Header.sizeof_hdr)
+    for kind in (Nifti1Header, Nifti2Header):
+        if len(block) >= kind.sizeof_hdr and kind.may_contain_header(block):
+            header = kind(block[: kind.sizeof_hdr], check=False)
+            sizes = header["pixdim"][1 : 1 + min(3, int(header["dim"][0]))]
+            return () if header["sform_code"] > 0 else tuple(map(float, sizes))
+    return ()
+
+
+def _check_voxels(sizes: Sequence[float]) -> None:
+    if not all(np.isfinite(size) and size != 0 for size in sizes):
+        raise Unusable(f"its voxels are {' × '.join(f'{size:g}' for size in sizes)} mm, expected positive sizes")
+
+
 def _of_tiff(path: Path) -> StoredImage:
     import tifffile
 
+    logging.getLogger("tifffile").addHandler(UNHEARD)
     with tifffile.TiffFile(path) as file:
+        if not file.series:
+            raise Unusable("it has no pages")
         series = file.series[0]
         axes, shape, dtype = series.axes, series.shape, series.dtype
     kept = [(letter, n) for letter, n in zip(axes, shape, strict=True) if n > 1 or letter in "YX"]
     letters = "".join(letter for letter, _ in kept)
     depth = [letter for letter in letters if letter not in NOT_DEPTH]
-    if "T" in letters and not depth:  # programs often call slices times
-        depth = ["T"]
-    channels = [letter for letter in letters if letter in "SC"]
+    depth = depth or [letter for letter in "TC" if letter in letters][:1]  # programs call slices times or channels
+    channels = [letter for letter in letters if letter in "SC" and letter not in depth]
     if len(depth) != 1 or len(channels) > 1 or len(letters) != 3 + len(channels):
         words = ", ".join(f"{letter}: {n}" for letter, n in zip(axes, shape, strict=True))
         raise Unusable(f"its axes are {words}, expected a stack of slices; save one volume per file")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-from steerable.algebra.families import group_named
+from steerable.algebra.families import is_named
 from steerable.algebra.groups import FiniteGroup
 from steerable.errors import did_you_mean
 from steerable.models.registry import MODELS
@@ -60,7 +60,7 @@ def check_text(network: str, name: str, value: object) -> None:
     """Raise TypeError unless an option is text: a saved network's config is text and numbers."""
     if isinstance(value, str):
         return
-    if isinstance(value, FiniteGroup) and not _has_name(value):
+    if isinstance(value, FiniteGroup) and not is_named(value):
         raise TypeError(
             f"{network}: {name} is the name of a group, C1, C2, C3 …, D1, D2, D3 …, since a saved network's config is "
             f"text; got the group {value.name}, which is not one of them. Choose one of them, or build the network "
@@ -69,13 +69,6 @@ def check_text(network: str, name: str, value: object) -> None:
     raise TypeError(
         f"{network}: {name} is given as text, {getattr(value, 'name', str(value))!r} for instance; got {value!r}."
     )
-
-
-def _has_name(group: FiniteGroup) -> bool:
-    try:
-        return group_named(group.name) == group
-    except ValueError:
-        return False
 
 
 def check_depth(network: str, depth: int) -> None:

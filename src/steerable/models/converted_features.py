@@ -16,7 +16,7 @@ __all__ = ["ConvertedFeatures", "converted_features"]
 
 
 class ConvertedFeatures(nn.Module):
-    """A converted network up to some of its modules: an image → a list of fields, in the order that was given.
+    """A converted network up to some of its modules: an image or a volume → a list of fields, in the order of these.
 
     Attributes:
         in_type: the type of the image.
@@ -60,12 +60,14 @@ def converted_features(network: Converted, at: Sequence[str] | None, size: int) 
         if not isinstance(kind := last[path].meta.get("field_type"), FieldType):
             raise ValueError(f"what the converted network has after `{path}` is not a field. Take another module.")
         kinds.append(kind)
-    shapes = _shapes(net, network.in_type, size)
+    sides = [size] * (network.in_type.group.axes or 2)
+    shapes = _shapes(net, network.in_type, sides)
     for path, shape in zip(at, shapes, strict=True):
-        if len(shape) != 4 or size % shape[-1]:
+        if len(shape) != 2 + len(sides) or size % shape[-1]:
             raise ValueError(
-                f"after `{path}` the converted network has the shape {shape} for images of {size}×{size} pixels, and a "
-                "feature map is an image, reduced by a whole number. Take a module before it, or another `size`."
+                f"after `{path}` the converted network has the shape {shape} for an input of "
+                f"{'×'.join(map(str, sides))}, and a feature map is an image or a volume, reduced by a whole number. "
+                "Take a module before it, or another `size`."
             )
     return ConvertedFeatures(net, network.in_type, kinds, [size // shape[-1] for shape in shapes])
 
@@ -81,9 +83,9 @@ def _last_calls(net: fx.GraphModule) -> dict[str, fx.Node]:
 
 
 @torch.no_grad()
-def _shapes(net: fx.GraphModule, in_type: FieldType, size: int) -> list[tuple[int, ...]]:
+def _shapes(net: fx.GraphModule, in_type: FieldType, sides: Sequence[int]) -> list[tuple[int, ...]]:
     """What a pass makes of an image; a copy is taken, so that nothing in the network changes."""
     twin = copy.deepcopy(net).eval()
     like = next((p for p in twin.parameters()), torch.zeros(()))
-    image = torch.zeros(1, in_type.channels, size, size, dtype=like.dtype, device=like.device)
+    image = torch.zeros(1, in_type.channels, *sides, dtype=like.dtype, device=like.device)
     return [tuple(found.shape) for found in twin(image)]

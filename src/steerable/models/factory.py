@@ -61,7 +61,7 @@ def feature_maps(network: nn.Module, at: Sequence[str] | None = None, *, size: i
         network: one of this library's, or one that :func:`~steerable.convert` made.
         at: for a converted network, the paths of the modules after which maps are taken, such as ``["layer1",
             "layer2"]``; other networks have levels of their own.
-        size: for a converted network, the height and width of the images by which reductions are found out.
+        size: for a converted network, the sides of the images or volumes by which reductions are found out.
     """
     expect(network, nn.Module, "a network")
     if isinstance(network, Converted):

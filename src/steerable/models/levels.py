@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -46,9 +47,8 @@ class FeatureMaps(nn.Module):
         self.up, self.joins, self.decoders = (nn.ModuleList(part) for part in up)
         self.reductions, self.divides = tuple(reductions), divides
         self.in_type: FieldType = levels[0].in_type
-        back = {len(self.decoders) - 1 - k: decoder for k, decoder in enumerate(self.decoders)}
-        last = [back.get(k, level) for k, level in enumerate(levels)]
-        self.feature_types = tuple(_out_type(level) for level in last)
+        back = typed_layers(self.decoders)[::-1]
+        self.feature_types = tuple(level.out_type for level in (*back, *levels[len(back) :]))
 
     def forward(self, x: Tensor) -> list[Tensor]:
         if self.divides is not None:
@@ -91,33 +91,24 @@ def residual_features(parts: Mapping[str, Sequence[nn.Module]]) -> FeatureMaps:
     Args:
         parts: the layers of the network by part, as :func:`~steerable.models.parts.parts_of` gives them.
     """
-    (stem,), *stages, _ = parts.values()
-    if not isinstance(stem, snn.Conv2d | snn.Conv3d):
-        raise TypeError(f"the stem of a residual network is a convolution, got {type(stem).__name__}.")
-    stages = [[stem, *stages[0]], *stages[1:]]
+    stem, first, *others, _ = parts.values()
+    convolution: Any = stem[0]
     levels = [
-        snn.Sequential(
-            *(layer for layer in stage if isinstance(layer, snn.EquivariantModule) and not _pools_all(layer))
-        )
-        for stage in stages
+        snn.Sequential(*(layer for layer in typed_layers(stage) if not isinstance(layer, snn.GlobalAvgPool)))
+        for stage in ([*stem, *first], *others)
     ]
-    return FeatureMaps(levels, [stem.stride[0] * 2**k for k in range(len(levels))])
-
-
-def _pools_all(layer: nn.Module) -> bool:
-    return isinstance(layer, snn.GlobalAvgPool)
+    return FeatureMaps(levels, [convolution.stride[0] * 2**k for k in range(len(levels))])
 
 
 def unet_features(
     encoders: nn.ModuleList, upsamplers: nn.ModuleList, joins: nn.ModuleList, decoders: nn.ModuleList
 ) -> FeatureMaps:
     """The maps of a U-Net at every size: those of the way up, and below them that of the lowest level."""
-    levels = [encoder for encoder in encoders if isinstance(encoder, snn.EquivariantModule)]
+    levels = typed_layers(encoders)
     reductions = [2**k for k in range(len(levels))]
     return FeatureMaps(levels, reductions, (upsamplers, joins, decoders), divides=len(decoders))
 
 
-def _out_type(level: nn.Module) -> FieldType:
-    if not isinstance(level, snn.EquivariantModule):
-        raise TypeError(f"the levels of feature maps have types, and {type(level).__name__} has none.")
-    return level.out_type
+def typed_layers(layers: Iterable[nn.Module]) -> list[snn.EquivariantModule]:
+    """Those of the layers that have types, in their order."""
+    return [layer for layer in layers if isinstance(layer, snn.EquivariantModule)]

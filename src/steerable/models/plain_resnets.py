@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -21,8 +24,24 @@ WIDEST = 100_000
 class PlainClassifier(nn.Module):
     """Features of an image, pooled, and a linear layer that makes scores of them; its layers begin by He's rule."""
 
-    def end(self, layers: list[nn.Module], channels: int, num_classes: int, axes: int = 2) -> None:
-        """Complete a network whose blocks, ``layers``, give so many channels."""
+    def build(
+        self, stem: nn.Conv2d | nn.Conv3d, stages: Sequence[tuple[int, int]], blocks: int, num_classes: int, **how: Any
+    ) -> None:
+        """Make the layers: a first convolution, so many blocks in each stage, and what makes scores of them.
+
+        Args:
+            stem: the first convolution.
+            stages: the channels inside the blocks of each stage, and those between them.
+            blocks: how many each stage has.
+            num_classes: the number of scores.
+            **how: what :class:`PlainBlock` takes besides.
+        """
+        layers: list[nn.Module] = [stem]
+        channels, axes = stem.out_channels, how.get("axes", 2)
+        for stage, (inner, width) in enumerate(stages):
+            for block in range(blocks):
+                layers.append(PlainBlock(channels, inner, width, shrink=stage > 0 and block == 0, **how))
+                channels = width
         pool = nn.AdaptiveAvgPool2d(1) if axes == 2 else nn.AdaptiveAvgPool3d(1)
         self.features = nn.Sequential(*layers, PLAIN[axes].norm(channels), nn.ReLU(), pool, nn.Flatten())
         self.head = nn.Linear(channels, num_classes)
@@ -75,16 +94,9 @@ class PlainResNet(SavedModel, PlainClassifier):
             raise ValueError(f"`depth` must be 6·blocks + 2, that is 8, 14, 20, …; got {depth}.")
         check_extent("network", depth, max(width, inner), WIDEST)
         taps = 3 if stem == 1 else stem + 2
-        kinds = PLAIN[axes]
-        layers: list[nn.Module] = [kinds.convolution(in_channels, width, taps, stem, padding=1, bias=False)]
-        channels = width
-        for factor in (1, 2, 4):
-            for b in range(blocks):
-                shrink = factor > 1 and b == 0
-                how = {"shrink": shrink, "crelu": crelu, "axes": axes}
-                layers.append(PlainBlock(channels, inner * factor, width * factor, **how))  # type: ignore[arg-type]
-                channels = width * factor
-        self.end(layers, channels, num_classes, axes)
+        first = PLAIN[axes].convolution(in_channels, width, taps, stem, padding=1, bias=False)
+        stages = [(inner * factor, width * factor) for factor in (1, 2, 4)]
+        self.build(first, stages, blocks, num_classes, crelu=crelu, axes=axes)
 
 
 class PlainBlock(nn.Module):
@@ -97,7 +109,7 @@ class PlainBlock(nn.Module):
         out_channels: int,
         *,
         shrink: bool,
-        crelu: bool,
+        crelu: bool = False,
         dropout: float = 0.0,
         axes: int = 2,
     ) -> None:

@@ -58,11 +58,9 @@ class PlainUNet(SavedModel, nn.Module, TiledAsUNet):
         return y
 
 
-def plain_unet(
-    depth: int = 3, width: int = 16, out_channels: int = 2, *, in_channels: int = 3, axes: int = 2
-) -> PlainUNet:
+def plain_unet(depth: int = 3, width: int = 16, out_channels: int = 2, **options: int) -> PlainUNet:
     """An ordinary U-Net; see :class:`PlainUNet`."""
-    return PlainUNet(depth, width, out_channels, in_channels=in_channels, axes=axes)
+    return PlainUNet(depth, width, out_channels, **options)
 
 
 def plain_unet_width(depth: int, parameters: int, *, out_channels: int = 2, in_channels: int = 3) -> int:

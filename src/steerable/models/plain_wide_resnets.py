@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from steerable.models.checks import check_counts, check_extent, check_whole_numbers
-from steerable.models.plain_resnets import WIDEST, PlainBlock, PlainClassifier
+from steerable.models.plain_resnets import WIDEST, PlainClassifier
 from steerable.models.saving import SavedModel
 from steerable.types.wide_plans import WIDTHS, wide_blocks
 
@@ -38,16 +38,9 @@ class PlainWideResNet(SavedModel, PlainClassifier):
         check_whole_numbers("PlainWideResNet", depth=depth)
         check_counts("PlainWideResNet", width=width, num_classes=num_classes, in_channels=in_channels)
         check_extent("wide residual network", depth, width, WIDEST // WIDTHS[-1])
-        channels = WIDTHS[0]
-        layers: list[nn.Module] = [nn.Conv2d(in_channels, channels, 3, padding=1, bias=False)]
-        for stage, base in enumerate(WIDTHS):
-            for block in range(wide_blocks(depth)):
-                shrink = stage > 0 and block == 0
-                layers.append(
-                    PlainBlock(channels, base * width, base * width, shrink=shrink, crelu=False, dropout=dropout)
-                )
-                channels = base * width
-        self.end(layers, channels, num_classes)
+        first = nn.Conv2d(in_channels, WIDTHS[0], 3, padding=1, bias=False)
+        stages = [(base * width, base * width) for base in WIDTHS]
+        self.build(first, stages, wide_blocks(depth), num_classes, dropout=dropout)
 
 
 def plain_wide_resnet(depth: int = 28, width: int = 10, num_classes: int = 10, **options: object) -> PlainWideResNet:

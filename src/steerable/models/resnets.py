@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any, TypedDict, Unpack, get_args
-
-from torch import Tensor
 
 from steerable import nn as snn
 from steerable.algebra.families import group_on, trivial
 from steerable.algebra.group_interface import Group
 from steerable.errors import check_choice
 from steerable.models.checks import check_counts, check_known, check_text, check_whole_numbers
-from steerable.models.layers_by_axes import layers_of
-from steerable.models.levels import FeatureMaps, residual_features
-from steerable.models.parts import parts_of
-from steerable.models.residual_blocks import (
-    Downsampling,
-    Head,
-    PreActivationBlock,
-    head_for,
-    nonlinearity,
-    restricted_head,
-)
-from steerable.models.restrictable import Restrictable, Steps
-from steerable.models.saving import SavedModel
+from steerable.models.residual_blocks import Downsampling, Head, head_for
+from steerable.models.residual_networks import ResidualNetwork, residual_layers
+from steerable.models.restrictable import Steps
 from steerable.types.field_types import FieldType
 from steerable.types.network_plans import resnet_plan
 
@@ -42,7 +29,7 @@ class Layout(TypedDict, total=False):
     restricted_to: Steps
 
 
-class ResNet(SavedModel, Restrictable):
+class ResNet(ResidualNetwork):
     """A pre-activation residual network between field types: conv, blocks, norm, activation, global pooling, head.
 
     Shapes: (batch, in_channels, height, width), or (batch, in_channels, depth, height, width) for volumes → (batch,
@@ -110,30 +97,16 @@ class ResNet(SavedModel, Restrictable):
             inner=layout.get("inner"),
             stem=numbers["stem"],
         ).with_kernel_size(numbers["kernel_size"])
-        self.in_type = plan.stem.in_type
-        first, kinds = plan.stem, layers_of(plan.stem.in_type)
-        stem = kinds.convolution(first.in_type, first.out_type, first.kernel_size, first.stride, padding=1, bias=False)
-        last = plan.blocks[-1].out_type
-        act = nonlinearity(last)
-        self.features: snn.EquivariantModule = snn.Sequential(
-            OrderedDict(
-                [
-                    ("stem", stem),
-                    *((b.name.replace(".", "_"), PreActivationBlock(b, downsampling)) for b in plan.blocks),
-                    ("norm", kinds.norm(last)),
-                    ("act", act),
-                    ("pool", snn.GlobalAvgPool(act.out_type)),
-                ]
-            )
-        )
+        self.features = residual_layers(plan.stem, plan.blocks, downsampling)
         self.num_classes = num_classes
         self.head = head_for(head, self.features.out_type, num_classes)
         self.kind_of_head = head
-        self._say_invariance()
+        self.say_types()
         self.restrict_in_steps(layout.get("restricted_to"))
 
-    def _say_invariance(self) -> None:
-        """Set ``invariant_under`` to the name of a group, and ``out_type`` where it is the network's own."""
+    def say_types(self) -> None:
+        """Set ``invariant_under`` to the name of a group as well, and ``out_type`` where it is the network's own."""
+        super().say_types()
         under: Group | None = self.group
         if self.kind_of_head == "linear":
             under = None
@@ -144,16 +117,6 @@ class ResNet(SavedModel, Restrictable):
         if whole:
             self.out_type = FieldType(self.group, [(self.num_classes, self.group.trivial)])
 
-    def restrict_parts(self, subgroup: Group) -> None:
-        before = self.features.out_type
-        self.features = self.features.restrict(subgroup)
-        self.head = restricted_head(self.head, before, subgroup)
-        self.group, self.in_type = self.features.in_type.group, self.features.in_type
-        self._say_invariance()
-
-    def feature_maps(self) -> FeatureMaps:
-        return residual_features(parts_of(self))
-
     def __getattr__(self, name: str) -> Any:
         if name == "out_type":
             raise AttributeError(
@@ -161,10 +124,6 @@ class ResNet(SavedModel, Restrictable):
                 f"{self.group.name}. head='invariant' and head='max' have one."
             )
         return super().__getattr__(name)
-
-    def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.head(self.features(x))
-        return scores
 
 
 def resnet(depth: int = 14, copies: int = 14, num_classes: int = 10, **options: Any) -> ResNet:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from steerable.algebra.families import group_named
+from steerable.algebra.families import group_named, is_named
 from steerable.algebra.group_interface import Group
 from steerable.algebra.homomorphisms import inclusion
 from steerable.nn.plain import without_acceleration
@@ -67,7 +67,7 @@ def step_text(group: Group, subgroup: Iterable[str] | Group) -> str:
     ('e, mr', 'C4')
     """
     smaller = subgroup_of(group, subgroup)
-    if _is_name(smaller.name) and group_named(smaller.name) == smaller:
+    if is_named(smaller):
         return smaller.name
     return ", ".join(inclusion(smaller, group).images)
 

@@ -16,7 +16,7 @@ from steerable.atomic import make_folder, naming_full_disk
 from steerable.extras import missing
 from steerable.models.cards import TEMPLATE, card_values, evaluation_results, is_ours
 from steerable.models.levels import FeatureMaps
-from steerable.models.places import HUB_OPTIONS, WEIGHTS, local_folder, warn_of_normalisation
+from steerable.models.places import HUB_OPTIONS, WEIGHTS, local_folder, read_config, warn_of_normalisation
 from steerable.models.tensor_files import read_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ class SavedModel(
     @classmethod
     def network_in(cls, place: Path | str, *, strict: bool = True, **options: Any) -> Self:
         """The network in a folder that is known to hold one."""
+        read_config(Path(place))  # huggingface_hub builds a network without options where it cannot be read
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # huggingface_hub prints a line
                 found: Self = super().from_pretrained(place, strict=strict, **options)

@@ -29,29 +29,14 @@ class TiledAsUNet:
 
     @property
     def reach(self) -> int:
-        """How many pixels away an input pixel may lie that an output pixel depends on."""
-        return _unet_reach(self.depth, self.interpolates)
+        """How many pixels away an input pixel may lie that an output pixel depends on.
 
-
-def _unet_reach(depth: int, interpolates: bool = False) -> int:
-    """How many pixels away an input pixel may lie that an output pixel of a U-Net depends on.
-
-    Each level has two 3×3 convolutions on the way down and two on the way up, and there is one after the last level;
-    the way through the lowest level reaches furthest. How far depends on where in its block of 2^depth pixels the
-    output lies. Interpolation takes the nearest pixel and the one on its other side.
-
-    >>> [_unet_reach(depth) for depth in (1, 2, 3, 4)], _unet_reach(2, interpolates=True)
-    ([10, 24, 52, 108], 27)
-    """
-    furthest = 0
-    for place in range(2**depth):
-        first, last = place - 1, place + 1  # the head
-        for _ in range(depth):
-            first, last = (first - 2 - interpolates) // 2, (last + 2 + interpolates) // 2
-        for _ in range(depth):
-            first, last = 2 * (first - 2), 2 * (last + 2) + 1
-        furthest = max(furthest, place - (first - 2), last + 2 - place)
-    return furthest
+        The way through the lowest level reaches furthest. With s = 2^depth, the two 3×3 convolutions there reach 2 s
+        pixels, two on the way down and two on the way up of each level above 4 (1 + 2 + … + s / 2) = 4 s - 4 in all,
+        and the last one 1. Where in its block of s pixels the output lies adds up to s - 1, and so do the neighbours
+        that interpolation looks at.
+        """
+        return 7 * self.stride - 4 + self.interpolates * (self.stride - 1)
 
 
 @dataclass(frozen=True)

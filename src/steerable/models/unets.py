@@ -8,7 +8,7 @@ from typing import Any, TypedDict, Unpack, cast
 from torch import Tensor, nn
 
 from steerable import nn as snn
-from steerable.algebra.families import group_named, group_on
+from steerable.algebra.families import group_on, is_named
 from steerable.algebra.group_interface import Group
 from steerable.errors import expect
 from steerable.models.checks import check_depth, check_known, check_size
@@ -151,7 +151,7 @@ def unet(
                 "group. Take both types of one group, and leave out group=..."
             )
     name = groups[0].name if groups else None
-    if groups and group_named(groups[0].name) != groups[0]:
+    if groups and not is_named(groups[0]):
         raise TypeError(
             f"unet: this group is called {name} but is not the library's own {name}, so a config could not name "
             "it. Use a group of steerable.algebra.families, such as dihedral(4)."
@@ -221,7 +221,7 @@ def _text(field_type: FieldType | str, role: str) -> str:
     if not isinstance(field_type, FieldType):
         return field_type
     try:
-        again = FieldType(group_named(field_type.group.name), str(field_type))
+        again = FieldType(field_type.group, str(field_type))
     except ValueError:
         again = None
     if again != field_type:

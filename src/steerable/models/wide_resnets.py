@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import itertools
 from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack, get_args
 
-from torch import Tensor
-
-from steerable import nn as snn
-from steerable.algebra.group_interface import Group
 from steerable.errors import check_choice
 from steerable.models.checks import check_counts, check_extent, check_known, check_text, check_whole_numbers
-from steerable.models.levels import FeatureMaps, residual_features
-from steerable.models.parts import parts_of
-from steerable.models.residual_blocks import Downsampling, PreActivationBlock, nonlinearity
-from steerable.models.restrictable import Restrictable, Steps
-from steerable.models.saving import SavedModel
+from steerable.models.residual_blocks import Downsampling, head_for
+from steerable.models.residual_networks import ResidualNetwork, residual_layers
+from steerable.models.restrictable import Steps
 from steerable.types.field_types import FieldType
-from steerable.types.network_plans import ResNetPlan
 from steerable.types.wide_plans import Match, stage_groups, wide_plan
 
 __all__ = ["WideResNet", "wide_resnet"]
@@ -35,7 +28,7 @@ class WideOptions(TypedDict, total=False):
     restricted_to: Steps
 
 
-class WideResNet(SavedModel, Restrictable):
+class WideResNet(ResidualNetwork):
     """A wide residual network whose stages are equivariant to smaller and smaller groups, on regular fields.
 
     Large features of a scene often have fewer symmetries than its details: with ``groups=("D8", "D4", "D1")`` the
@@ -84,27 +77,16 @@ class WideResNet(SavedModel, Restrictable):
             depth, width, stage_groups(groups), in_channels=in_channels, match=options.get("match", "parameters")
         )
         self.num_classes = num_classes
-        self.features: snn.EquivariantModule = snn.Sequential(_layers(plan, downsampling, options.get("dropout", 0.0)))
-        last = self.features.out_type
-        self.head: snn.EquivariantModule = snn.Linear(last, FieldType(last.group, [(num_classes, last.group.trivial)]))
-        self._say_types()
+        blocks = itertools.chain.from_iterable(plan.stages)
+        self.features = residual_layers(plan.stem, blocks, downsampling, options.get("dropout", 0.0))
+        self.head = head_for("invariant", self.features.out_type, num_classes)
+        self.say_types()
         self.restrict_in_steps(options.get("restricted_to"))
 
-    def _say_types(self) -> None:
-        self.in_type, self.out_type = self.features.in_type, self.head.out_type
-        self.group = self.in_type.group
-
-    def restrict_parts(self, subgroup: Group) -> None:
-        self.features = self.features.restrict(subgroup)
-        self.head = self.head.restrict(self.features.out_type.group)
-        self._say_types()
-
-    def feature_maps(self) -> FeatureMaps:
-        return residual_features(parts_of(self))
-
-    def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.head(self.features(x))
-        return scores
+    def say_types(self) -> None:
+        super().say_types()
+        last = self.features.out_type.group
+        self.out_type = FieldType(last, [(self.num_classes, last.trivial)])
 
 
 def wide_resnet(
@@ -121,21 +103,3 @@ def wide_resnet(
     (FieldType(D4, '3*A1'), FieldType(C1, '10*A'))
     """
     return WideResNet(depth, width, groups, num_classes, **options)
-
-
-def _layers(plan: ResNetPlan, downsampling: Downsampling, dropout: float) -> OrderedDict[str, snn.EquivariantModule]:
-    first = plan.stem
-    layers: OrderedDict[str, snn.EquivariantModule] = OrderedDict()
-    padding = first.kernel_size // 2
-    layers["stem"] = snn.Conv2d(first.in_type, first.out_type, first.kernel_size, padding=padding, bias=False)
-    now = first.out_type
-    for number, blocks in enumerate(plan.stages, start=1):
-        group = blocks[0].in_type.group
-        if group != now.group:
-            layers[f"restrict{number}"] = snn.Restrict(now, group)
-        for block in blocks:
-            layers[block.name.replace(".", "_")] = PreActivationBlock(block, downsampling, dropout)
-            now = block.out_type
-    layers["norm"], layers["act"] = snn.BatchNorm2d(now), nonlinearity(now)
-    layers["pool"] = snn.GlobalAvgPool(now)
-    return layers

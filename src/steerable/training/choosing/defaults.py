@@ -71,7 +71,7 @@ def configured(
         model = {"name": next(iter(TRAINED[task])), **model}
     if "volumes" in settings:
         _check_volumes(settings["volumes"], dataset)
-    if settings.setdefault("volumes", _has_volumes(dataset) if task == "classify" else False) and "name" in model:
+    if settings.setdefault("volumes", _has_volumes(dataset)) and "name" in model:
         model = _of_volumes(model)
     changes = {name: value for name, value in (changes or {}).items() if value is not None}
     if dataset in DATASETS:

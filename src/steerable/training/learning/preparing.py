@@ -14,7 +14,7 @@ from steerable.data.batches import Batches, DeviceBatches
 from steerable.data.datasets import load_dataset
 from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
-from steerable.data.mask_folders import MaskSplits, load_mask_folder
+from steerable.data.mask_folders import load_mask_folder
 from steerable.data.masked_images import MaskedImages
 from steerable.data.normalisation import Normalisation
 from steerable.data.pixel_formats import PixelFormat, Selection
@@ -134,8 +134,7 @@ def prepare_data(
     if isinstance(train, MaskedImages) and isinstance(validation, MaskedImages):
         validation, notes = _quick_to_validate(validation, train, notes)
     told = (splits.name, splits.skipped, notes, splits.pixels)
-    values = splits.values if isinstance(splits, MaskSplits) else ()
-    return TrainingData(train, validation, splits.test, for_statistics, *told, mask_values=values)
+    return TrainingData(train, validation, splits.test, for_statistics, *told, mask_values=splits.values)
 
 
 def _held_out(config: RunConfig, train: Images, known: Images | None) -> tuple[Images, Images | None, tuple[str, ...]]:
@@ -166,7 +165,9 @@ def _held_out(config: RunConfig, train: Images, known: Images | None) -> tuple[I
     return *train.split(share, seed=config.seed), ()
 
 
-def _loaded(config: RunConfig, pixels: PixelFormat | Selection, progress: Progress | None) -> Splits | MaskSplits:
+def _loaded(
+    config: RunConfig, pixels: PixelFormat | Selection, progress: Progress | None
+) -> Splits[LabelledImages] | Splits[MaskedImages]:
     if config.task == "segment":
         kind: Any = None if config.masks == "auto" else config.masks
         stretch: Any = config.stretch
