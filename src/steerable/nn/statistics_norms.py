@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from steerable.nn.channels import hides_shapes, is_vector, on_maps, widened
@@ -208,22 +207,15 @@ class StatisticsNorm(CapsuleNorm):
 
     def pace_on_cpu(self) -> float:
         """How far the running statistics move by this batch, which is counted; without tensors, which takes longer."""
-        mean, variance, batches = self.running_mean, self.running_var, self.num_batches_tracked
+        buffers = self._buffers  # by name: attributes are searched for by torch, as slowly as a small operation runs
+        mean, variance, batches = buffers["running_mean"], buffers["running_var"], buffers["num_batches_tracked"]
         if mean is None or variance is None or batches is None:
             return 0.0
         seen = batches.numpy()
         seen += 1
-        # They are moved by numpy or a kernel, without autograd's knowledge.
+        # They are moved by a kernel, without autograd's knowledge.
         torch.autograd.graph.increment_version([mean, variance, batches])
         return 1 / int(seen) if self.momentum is None else self.momentum
-
-    def track_on_cpu(self, mean: NDArray[np.floating], variance: NDArray[np.floating]) -> None:
-        """The same with the numbers of a batch in numpy, which takes a fraction of the time."""
-        weight = self.pace_on_cpu()
-        for running, new in ((self.running_mean, mean), (self.running_var, variance)):
-            if running is not None:
-                values = running.numpy()
-                values += (new - values) * weight
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, momentum={self.momentum}, track_running_stats={self.track_running_stats}"
