@@ -127,7 +127,7 @@ def measured(row: Row, way: str, device: torch.device, half: bool, quick: bool) 
         start = time.perf_counter()
         interleaved(both, method, x, y, 1, 2)
         found[f"{task}_ready_s"] = time.perf_counter() - start
-        in_a_row, most = (10, 15) if x.is_cuda else (1, 30)
+        in_a_row, most = (10, 15) if x.is_cuda else (1, 100)
         with turn():
             slowest = max(
                 milliseconds(partial(getattr(c, method), x, y), 1, device, in_a_row)[0] for c in both.values()
@@ -221,10 +221,11 @@ def earlier(path: Path | None, expected: dict[str, Any]) -> dict[str, Any]:
 
 
 def likely_seconds(results: dict[str, Any], row: Row, way: str) -> float:
-    """How long a measurement may take: as long as others of this network, or compiled ones of any."""
+    """How long a measurement may take: as long as others of this network, or of any; compiled ones of any."""
+    every: list[float] = [found["seconds"] for ways in results["rows"].values() for found in ways.values()]
     same_row: list[float] = [found["seconds"] for found in results["rows"][row.title].values()]
     if "NVIDIA" not in results["hardware"] or way in ("eager", "recorded"):
-        return max(same_row, default=0.0)
+        return max(same_row or every, default=0.0)
     compiled: list[float] = [ways[way]["seconds"] for ways in results["rows"].values() if way in ways]
     return max(compiled, default=90.0)
 
@@ -241,12 +242,13 @@ def speeds(ways: dict[str, Any], way: str) -> list[str]:
 def show(results: dict[str, Any], console: Console) -> None:
     table = Table(title=f"speed, plain = 1; {results['precision']}, {results['hardware']}")
     table.add_column("network")
-    for column in (*(f"{way}: {task}" for way in WAYS for task in TASKS), "memory"):
+    shown = [way for way in WAYS if any(way in ways for ways in results["rows"].values())]
+    for column in (*(f"{way}: {task}" for way in shown for task in TASKS), "memory"):
         table.add_column(column, justify="right")
     for title, ways in results["rows"].items():
         memory = ways.get("eager", {}).get("memory", {}).get("plain")
         ratio = f"{ways['eager']['memory']['steerable'] / memory:.2f}" if memory else "–"
-        table.add_row(title, *(cell for way in WAYS for cell in speeds(ways, way)), ratio)
+        table.add_row(title, *(cell for way in shown for cell in speeds(ways, way)), ratio)
     console.print(table)
     if "layers" in results:
         table = Table("layer", "train: torch", "steerable", "eval: torch", "steerable", title="Python's time, µs")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from copy import deepcopy
 from itertools import pairwise
-from typing import Any
 
 import pytest
 import torch
@@ -46,11 +45,8 @@ def fused_passes(norm: snn.BatchNorm2d, x: Tensor) -> tuple[NormPasses, Tensor, 
         tables = CapsuleTables(*(norm._constants[name] for name in CapsuleTables._fields))
         return KernelPasses(tables, norm.eps, (mean, variance), 1.0), mean, variance
 
-    def track(*moments: Any) -> None:
-        for running, new in zip((mean, variance), moments, strict=True):
-            running.copy_(torch.from_numpy(new))
-
-    return PassesOnCpu(norm._numbers, norm.eps, track), mean, variance
+    tracking = snn.BatchNorm2d(norm.in_type, momentum=1.0).to(norm.reference.dtype)
+    return PassesOnCpu(tracking, tracking._affine), tracking.running_mean, tracking.running_var
 
 
 def both_ways(norm: snn.BatchNorm2d, x: Tensor) -> list[tuple[Tensor, ...]]:

@@ -102,7 +102,6 @@ NEAR: dict[str, tuple[str, ...]] = {
         "tests/conversion/test_conversion_soundness.py",
     ),
     "nn/batch_norm": ("tests/nn/test_norms.py", "tests/nn/test_fused_norm.py", "tests/nn/test_torch_tools.py"),
-    "nn/capsule_numbers": ("tests/nn/test_fused_norm.py", "tests/nn/test_norms.py"),
     "nn/norm_on_cpu": ("tests/nn/test_fused_norm.py", "tests/nn/test_norms.py"),
     "nn/statistics_norms": (
         "tests/nn/test_norms.py",

@@ -24,10 +24,7 @@ __all__ = [
     "GlobalMaxPool",
 ]
 
-_AVERAGE: dict[int, Callable[..., Tensor]] = {2: F.adaptive_avg_pool2d, 3: F.adaptive_avg_pool3d}
-_MAXIMUM: dict[int, Callable[..., Tensor]] = {2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d}
 _PLAIN_AVERAGE: dict[int, Callable[..., nn.Module]] = {2: nn.AdaptiveAvgPool2d, 3: nn.AdaptiveAvgPool3d}
-_PLAIN_MAXIMUM: dict[int, Callable[..., nn.Module]] = {2: nn.AdaptiveMaxPool2d, 3: nn.AdaptiveMaxPool3d}
 
 
 class AdaptivePool(EquivariantModule):
@@ -42,6 +39,9 @@ class AdaptivePool(EquivariantModule):
 
     axes: ClassVar[int]
     channelwise = True
+
+    functions: ClassVar[dict[int, Callable[..., Tensor]]]  # of torch, by the number of axes
+    layers: ClassVar[dict[int, Callable[..., nn.Module]]]
 
     def __init__(
         self,
@@ -60,32 +60,30 @@ class AdaptivePool(EquivariantModule):
     def prepare(self) -> None:
         """Check the capsules."""
 
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        y = self.functions[self.axes](x, self.output_size)
+        return y if self.axes == 2 else y.to(x.dtype)  # autocast makes float32 of volumes on a CPU
+
+    def plain(self) -> nn.Module:
+        return self.layers[self.axes](self.output_size)
+
 
 class AdaptiveAvgPool(AdaptivePool):
     """The base of adaptive average pooling."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x)
-        y = _AVERAGE[self.axes](x, self.output_size)
-        return y if self.axes == 2 else y.to(x.dtype)  # autocast makes float32 of volumes on a CPU
-
-    def plain(self) -> nn.Module:
-        return _PLAIN_AVERAGE[self.axes](self.output_size)
+    functions: ClassVar = {2: F.adaptive_avg_pool2d, 3: F.adaptive_avg_pool3d}
+    layers: ClassVar = _PLAIN_AVERAGE
 
 
 class AdaptiveMaxPool(AdaptivePool):
     """The base of adaptive maximum pooling."""
 
+    functions: ClassVar = {2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d}
+    layers: ClassVar = {2: nn.AdaptiveMaxPool2d, 3: nn.AdaptiveMaxPool3d}
+
     def prepare(self) -> None:
         require_permutations(f"AdaptiveMaxPool{self.axes}d", self.in_type, f"NormMaxPool{self.axes}d")
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x)
-        y = _MAXIMUM[self.axes](x, self.output_size)
-        return y if self.axes == 2 else y.to(x.dtype)
-
-    def plain(self) -> nn.Module:
-        return _PLAIN_MAXIMUM[self.axes](self.output_size)
 
 
 class AdaptiveAvgPool2d(AdaptiveAvgPool):

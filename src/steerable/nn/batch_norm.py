@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from steerable.nn.capsule_numbers import CapsuleNumbers
 from steerable.nn.channels import is_exported, is_vector, widened
 from steerable.nn.fused_norm import NormPasses, as_images, can_fuse, dense, fused_norm, moments_norm, scaled_and_shifted
-from steerable.nn.norm_on_cpu import EvaluationOnCpu, PassesOnCpu
+from steerable.nn.kept_filters import MadeFromParameters
+from steerable.nn.norm_on_cpu import PassesOnCpu
 from steerable.nn.norms import CapsuleNorm
 from steerable.nn.numba import HAS_NUMBA
 from steerable.nn.processes import moments_over_processes, several_processes
@@ -52,10 +54,10 @@ class BatchNorm(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scal
         self.register_index("first_channel", np.concatenate([[0], np.cumsum(dims)]))
         has_entry = directed > 0 if self.bias is not None else np.zeros(len(dims), dtype=bool)
         self.register_index("bias_index", np.where(has_entry, np.cumsum(directed) - 1, -1))
-        self._numbers = CapsuleNumbers(field_type, self._constants["reference"])
-        self._evaluation = EvaluationOnCpu(self._numbers)
+        self._kept: MadeFromParameters | None = None  # numbers of channels in evaluation on a CPU
         self._kernel_width = 1 << (max(dims) - 1).bit_length()
         self._kernels: NormKernels | None = None  # of eager code on a GPU
+        self._kernel_passes: Callable[..., NormPasses] | None = None  # of eager code on a CPU
 
     def forward(self, x: Tensor) -> Tensor:
         if type(self).normalise is not BatchNorm.normalise or not self._fuses(x):
@@ -73,34 +75,45 @@ class BatchNorm(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scal
         mean, variance = buffers["running_mean"], buffers["running_var"]
         if self.training or mean is None or variance is None:
             self.values_per_channel(x, over_batch=True)
-            passes = self._passes_on_gpu() if x.is_cuda else self._passes_on_cpu(x)
+            passes = self._passes_on_gpu() if x.is_cuda else self._passes_on_cpu()
             return fused_norm(x, weight, bias, passes, self._affine)
         if x.is_cuda:
             return self._passes_on_gpu().by_running_statistics(dense(as_images(x)), weight, bias).view(x.shape)
-        return self._evaluation(x, self.eps, mean, variance, weight, bias)
+        kept = self._kept
+        if kept is None or not kept.is_of(variance, weight, bias):
+            kept = self._kept = MadeFromParameters(variance, weight, bias)
+            of_capsules = (None if t is None else self.on_channels(t) for t in (weight, variance))
+            kept.made["channels"] = *of_capsules, None if bias is None else self.expanded(bias)
+        weight, variance, bias = kept.made["channels"]
+        return torch.native_batch_norm(x, weight, bias, mean, variance, False, 0.0, self.eps)[0]
 
     def _fuses(self, x: Tensor) -> bool:
         # Buffers by name: attributes are searched for by torch, which takes as long as a small operation.
         mean, variance, reference = (self._buffers[name] for name in ("running_mean", "running_var", "reference"))
         if self.synchronises or not self.one_direction or not can_fuse(x, HAS_TRITON) or reference is None:
             return False
+        if x.get_device() != reference.get_device():
+            return False
         if mean is None or variance is None:
-            return x.get_device() == reference.get_device()
+            return True
         if torch.is_grad_enabled() and not self.training:
             return False
-        dense_in_memory = x.is_cpu or (mean.is_contiguous() and variance.is_contiguous())  # kernels go by addresses
-        return dense_in_memory and x.get_device() == reference.get_device()
+        # Kernels go by addresses.
+        alike = x.is_cuda or mean.dtype == variance.dtype == x.dtype
+        return alike and mean.is_contiguous() and variance.is_contiguous()
 
-    def _passes_on_cpu(self, x: Tensor) -> NormPasses:
+    def _passes_on_cpu(self) -> NormPasses:
         mean, variance = self._buffers["running_mean"], self._buffers["running_var"]
-        tracks = self.training and mean is not None
-        if HAS_NUMBA:
+        running = (mean, variance) if self.training and mean is not None and variance is not None else None
+        if not HAS_NUMBA:
+            return PassesOnCpu(self, self._affine)
+        make = self._kernel_passes
+        if make is None:
             from steerable.nn.numba.norm import CapsuleTables, KernelPasses
 
             tables = CapsuleTables(*(self._constants[name] for name in CapsuleTables._fields))
-            running = (mean, variance) if mean is not None and variance is not None and tracks else None
-            return KernelPasses(tables, self.eps, running, self.pace_on_cpu() if tracks else 0.0)
-        return PassesOnCpu(self._numbers, self.eps, self.track_on_cpu if tracks else None)
+            make = self._kernel_passes = partial(KernelPasses, tables)
+        return make(self.eps, running, 0.0 if running is None else self.pace_on_cpu())
 
     def _passes_on_gpu(self) -> PassesOnGpu:
         from steerable.nn.triton.norm_passes import NormKernels, PassesOnGpu
@@ -157,7 +170,7 @@ class BatchNorm(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scal
         return self.sync and self.training and several_processes()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kernels": None}
+        return {**self.__dict__, "_kernels": None, "_kernel_passes": None, "_kept": None}
 
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | int]:
         if self.synchronises:

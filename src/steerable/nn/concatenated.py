@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -68,15 +68,16 @@ class Concatenated(EquivariantModule):
     def _with_negatives(self, x: Tensor, *, rectified: bool = False) -> Tensor:
         self.check_input(x, pooled=True)
         kernels = self._kernels_for(x)
-        sign = self.sign if kernels is not None else self.sign.to(x.dtype)
-        tables = (self.source, sign, self.plus, self.minus)
+        # By name: attributes are searched for by torch, which takes as long as a small operation.
+        source, sign, plus, minus = (cast(Tensor, self._buffers[name]) for name in ("source", "sign", "plus", "minus"))
+        tables = (source, sign if kernels is not None else sign.to(x.dtype), plus, minus)
         return take_with_negatives(x, tables, rectified=rectified, kernels=kernels)
 
     def _kernels_for(self, x: Tensor) -> SelectionKernels | None:
         """Those of the device, where they are installed and take such a field in eager code."""
         if type(x) is not Tensor or torch.compiler.is_compiling() or is_exported() or not x.numel():
             return None
-        sign = self.sign
+        sign = cast(Tensor, self._buffers["sign"])
         takes = HAS_NUMBA and x.dtype in (torch.float32, torch.float64) if x.is_cpu else HAS_TRITON and x.is_cuda
         if not takes or x.get_device() != sign.get_device():
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -102,9 +102,20 @@ class FilterBankModule(EquivariantModule):
 
     def check_input(self, x: Tensor, *, maps: bool = True, pooled: bool = False) -> None:
         super().check_input(x, maps=maps, pooled=pooled)
-        if is_traced(x) or x.dtype == self.weight.dtype or torch.is_autocast_enabled(x.device.type):
-            return
-        raise TypeError(f"{type(self).__name__} expected {wrong_dtype(x, self.weight.dtype)}")
+        own = self._at_hand()[0].dtype
+        if not (is_traced(x) or x.dtype == own or torch.is_autocast_enabled(x.device.type)):
+            raise TypeError(f"{type(self).__name__} expected {wrong_dtype(x, own)}")
+
+    def _at_hand(self) -> tuple[Tensor, Tensor | None]:
+        """Weight and bias, from where torch keeps them: to ask for an attribute takes as long as a small operation.
+
+        A parametrisation, or ``nn.DataParallel``, keeps them elsewhere.
+        """
+        own = self._parameters
+        weight = own.get("weight")
+        if weight is None or "bias" not in own:
+            return self.weight, self.bias
+        return weight, own["bias"]
 
     def reset_parameters(self) -> None:
         """Draw new weights by the layer's initialisation; the bias becomes zero."""
@@ -134,7 +145,7 @@ class FilterBankModule(EquivariantModule):
 
     def expand(self) -> tuple[Tensor, Tensor | None]:
         """The filter bank (out, in / groups, *size) and the bias (out,), as functions of the parameters."""
-        return self.expand_from(self.weight, self.bias)
+        return self.expand_from(*self._at_hand())
 
     def expand_from(self, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """The same as functions of other parameters of the same shape."""
@@ -148,7 +159,8 @@ class FilterBankModule(EquivariantModule):
             else:
                 bank = tables.bank(weight, dtype)
         elif self.looks_up:  # without a product, to which alone autocast would matter
-            bank = (take(weight, 0, self.lookup_index) * self.lookup_factor).view(self.plan.bank_shape)
+            index, factor = (cast(Tensor, self._buffers[name]) for name in ("lookup_index", "lookup_factor"))
+            bank = (take(weight, 0, index) * factor).view(self.plan.bank_shape)
         else:
             with without_autocast(weight.device):
                 bank = self.plan.expand(weight, self.basis, self._buffers.get("basis_order"))
@@ -192,7 +204,7 @@ class FilterBankModule(EquivariantModule):
         """Weight and bias, or None where nothing that is made from them may be kept."""
         if self.training or torch.compiler.is_compiling() or is_exported():
             return None  # kept filters would be constants of a graph
-        weight, bias = self.weight, self.bias
+        weight, bias = self._at_hand()
         return (weight, bias) if is_constant(weight) and (bias is None or is_constant(bias)) else None
 
     def plain_layer(

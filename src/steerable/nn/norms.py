@@ -109,7 +109,8 @@ class CapsuleNorm(EquivariantModule):
         Half precision may enter a layer in float32, as it does under autocast. A layer without parameters and running
         statistics takes any dtype.
         """
-        holder = self.weight if self.weight is not None else getattr(self, "running_mean", None)
+        weight = self._parameters.get("weight")
+        holder = self._buffers.get("running_mean") if weight is None else weight
         own = None if holder is None else holder.dtype
         if is_traced(x) or own is None or x.dtype == own:
             return

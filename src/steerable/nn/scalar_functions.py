@@ -45,10 +45,12 @@ def function_name(function: ScalarFunction) -> str:
 
 def is_bare_relu(function: ScalarFunction) -> bool:
     """Whether a function is torch's ReLU, and nobody listens when it is called."""
-    if type(function) is not nn.ReLU:
-        return False
-    hooks = (function._forward_hooks, function._forward_pre_hooks, function._backward_hooks)
-    return not (any(hooks) or function._backward_pre_hooks)
+    return type(function) is nn.ReLU and not (
+        function._forward_hooks
+        or function._forward_pre_hooks
+        or function._backward_hooks
+        or function._backward_pre_hooks
+    )
 
 
 def _known(function: ScalarFunction) -> tuple[str, ...]:

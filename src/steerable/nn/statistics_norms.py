@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from steerable.nn.channels import hides_shapes, is_vector, on_maps, widened
@@ -96,23 +95,11 @@ class StatisticsNorm(CapsuleNorm):
     def normalise_in_order(
         self, x: Tensor, places: tuple[Tensor, Tensor], weight: Tensor | None, bias: Tensor | None
     ) -> Tensor:
-        """The same with single numbers of channels in another order, not the images."""
-        before, after = places
-        if not self.training and self.running_mean is not None and self.running_var is not None:
-            mean, variance = self.running_mean[after], self.on_channels(self.running_var)[after]
-            return F.batch_norm(x, mean, variance, weight, bias, False, 0.0, self.eps)
-        if has_no_values(x) and not self.synchronises:
+        """The same; by running statistics with single numbers of channels in another order, not the images."""
+        if self.training or self.running_mean is None or self.running_var is None:
             return super().normalise_in_order(x, places, weight, bias)
-        wide = widened(x)
-        mean, variance, count = self.moments(wide)
-        centre, spread = self.capsule_statistics(mean[:, before], variance[:, before])
-        if self.training and self.running_mean is not None:
-            self._track_batch(centre.detach(), spread.detach(), count)
-        scale, shift = (numbers[:, after] for numbers in self.scale_and_shift(centre, spread, None, None))
-        if weight is not None:
-            scale, shift = scale * weight, shift * weight
-        shift = shift if bias is None else shift + bias
-        return self._scaled_and_shifted(wide, scale, shift).to(x.dtype)
+        mean, variance = self.running_mean[places[1]], self.on_channels(self.running_var)[places[1]]
+        return F.batch_norm(x, mean, variance, weight, bias, False, 0.0, self.eps)
 
     @property
     def synchronises(self) -> bool:
@@ -125,12 +112,9 @@ class StatisticsNorm(CapsuleNorm):
         mean, variance, count = self.moments(wide)
         centre, capsule_variance = self.capsule_statistics(mean, variance)
         scale, shift = self.scale_and_shift(centre, capsule_variance, self.weight, self.bias)
-        return self._scaled_and_shifted(wide, scale, shift).to(x.dtype), centre, capsule_variance, count
-
-    def _scaled_and_shifted(self, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-        """scale · x + shift, each (rows, channels)."""
         axes = 0 if is_vector(x) else len(self.map_axes)
-        return x * on_maps(scale, axes) + on_maps(shift, axes)
+        y = wide * on_maps(scale, axes) + on_maps(shift, axes)
+        return y.to(x.dtype), centre, capsule_variance, count
 
     def moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | int]:
         """Mean and variance of channels, each (rows, channels), and the number of values that each is taken over."""
@@ -208,22 +192,15 @@ class StatisticsNorm(CapsuleNorm):
 
     def pace_on_cpu(self) -> float:
         """How far the running statistics move by this batch, which is counted; without tensors, which takes longer."""
-        mean, variance, batches = self.running_mean, self.running_var, self.num_batches_tracked
+        buffers = self._buffers  # by name: attributes are searched for by torch, as slowly as a small operation runs
+        mean, variance, batches = buffers["running_mean"], buffers["running_var"], buffers["num_batches_tracked"]
         if mean is None or variance is None or batches is None:
             return 0.0
         seen = batches.numpy()
         seen += 1
-        # They are moved by numpy or a kernel, without autograd's knowledge.
+        # They are moved by a kernel, without autograd's knowledge.
         torch.autograd.graph.increment_version([mean, variance, batches])
         return 1 / int(seen) if self.momentum is None else self.momentum
-
-    def track_on_cpu(self, mean: NDArray[np.floating], variance: NDArray[np.floating]) -> None:
-        """The same with the numbers of a batch in numpy, which takes a fraction of the time."""
-        weight = self.pace_on_cpu()
-        for running, new in ((self.running_mean, mean), (self.running_var, variance)):
-            if running is not None:
-                values = running.numpy()
-                values += (new - values) * weight
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, momentum={self.momentum}, track_running_stats={self.track_running_stats}"

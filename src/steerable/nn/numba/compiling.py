@@ -6,11 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+import numpy as np
 import torch
+from numba.extending import intrinsic
+from torch import Tensor
 
+from steerable.nn.channels import in_channels_last
 from steerable.nn.threads import on_all_threads
 
-__all__ = ["compiled", "in_shares"]
+__all__ = ["KINDS", "compiled", "in_shares", "numbers_at", "shape_in_memory"]
+
+KINDS = {torch.float32: np.float32(0), torch.float64: np.float64(0)}
+"""What tells a kernel which numbers lie at the addresses that it is given."""
 
 _SHARED_FROM = 2**17
 """The number of values from which a pass over them is shared by threads; fewer are done before a thread has begun."""
@@ -29,9 +36,44 @@ def compiled(function: Callable[..., Any], *fastmath: str) -> Any:
         return numba.njit(function, **options)
 
 
-def in_shares(run: Callable[[int, int], None], parts: int, values: int) -> None:
-    """``run(first, last)`` for all parts at once, or for a share of them on each thread where there are many values."""
+def in_shares(kernel: Callable[..., None], arguments: tuple[Any, ...], parts: int, values: int) -> None:
+    """``kernel(*arguments, first, last)`` for all parts at once, or for a share of them on each thread if it is long.
+
+    ``values`` is how many numbers it goes through.
+    """
     if values < _SHARED_FROM or torch.get_num_threads() == 1:
-        run(0, parts)
+        kernel(*arguments, 0, parts)
     else:
-        on_all_threads(lambda k, n: run(parts * k // n, parts * (k + 1) // n))
+        on_all_threads(lambda k, n: kernel(*arguments, parts * k // n, parts * (k + 1) // n))
+
+
+# ---------------------------------------------------------------- addresses
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _pointer(context: Any, address: Any, kind: Any) -> Any:
+    pointer = numba.types.CPointer(kind)
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(pointer))
+
+    return pointer(address, kind), code
+
+
+def _numbers_at(address: int, shape: Any, kind: Any) -> Any:
+    """For kernels: the array at ``tensor.data_ptr()`` of a dense tensor with numbers of the same dtype as ``kind``.
+
+    Five arrays as arguments take longer to take over than a small layer takes to compute, five numbers next to nothing.
+    """
+    return numba.carray(_pointer(address, kind), shape)
+
+
+numbers_at = numba.njit(_numbers_at)
+
+
+def shape_in_memory(x: Tensor) -> tuple[int, ...]:
+    """(batch, channels, pixels), or (pixels, channels) where the channels of a pixel lie side by side."""
+    batch, channels = x.shape[:2]
+    if in_channels_last(x):
+        return x.numel() // channels, channels
+    return batch, channels, x.numel() // (batch * channels)

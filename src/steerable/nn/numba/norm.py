@@ -6,21 +6,21 @@ channels_last. The invariant direction of each capsule is w, which is 0 where th
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from steerable.nn.channels import in_channels_last
 from steerable.nn.fused_norm import Saved
-from steerable.nn.numba.compiling import compiled, in_shares
+from steerable.nn.numba.compiling import KINDS, compiled, in_shares, numbers_at, shape_in_memory
 
 __all__ = ["CapsuleTables", "KernelPasses"]
 
 Floats = NDArray[np.floating]
 Integers = NDArray[np.int64]
+Shape = tuple[int, ...]
 
 PIXELS_AT_A_TIME = 128  # whose sums are of the field's own dtype, in channels_last
 MEAN_SQUARES_PER_VARIANCE = 25  # up to which the mean square less the squared mean loses no digits to speak of
@@ -91,12 +91,17 @@ settled = compiled(_settled, "reassoc", "nsz")
 
 
 def _forward_of_images(
-    x: Floats, y: Floats, tables: CapsuleTables, parameters: tuple[Floats, Floats], running: tuple[Floats, Floats],
-    kept: Floats, eps: float, pace: float, start: int, stop: int,
+    zero: Any, shape: Shape, of_x: int, of_y: int, first: Integers, entry: Integers, direction: Floats, inverse: Floats,
+    scales: int, shifts: int, biases: int, means: int, variances: int, moments: int, eps: float, pace: float,
+    start: int, stop: int,
 ) -> None:  # fmt: skip
     """y of some capsules, and ``kept``, (2, capsules): ⟨w, mean⟩ / ⟨w, w⟩ and 1/σ. Running statistics move by pace."""
-    kind, batch, pixels = x.dtype.type, x.shape[0], x.shape[2]
-    first, direction = tables.first_channel, tables.reference
+    x, y = numbers_at(of_x, shape, zero), numbers_at(of_y, shape, zero)
+    tables = CapsuleTables(first, entry, direction, inverse)
+    parameters = numbers_at(scales, len(inverse), zero), numbers_at(shifts, biases, zero)
+    running = numbers_at(means, len(direction), zero), numbers_at(variances, len(inverse), zero)
+    kept = numbers_at(moments, (2, len(inverse)), np.float64(0))
+    kind, (batch, _, pixels) = x.dtype.type, shape
     for k in range(start, stop):
         along = square = np.float64(0)
         for b in range(batch):
@@ -116,11 +121,17 @@ def _forward_of_images(
 
 
 def _forward_of_pixels(
-    x: Floats, y: Floats, tables: CapsuleTables, parameters: tuple[Floats, Floats], running: tuple[Floats, Floats],
-    kept: Floats, eps: float, pace: float, start: int, stop: int,
+    zero: Any, shape: Shape, of_x: int, of_y: int, first: Integers, entry: Integers, direction: Floats, inverse: Floats,
+    scales: int, shifts: int, biases: int, means: int, variances: int, moments: int, eps: float, pace: float,
+    start: int, stop: int,
 ) -> None:  # fmt: skip
     """The same where the channels of a pixel lie side by side, (pixels, channels)."""
-    first, direction, pixels = tables.first_channel, tables.reference, x.shape[0]
+    x, y = numbers_at(of_x, shape, zero), numbers_at(of_y, shape, zero)
+    tables = CapsuleTables(first, entry, direction, inverse)
+    parameters = numbers_at(scales, len(inverse), zero), numbers_at(shifts, biases, zero)
+    running = numbers_at(means, len(direction), zero), numbers_at(variances, len(inverse), zero)
+    kept = numbers_at(moments, (2, len(inverse)), np.float64(0))
+    pixels = len(x)
     begin, end = first[start], first[stop]
     totals, squares = np.zeros(end - begin), np.zeros(end - begin)
     factors, terms = np.zeros(end - begin, x.dtype), np.zeros(end - begin, x.dtype)
@@ -169,12 +180,15 @@ slopes = compiled(_slopes, "reassoc", "nsz")
 
 
 def _backward_of_images(
-    grad: Floats, x: Floats, to_x: Floats, tables: CapsuleTables, weight: Floats, kept: Floats, to_weight: Floats,
-    to_bias: Floats, start: int, stop: int,
+    zero: Any, shape: Shape, of_grad: int, of_x: int, to: int, first: Integers, entry: Integers, direction: Floats,
+    inverse: Floats, scales: int, to_scales: int, to_shifts: int, biases: int, moments: int, start: int, stop: int,
 ) -> None:  # fmt: skip
     """The gradients of some capsules, of their scales and of their shifts."""
-    kind, batch, pixels = x.dtype.type, x.shape[0], x.shape[2]
-    first, direction = tables.first_channel, tables.reference
+    grad, x, to_x = numbers_at(of_grad, shape, zero), numbers_at(of_x, shape, zero), numbers_at(to, shape, zero)
+    weight, kept = numbers_at(scales, len(inverse), zero), numbers_at(moments, (2, len(inverse)), np.float64(0))
+    to_weight, to_bias = numbers_at(to_scales, len(inverse), zero), numbers_at(to_shifts, biases, zero)
+    tables = CapsuleTables(first, entry, direction, inverse)
+    kind, (batch, _, pixels) = x.dtype.type, shape
     for k in range(start, stop):
         along = product = np.float64(0)
         for b in range(batch):
@@ -195,11 +209,15 @@ def _backward_of_images(
 
 
 def _backward_of_pixels(
-    grad: Floats, x: Floats, to_x: Floats, tables: CapsuleTables, weight: Floats, kept: Floats, to_weight: Floats,
-    to_bias: Floats, start: int, stop: int,
+    zero: Any, shape: Shape, of_grad: int, of_x: int, to: int, first: Integers, entry: Integers, direction: Floats,
+    inverse: Floats, scales: int, to_scales: int, to_shifts: int, biases: int, moments: int, start: int, stop: int,
 ) -> None:  # fmt: skip
     """The same where the channels of a pixel lie side by side."""
-    first, direction, pixels = tables.first_channel, tables.reference, x.shape[0]
+    grad, x, to_x = numbers_at(of_grad, shape, zero), numbers_at(of_x, shape, zero), numbers_at(to, shape, zero)
+    weight, kept = numbers_at(scales, len(inverse), zero), numbers_at(moments, (2, len(inverse)), np.float64(0))
+    to_weight, to_bias = numbers_at(to_scales, len(inverse), zero), numbers_at(to_shifts, biases, zero)
+    tables = CapsuleTables(first, entry, direction, inverse)
+    pixels = len(x)
     begin, end = first[start], first[stop]
     totals, products = np.zeros(end - begin), np.zeros(end - begin)
     middles, factors, factors_of_x, terms = np.zeros((4, end - begin), x.dtype)
@@ -240,52 +258,49 @@ FORWARD, BACKWARD = (
 )
 
 
-class KernelPasses:
-    """The passes of one call of a layer, on tensors that are dense in either memory format.
+class KernelPasses(NamedTuple):
+    """The passes of one call of a layer, on tensors that are dense in either memory format and of the layer's dtype.
 
-    Args:
-        tables: those of the layer.
-        eps: ε of the norm.
-        running: its running mean of channels and running variance of capsules, or None where nothing is tracked.
-        pace: how far these move.
+    - tables: those of the layer.
+    - eps: ε of the norm.
+    - running: its running mean of channels and running variance of capsules, or None where nothing is tracked.
+    - pace: how far these move.
     """
 
-    def __init__(
-        self, tables: CapsuleTables, eps: float, running: tuple[Tensor, Tensor] | None = None, pace: float = 0.0
-    ) -> None:
-        self._tables, self._eps, self._running, self._pace = tables, eps, running, pace
+    tables: CapsuleTables
+    eps: float
+    running: tuple[Tensor, Tensor] | None = None
+    pace: float = 0.0
 
     def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Saved]:
-        y, kept = torch.empty_like(x), np.empty((2, len(self._tables.inverse_square)))
-        scales, shifts = self._affine(x, weight, bias)
-        running = (shifts[:0], shifts[:0]) if self._running is None else tuple(t.numpy() for t in self._running)
-        last = in_channels_last(x)
-        known = (_values(x, last), _values(y, last), self._tables, (scales, shifts), running, kept)
-        forward = FORWARD[known[0].ndim]
-        in_shares(lambda *share: forward(*known, self._eps, self._pace, *share), kept.shape[1], x.numel())
-        return y, (torch.from_numpy(kept),)
+        tables, eps, running, pace = self
+        capsules, shape = len(tables.inverse_square), shape_in_memory(x)
+        y, kept = torch.empty_like(x), torch.from_numpy(np.empty((2, capsules)))
+        scales, shifts = _affine(x, weight, bias, capsules)
+        mean, variance = (kept, kept) if running is None else running
+        affine = scales.data_ptr(), shifts.data_ptr(), shifts.numel()
+        moments = mean.data_ptr(), variance.data_ptr(), kept.data_ptr()
+        known = KINDS[x.dtype], shape, x.data_ptr(), y.data_ptr(), *tables, *affine, *moments, eps, pace
+        in_shares(FORWARD[len(shape)], known, capsules, x.numel())
+        return y, (kept,)
 
     def backward(
         self, grad: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, saved: Saved
     ) -> tuple[Tensor, Tensor, Tensor]:
-        to_x, kept = torch.empty_like(x), saved[0].numpy()
-        scales, shifts = self._affine(x, weight, bias)
-        to_weight, to_bias = np.empty_like(scales), np.empty_like(shifts)
-        last = in_channels_last(x)
-        fields = _values(grad, last), _values(x, last), _values(to_x, last)
-        known, backward = (*fields, self._tables, scales, kept, to_weight, to_bias), BACKWARD[fields[0].ndim]
-        in_shares(lambda *share: backward(*known, *share), kept.shape[1], x.numel())
-        return to_x, torch.from_numpy(to_weight), torch.from_numpy(to_bias)
-
-    def _affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Floats, Floats]:
-        """Scales and shifts in numpy; always of the dtype of x, since a kernel is compiled for each combination."""
-        ones = x.new_ones(len(self._tables.inverse_square)) if weight is None else weight
-        return ones.numpy(), (x.new_empty(0) if bias is None else bias).numpy()
+        tables, (kept,), shape = self.tables, saved, shape_in_memory(x)
+        scales, shifts = _affine(x, weight, bias, len(tables.inverse_square))
+        to_x, to_weight, to_bias = torch.empty_like(x), torch.empty_like(scales), torch.empty_like(shifts)
+        fields = grad.data_ptr(), x.data_ptr(), to_x.data_ptr()
+        affine = scales.data_ptr(), to_weight.data_ptr(), to_bias.data_ptr(), to_bias.numel()
+        known = KINDS[x.dtype], shape, *fields, *tables, *affine, kept.data_ptr()
+        in_shares(BACKWARD[len(shape)], known, len(scales), x.numel())
+        return to_x, to_weight, to_bias
 
 
-def _values(x: Tensor, last: bool) -> Floats:
-    """(batch, channels, pixels), or (pixels, channels) where channels are the last axis in memory."""
-    values: Floats = x.numpy()
-    if last:
-        return values.transpose(0, 2, 3, 1).reshape(-1, x.shape[1])
-    return values.reshape(x.shape[0], x.shape[1], -1)
+def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None, capsules: int) -> tuple[Tensor, Tensor]:
+    """Scales and shifts of the dtype of x and dense: kernels know no other."""
+    scales = x.new_ones(capsules) if weight is None else weight
+    shifts = x.new_empty(0) if bias is None else bias
+    if scales.dtype == shifts.dtype == x.dtype and scales.is_contiguous() and shifts.is_contiguous():
+        return scales, shifts
+    return scales.to(x.dtype).contiguous(), shifts.to(x.dtype).contiguous()

@@ -11,17 +11,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steerable.nn.channels import in_channels_last, memory_format
-from steerable.nn.numba.compiling import compiled, in_shares
+from steerable.nn.numba.compiling import KINDS, compiled, in_shares, numbers_at, shape_in_memory
 
 __all__ = ["SignedSelectionOnCpu"]
 
 Floats = NDArray[np.floating]
+Shape = tuple[int, ...]
 Places = NDArray[np.uint32]  # signed ones, which count from the end where they are negative, take half as long again
 
 
-def _take_of_images(x: Floats, y: Floats, source: Places, sign: Floats, rectified: bool, start: int, stop: int) -> None:
+def _take_of_images(
+    zero: Any, shape: Shape, of_x: int, of_y: int, source: Places, sign: Floats, rectified: bool, start: int, stop: int
+) -> None:
     """sign · x[:, source] for some images of (batch, channels, pixels); what is not a number stays so."""
-    zero = x.dtype.type(0)
+    x, y = numbers_at(of_x, shape, zero), numbers_at(of_y, (shape[0], len(source), shape[2]), zero)
     for row in range(start, stop):
         for c in range(len(source)):
             taken, factor = source[c], sign[c]
@@ -30,9 +33,11 @@ def _take_of_images(x: Floats, y: Floats, source: Places, sign: Floats, rectifie
                 y[row, c, p] = zero if rectified and value < zero else value
 
 
-def _take_of_pixels(x: Floats, y: Floats, source: Places, sign: Floats, rectified: bool, start: int, stop: int) -> None:
+def _take_of_pixels(
+    zero: Any, shape: Shape, of_x: int, of_y: int, source: Places, sign: Floats, rectified: bool, start: int, stop: int
+) -> None:
     """The same for some pixels of (pixels, channels)."""
-    zero = x.dtype.type(0)
+    x, y = numbers_at(of_x, shape, zero), numbers_at(of_y, (shape[0], len(source)), zero)
     for row in range(start, stop):
         values, found = x[row], y[row]
         for c in range(len(source)):
@@ -41,10 +46,12 @@ def _take_of_pixels(x: Floats, y: Floats, source: Places, sign: Floats, rectifie
 
 
 def _gradient_of_images(
-    grad: Floats, y: Floats, to_x: Floats, plus: Places, minus: Places, rectified: bool, start: int, stop: int
-) -> None:
+    zero: Any, shape: Shape, of_grad: int, of_y: int, of_x: int, plus: Places, minus: Places, rectified: bool,
+    start: int, stop: int,
+) -> None:  # fmt: skip
     """grad[:, plus] - grad[:, minus] for some images, where y is greater than 0 if it was rectified."""
-    zero = grad.dtype.type(0)
+    grad, y = numbers_at(of_grad, shape, zero), numbers_at(of_y, shape, zero)
+    to_x = numbers_at(of_x, (shape[0], len(plus), shape[2]), zero)
     for row in range(start, stop):
         for c in range(len(plus)):
             above, below = plus[c], minus[c]
@@ -55,10 +62,12 @@ def _gradient_of_images(
 
 
 def _gradient_of_pixels(
-    grad: Floats, y: Floats, to_x: Floats, plus: Places, minus: Places, rectified: bool, start: int, stop: int
-) -> None:
+    zero: Any, shape: Shape, of_grad: int, of_y: int, of_x: int, plus: Places, minus: Places, rectified: bool,
+    start: int, stop: int,
+) -> None:  # fmt: skip
     """The same for some pixels."""
-    zero = grad.dtype.type(0)
+    grad, y = numbers_at(of_grad, shape, zero), numbers_at(of_y, shape, zero)
+    to_x = numbers_at(of_x, (shape[0], len(plus)), zero)
     for row in range(start, stop):
         upstream, signs, found = grad[row], y[row], to_x[row]
         for c in range(len(plus)):
@@ -84,35 +93,27 @@ class SignedSelectionOnCpu:
     def __init__(self, sign: Tensor, tables: Mapping[str, NDArray[Any]]) -> None:
         self.sign = sign
         self._source, self._plus, self._minus = (tables[name].astype(np.uint32) for name in ("source", "plus", "minus"))
-        signs = tables["sign"]
-        self._signs = {torch.float32: signs.astype(np.float32), torch.float64: signs.astype(np.float64)}
+        self._sign = tables["sign"].astype(np.float32)  # 1 and -1, in which a field of any dtype keeps its own
 
     def take(self, x: Tensor, *, rectified: bool) -> Tensor:
         """sign · x[:, source] of a tensor that is dense in either memory format, in the same format."""
-        y = _room(x, len(self._source))
-        known = (_rows(x), _rows(y), self._source, self._signs[x.dtype], rectified)
-        take = TAKE[known[0].ndim]
-        in_shares(lambda *share: take(*known, *share), len(known[0]), y.numel())
+        y, shape = _room(x, len(self._source)), shape_in_memory(x)
+        known = KINDS[x.dtype], shape, x.data_ptr(), y.data_ptr(), self._source, self._sign, rectified
+        in_shares(TAKE[len(shape)], known, shape[0], y.numel())
         return y
 
     def gradient(self, grad: Tensor, y: Tensor | None) -> Tensor:
         """grad[:, plus] - grad[:, minus], where y, if it is given, is greater than 0; both dense in one format."""
-        to_x, rows = _room(grad, len(self._plus)), _rows(grad)
-        known = (rows, rows if y is None else _rows(y), _rows(to_x), self._plus, self._minus, y is not None)
-        gradient = GRADIENT[rows.ndim]
-        in_shares(lambda *share: gradient(*known, *share), len(rows), grad.numel())
+        to_x, shape = _room(grad, len(self._plus)), shape_in_memory(grad)
+        addresses = grad.data_ptr(), 0 if y is None else y.data_ptr(), to_x.data_ptr()
+        known = KINDS[grad.dtype], shape, *addresses, self._plus, self._minus, y is not None
+        in_shares(GRADIENT[len(shape)], known, shape[0], grad.numel())
         return to_x
 
 
 def _room(like: Tensor, channels: int) -> Tensor:
     """(batch, channels, …) without values, dense in the memory format of a dense tensor."""
     shape = (like.shape[0], channels, *like.shape[2:])
-    return torch.empty(shape, dtype=like.dtype, device="cpu", memory_format=memory_format(like))
-
-
-def _rows(x: Tensor) -> Floats:
-    """(batch, channels, pixels), or (pixels, channels) where the channels of a pixel lie side by side."""
-    values: Floats = x.detach().numpy()
-    if in_channels_last(x):
-        return np.moveaxis(values, 1, -1).reshape(-1, x.shape[1])
-    return values.reshape(x.shape[0], x.shape[1], -1)
+    if in_channels_last(like):
+        return torch.empty(shape, dtype=like.dtype, device="cpu", memory_format=memory_format(like))
+    return like.new_empty(shape)
