@@ -464,7 +464,7 @@ class RunConfig:
             sized = {key: settled.model[key] for key in SIZES if key in settled.model}
             taken |= {"parameters": None, "model": {**sized, **self.model}}
         if self.start is not None:
-            taken["model"] = settled.model
+            taken |= {"model": settled.model, "image_size": self.image_size or settled.image_size}
         if self.orientation == "auto" and settled.orientation != "auto":
             head = {"head": settled.model["head"]} if "head" in settled.model else {}
             recipe = dataclasses.replace(taken.get("recipe", self.recipe), mirror=settled.recipe.mirror)

@@ -36,6 +36,7 @@ from steerable.errors import listing
 from steerable.training.choosing.fitting import most_epochs, with_sized_model
 from steerable.training.choosing.orientation import OPEN, look_for_an_up
 from steerable.training.choosing.planning import make_plan, plan_here
+from steerable.training.choosing.sizing import exact_side
 from steerable.training.choosing.speed import threads_of_torch
 from steerable.training.learning.checkpoints import has_checkpoint
 from steerable.training.learning.preparing import TrainingData, prepare_data
@@ -97,6 +98,9 @@ def train(
     with phase("reading images") as reading:
         known = read_as_before(request, images_of if earlier is None else folder, given)
         data = prepare_data(*known, progress or reading)
+        if earlier is None and (side := _other_side(known[0], data)) is not None:
+            request = replace(request, image_size=side)
+            data = prepare_data(request, known[1], progress or reading)
     if earlier is not None:
         check_same_data(data.summary(), folder, recorded)
     if (results := _results_already(folder, tell)) is not None:
@@ -118,6 +122,14 @@ def train(
                 _write_plan(followed, folder, config if earlier is None else None, start)
         # Another process may have ended this run meanwhile.
         return earlier_results(folder) or _carried_out(run, tell, phase)
+
+
+def _other_side(request: RunConfig, data: TrainingData) -> int | None:
+    """The side that images need for the network that a run starts from, where that is not the side that they have."""
+    if request.start is None or request.image_size is not None or request.task == "segment":
+        return None
+    side = exact_side(request.model, data.side)
+    return None if side == data.side else side
 
 
 def _results_already(folder: Path, tell: Callable[[str], None] | None) -> dict[str, Any] | None:
