@@ -364,7 +364,7 @@ def test_mistakes_are_pictures_inside_the_page(tmp_path: Path) -> None:
         {"true": "<one>", "predicted": "two", "probability": 0.87, "file": "a/b.png", "png": "iVBORw0KGgo="}
         for _ in range(60)
     ]
-    worst[1]["png"] = '"><script>alert(1)</script>'
+    worst[1]["png"] = '"><script>alert(1)</script>'  # which an attribute of the page holds as text
     (run / "mistakes.json").write_text(json.dumps({"count": 61, "worst": worst}))
     text = write_report([run], tmp_path / "report.html").read_text("utf-8")
     assert "61 mistakes, the 48 surest shown" in text

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from steerable.cli.application import DataDir, Json, RunFolder, app, at_home, console, shown
 from steerable.cli.comparisons import print_comparison, recorded_comparison
+from steerable.training.evaluation.class_figures import nothing_learnt
 
 if TYPE_CHECKING:
     from steerable.training.trained_networks.trained_model import Prediction
@@ -251,6 +252,8 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
             typer.echo(f"Objects: mean average precision {mean:.4f} over IoU 0.5 to 0.95; {half:.4f} at 0.5")
     else:
         _print_figures(results)
+    if nothing := nothing_learnt(poses["confusion"], results["classes"], "pixel" if overlaps else "image"):
+        typer.secho(nothing, fg="yellow")
     if results.get("comparison"):
         print_comparison(results["comparison"])
     if page is not None:

@@ -27,10 +27,10 @@ from steerable.reporting.drawings import (
     grouped_bars,
     power_of_ten,
 )
-from steerable.reporting.mistake_pictures import gallery
 from steerable.reporting.plan_rows import plan_rows
 from steerable.reporting.run_records import RunRecord, read_runs
-from steerable.reporting.segmentation import overlap_rows, precision_rows, segmentation_examples
+from steerable.reporting.segmentation import example_rows, overlap_rows, precision_rows
+from steerable.training.requests.run_files import SHOWN
 
 __all__ = ["write_page", "write_report"]
 
@@ -75,14 +75,15 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
         validated=any(column.startswith("val_") for run in records for column in run.curves),
         poses=_poses(runs),
         confusions=list(_confusions(runs)),
-        galleries=[(run, colour, gallery(run)) for run, colour in runs if run.mistakes],
+        mistaken=[(run, colour) for run, colour in runs if run.mistakes],
         segments=any("test_dice" in run.results for run in records),
         classifies=any("test_dice" not in run.results for run in records),
         volumes=any(len(run.data.get("image_size") or ()) == 3 for run in records),
         overlaps=[(run, colour, rows) for run, colour in runs if (rows := overlap_rows(run))],
         counts_objects=any("test_average_precision" in run.results for run in records),
         precisions=[(run, colour, found) for run, colour in runs if (found := precision_rows(run))],
-        segmented=[(run, colour, seen) for run, colour in runs if (seen := segmentation_examples(run)).examples],
+        segmented=[(run, colour, seen) for run, colour in runs if (seen := example_rows(run))],
+        pictures=SHOWN,
         cost_tables=[(run, colour, costs) for run, colour in runs if (costs := cost_table(run)) is not None],
         plan_rows=plan_rows,
         files=_files,
