@@ -204,6 +204,11 @@ def test_one_run_alone_is_not_the_best(tmp_path: Path) -> None:
     assert 'best">' not in report(make_run(tmp_path / "run"))
 
 
+def test_runs_on_other_images_are_not_compared(tmp_path: Path) -> None:
+    better = results(STEERABLE, test_error=0.0123, dataset="cells")
+    assert 'best">' not in report(make_run(tmp_path / "a", found=better), make_run(tmp_path / "b"))
+
+
 def test_equal_runs_are_not_better_than_each_other(tmp_path: Path) -> None:
     assert 'best">' not in report(make_run(tmp_path / "a"), make_run(tmp_path / "b"))
 

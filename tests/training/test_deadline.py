@@ -80,6 +80,14 @@ def test_the_rest_of_a_schedule_is_spread_over_the_epochs_that_fit() -> None:
 # ---------------------------------------------------------------- what fits
 
 
+def test_a_machine_that_loads_slowly_gets_time_to_end_slowly(plan: Plan, data: TrainingData) -> None:
+    quick, slow = (
+        Deadline(plan, Path("plan.json"), data, 0.0, 100, loading=seconds)._seconds_to_finish(0.1)
+        for seconds in (2.0, 30.0)
+    )
+    assert slow - quick == pytest.approx(0.3 * 30 - 60 / 36)  # of a minute, a 36th suffices where loading is quick
+
+
 def deadline(
     plan: Plan, data: TrainingData, epochs: list[float], validation: float = 0.0, most: int = EPOCHS
 ) -> Deadline:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +68,8 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
         title=named[0] if len(named) == 1 else f"{len(named)} runs",
         runs=runs,
         missing=MISSING,
-        lowest_error=_best((run.results.get("test_error") for run in records), min),
-        highest_accuracy=_best((run.poses.get("all_poses") for run in records), max),
+        lowest_error=_best(records, lambda run: run.results.get("test_error"), min),
+        highest_accuracy=_best(records, lambda run: run.poses.get("all_poses"), max),
         comparisons=[(run, c, comparison_section(run, k)) for k, (run, c) in enumerate(runs) if run.comparison],
         curves=_curves(runs),
         validated=any(column.startswith("val_") for run in records for column in run.curves),
@@ -183,7 +183,11 @@ def _compact_json(values: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
-def _best(values: Iterable[float | None], pick: Callable[[list[float]], float]) -> float | None:
-    """The best of several values; where all are equal, none is."""
-    known = [value for value in values if value is not None and math.isfinite(value)]
+def _best(
+    runs: Sequence[RunRecord], figure: Callable[[RunRecord], float | None], pick: Callable[[list[float]], float]
+) -> float | None:
+    """The best figure of several runs on the same images; where all are equal, none is."""
+    if len({run.results["dataset"] for run in runs if run.finished}) > 1:
+        return None
+    known = [value for value in map(figure, runs) if value is not None and math.isfinite(value)]
     return pick(known) if len(set(known)) > 1 else None

@@ -167,7 +167,7 @@ class RunConfig:
         None,
         Range(4, 4096, whole=True, optional=True),
         "The side that images are resized to. By default their median size, up to 128 (volumes: 32), or a half or a "
-        "quarter of that if too few epochs would fit into the time.",
+        "quarter of that if too few epochs would fit into the time; with --from a size that the network fits exactly.",
         **IMAGES,
     )
     volumes: bool = setting(

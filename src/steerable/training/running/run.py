@@ -88,7 +88,8 @@ def train(
             as long as it lasts, and gives a function of (done, total), or None.
         images_of: the folder of another run on the same images; they are read in the size and scale of that one.
     """
-    folder, started = Path(folder), time.monotonic() if started is None else started
+    folder, begun = Path(folder), time.monotonic()
+    started = begun if started is None else started
     earlier = check_run_folder(config, folder)
     check_place(folder / "results.json")
     _check_devices(config)
@@ -111,7 +112,7 @@ def train(
     data = data.at_size(followed.settings.image_size)
     timed = followed.rescheduled is not None and given is None  # a run that repeats a plan takes the time that it takes
     most = most_epochs(request, data)
-    deadline = Deadline(followed, folder / "plan.json", data, started, most, tell) if timed else None
+    deadline = Deadline(followed, folder / "plan.json", data, started, most, tell, begun - started) if timed else None
     run = prepared_run(followed, request, folder, data, start=start, deadline=deadline, tell=tell)
     with naming_full_disk(folder):  # all that may be refused has been; from here on the folder is a run's
         folder.mkdir(parents=True, exist_ok=True)
