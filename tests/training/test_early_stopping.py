@@ -178,13 +178,13 @@ def test_the_largest_network_that_has_enough_epochs_is_taken(name: str, monkeypa
     data = prepare_data(asked)
     sizes = sizes_to_try(asked.model, max(data.train.image_size))
 
-    def found(first: float, batch_size: int = 4) -> RunConfig:
+    def found(first: float, batch_size: int = 4, used: float = 0.0) -> RunConfig:
         def epochs(end: float, config: RunConfig, data: object, *, settle: bool) -> timing.Fit:
             return timing.Fit(first / (1 + sizes.index(config.model)), epoch=120.0, test=300.0)
 
         monkeypatch.setattr(fitting, "epochs_within", epochs)
         changed = dataclasses.replace(recipe, batch_size=batch_size)
-        return fitted_to_minutes(dataclasses.replace(asked, recipe=changed), data, 5)
+        return fitted_to_minutes(dataclasses.replace(asked, recipe=changed), data, 5, used)
 
     assert (found(1e6).model, found(1e6).recipe.epochs) == (sizes[-1], 100)
     assert found(1e6, batch_size=70).recipe.epochs == 1500, "few images have more epochs than the recipe"
@@ -196,8 +196,10 @@ def test_the_largest_network_that_has_enough_epochs_is_taken(name: str, monkeypa
         assert found(10).model == sizes[0]
     with pytest.raises(ValueError, match=r"can be trained for 0.5 epochs .* too little to learn .* at least --minutes"):
         found(0.5)
-    with pytest.raises(ValueError, match=r"the test take all of --minutes 5, and no time is left.*least --minutes 11,"):
+    with pytest.raises(ValueError, match=r"the test take all of --minutes 5, and no time is left.*least --minutes 1\d,"):
         found(0)
+    with pytest.raises(ValueError, match=r"at least --minutes 3\d, or"):  # what reading takes, it takes again
+        found(0, used=20)
 
 
 def test_sizes_are_exact_and_keep_what_the_user_says() -> None:

@@ -13,16 +13,13 @@ LARGEST = 12
 
 def overlap_rows(run: RunRecord) -> list[tuple[str, float | None, float | None]]:
     """(class, Dice, IoU) for all test images of a run; nothing where it does not segment."""
-    dice, iou = (run.poses.get(f"class_{name}") for name in ("dice", "iou"))
-    if not isinstance(dice, dict) or not isinstance(iou, dict):
-        return []
-    return [(str(name), _number(value), _number(iou.get(name))) for name, value in dice.items()]
+    dice, iou = (run.poses.get(f"class_{name}") or {} for name in ("dice", "iou"))
+    return [(name, value, iou.get(name)) for name, value in dice.items()]
 
 
-def precision_rows(run: RunRecord) -> list[tuple[str, float | None]]:
+def precision_rows(run: RunRecord) -> list[tuple[str, float]]:
     """(overlap, average precision) of the objects in all test images of a run; nothing where it numbers none."""
-    found = run.poses.get("precisions")
-    return [(str(name), _number(value)) for name, value in found.items()] if isinstance(found, dict) else []
+    return list((run.poses.get("precisions") or {}).items())
 
 
 def example_rows(run: RunRecord) -> list[dict[str, Any]]:
@@ -30,7 +27,3 @@ def example_rows(run: RunRecord) -> list[dict[str, Any]]:
     figures = {"file": None, "dice": None, "average_precision": None}
     examples = run.pictures.get("examples", [])[:LARGEST]
     return [{**figures, **example, **pose} for example in examples for pose in example["poses"]]
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

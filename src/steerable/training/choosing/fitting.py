@@ -55,22 +55,29 @@ def _sized(config: RunConfig, parameters: int, data: TrainingData, *, shallow: b
     return model, max(share, 1 / share)
 
 
-def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> RunConfig:
+def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float, used: float = 0.0) -> RunConfig:
     """The same config with a size and a number of epochs that fit the time, by timing steps of throw-away copies.
 
     ``config.fit`` says whether there may be more epochs than the recipe has, and whether the network's size is chosen
     too: then it is the largest of :func:`~steerable.training.choosing.sizing.sizes_to_try` that has enough epochs.
     Images that are too large for any of them, and have no ``config.image_size``, get a smaller one. The steps are timed
     as the run will take them: augmented, with its precision, recorded or not, with measured backends.
+
+    Args:
+        config: the request.
+        data: its images.
+        minutes: how much time is left.
+        used: the minutes that were spent before, which would be spent again.
     """
-    end, image_size = time.perf_counter() + 60 * minutes, config.image_size
+    begun, image_size = time.perf_counter(), config.image_size
+    end = begun + 60 * minutes
     if config.fit == "shrink":
         config, data = _largest_that_learns(config, data, end)
         if config.task == "classify":
             _warn_of_slow_size(data.side // config.model.get("stem", 1), data.side)
     sized = with_memory_format(with_sized_model(config, data), data)
     found = epochs_within(end, sized, data, settle=True)
-    before = max(0.0, (config.minutes or minutes) - minutes)  # which were spent on reading, and are again
+    before = used + (time.perf_counter() - begun) / 60
     if config.fit == "shrink":
         _refuse_too_few(found, steps_per_epoch(config, data), minutes, before, config)
     whole = min(most_epochs(config, data), max(1, int(found.epochs)))
@@ -154,20 +161,21 @@ def _refuse_too_few(found: Fit, steps: int, minutes: float, before: float, confi
     if not found.epochs:
         raise ValueError(
             "reading the images, measuring this machine's speed and the test take all of --minutes "
-            f"{before + minutes:g}, and no time is left to train. Give at least --minutes {needed}, or a number of "
-            "--epochs."
+            f"{config.minutes or minutes:g}, and no time is left to train. Give at least --minutes {needed}, or a "
+            "number of --epochs."
         )
     smaller = " a smaller --image-size," if config.task == "classify" else ""
     shown = f"{found.epochs:.1f}" if found.epochs >= 0.1 else "less than 0.1"
     raise ValueError(
-        f"{_in_words(minutes)} minutes are left after reading the images, and the smallest network can be trained "
+        f"{minutes:.1f} minutes are left after reading the images, and the smallest network can be trained "
         f"for {shown} epochs of {steps} {'step' if steps == 1 else 'steps'} in that time, which is too little to "
         f"learn anything. Give at least --minutes {needed},{smaller} fewer --labels, or a number of --epochs."
     )
 
 
 def _in_words(minutes: float) -> str:
-    return str(math.ceil(minutes)) if minutes >= 3 else f"{minutes:.1f}"
+    """Rounded up."""
+    return str(math.ceil(minutes)) if minutes >= 3 else f"{math.ceil(10 * minutes) / 10:.1f}"
 
 
 def _warn_of_few(epochs: int, needed: float, train: Images, image_size: int | None) -> None:

@@ -201,11 +201,13 @@ RESCHEDULED = _list(
     _list(COUNT, ""), "pairs of epochs that were done, more and more, and of epochs in all", _is_rescheduled
 )
 MATRIX = _list(_list(COUNT, ""), "a square of whole numbers", lambda v: all(len(row) == len(v) for row in v))
+BY_CLASS = _by_name(Kind(lambda v: v is None or _number(v), ""), "a number for each class that occurs")
 BY_ANGLE = Kind(lambda v: NUMBERS.holds(v) and all(angle.isdecimal() for angle in v), "numbers by whole degrees")
 POSES = _object(  # of ``PoseReport``
     "accuracy, drift and confusion by pose",
     {"accuracy": NUMBERS, "drift": NUMBERS, "confusion": MATRIX, "upright": NUMBER, "all_poses": NUMBER},
-    {"group": TEXT, "own_poses": NAMES, "turned_accuracy": BY_ANGLE, "turned_drift": BY_ANGLE},
+    {"group": TEXT, "own_poses": NAMES, "turned_accuracy": BY_ANGLE, "turned_drift": BY_ANGLE}
+    | {"class_dice": BY_CLASS, "class_iou": BY_CLASS, "precisions": NUMBERS},
     lambda v: list(v["accuracy"]) == list(v["drift"]),
 )
 ESTIMATE = _object("a figure and its interval", {"value": NUMBER, "low": NUMBER, "high": NUMBER})

@@ -32,6 +32,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from steerable.atomic import check_place, naming_full_disk, remove_leftovers
 from steerable.data.images import Progress
+from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import listing
 from steerable.training.choosing.fitting import most_epochs, with_sized_model
 from steerable.training.choosing.orientation import OPEN, look_for_an_up
@@ -98,10 +99,7 @@ def train(
     recorded = None if earlier is None else recorded_plan(folder, earlier)
     with phase("reading images") as reading:
         known = read_as_before(request, images_of if earlier is None else folder, given)
-        data = prepare_data(*known, progress or reading)
-        if earlier is None and (side := _other_side(known[0], data)) is not None:
-            request = replace(request, image_size=side)
-            data = prepare_data(request, known[1], progress or reading)
+        request, data = _read(request, known, progress or reading, anew=earlier is None)
     if earlier is not None:
         check_same_data(data.summary(), folder, recorded)
     if (results := _results_already(folder, tell)) is not None:
@@ -125,12 +123,24 @@ def train(
         return earlier_results(folder) or _carried_out(run, tell, phase)
 
 
-def _other_side(request: RunConfig, data: TrainingData) -> int | None:
-    """The side that images need for the network that a run starts from, where that is not the side that they have."""
-    if request.start is None or request.image_size is not None or request.task == "segment":
-        return None
-    side = exact_side(request.model, data.side)
-    return None if side == data.side else side
+def _read(
+    request: RunConfig, known: tuple[RunConfig, PixelFormat | None], progress: Progress | None, *, anew: bool
+) -> tuple[RunConfig, TrainingData]:
+    """The request and its images; those of a run that starts from a network, in a size on which that one is exact.
+
+    Args:
+        request: what the user says.
+        known: the request, and how to read numbers in files, as far as an earlier run has found it out.
+        progress: called with (images read, all images).
+        anew: whether the run begins, so that the size may be chosen.
+    """
+    asked, pixels = known
+    data = prepare_data(asked, pixels, progress)
+    is_open = anew and asked.start is not None and asked.image_size is None and asked.task == "classify"
+    if not is_open or (side := exact_side(asked.model, data.side)) == data.side:
+        return request, data
+    request = replace(request, image_size=side)
+    return request, prepare_data(request, pixels, progress)
 
 
 def _results_already(folder: Path, tell: Callable[[str], None] | None) -> dict[str, Any] | None:
