@@ -196,7 +196,9 @@ def test_the_largest_network_that_has_enough_epochs_is_taken(name: str, monkeypa
         assert found(10).model == sizes[0]
     with pytest.raises(ValueError, match=r"can be trained for 0.5 epochs .* too little to learn .* at least --minutes"):
         found(0.5)
-    with pytest.raises(ValueError, match=r"the test take all of --minutes 5, and no time is left.*least --minutes 1\d,"):
+    with pytest.raises(
+        ValueError, match=r"the test take all of --minutes 5, and no time is left.*least --minutes 1\d,"
+    ):
         found(0)
     with pytest.raises(ValueError, match=r"at least --minutes 3\d, or"):  # what reading takes, it takes again
         found(0, used=20)
