@@ -10,7 +10,7 @@ import pytest
 
 from steerable.cli.trained_models import print_results
 from steerable.reporting.report import write_report
-from steerable.training.evaluation.class_figures import class_figures, nothing_learnt
+from steerable.training.evaluation.class_figures import class_figures, counted_thing, nothing_learnt
 
 CLASSES = ("cat", "dog")
 
@@ -36,6 +36,12 @@ def test_figures_that_one_answer_for_everything_would_reach_are_called_so(
 @pytest.mark.parametrize("confusion", [[[90, 10], [5, 95]], [[400, 0], [2, 12]], [[20, 0], [0, 20]], [[0, 0], [0, 0]]])
 def test_nothing_is_said_of_a_network_that_knows_more(confusion: list[list[int]]) -> None:
     assert nothing_learnt(confusion, CLASSES) == ""
+
+
+def test_what_is_counted_has_its_own_word() -> None:
+    for about, word in (({"test_dice": 0.5}, "pixel"), ({"image_size": [8, 8, 8]}, "volume"), ({}, "image")):
+        assert counted_thing(about) == word
+        assert f"every {word}" in nothing_learnt([[5, 0], [5, 0]], CLASSES, counted_thing(about))
 
 
 def results(confusion: list[list[int]]) -> dict[str, Any]:

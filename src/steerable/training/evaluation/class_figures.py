@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from steerable.training.evaluation.intervals import wilson
 
-__all__ = ["balanced_accuracy", "class_figures", "macro_f1", "nothing_learnt"]
+__all__ = ["balanced_accuracy", "class_figures", "counted_thing", "macro_f1", "nothing_learnt"]
 
 
 def balanced_accuracy(confusion: Sequence[Sequence[int]]) -> float:
@@ -42,6 +43,13 @@ def macro_f1(confusion: Sequence[Sequence[int]]) -> float:
 def class_figures(confusion: Sequence[Sequence[int]]) -> dict[str, float]:
     """Both, by the names that ``results.json`` has for them."""
     return {"balanced_accuracy": balanced_accuracy(confusion), "macro_f1": macro_f1(confusion)}
+
+
+def counted_thing(results: Mapping[str, Any]) -> str:
+    """What a run's figures count, in a word."""
+    if "test_dice" in results:
+        return "pixel"
+    return "volume" if len(results.get("image_size") or ()) == 3 else "image"
 
 
 def nothing_learnt(confusion: Sequence[Sequence[int]], classes: Sequence[str], thing: str = "image") -> str:
