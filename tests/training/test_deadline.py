@@ -135,6 +135,14 @@ def test_a_run_that_is_quicker_than_planned_is_longer(
     assert found.epochs_that_fit(len(epochs), EPOCHS, now) == expected
 
 
+def test_minutes_for_more_epochs_are_those_that_epochs_take(plan: Plan, data: TrainingData) -> None:
+    """Reading and loading, which may have taken nearly all of a minute, are not multiplied."""
+    found = deadline(plan, data, [30.0, 3.0, 3.0])
+    assert found.told == EPOCHS
+    assert "The run ends after 3, " in found._in_words(3, 3)
+    assert found._in_words(3, 3).endswith("That is little; --minutes 3 would be enough for 30.")  # 1 and 27 · 3 s
+
+
 @pytest.mark.parametrize("factor", [0.75, 0.9, 1.1, 1.4])
 @pytest.mark.parametrize("epoch", [0.3, 1.0, 4.0])
 def test_the_whole_time_is_used_and_not_more(factor: float, epoch: float, plan: Plan, data: TrainingData) -> None:

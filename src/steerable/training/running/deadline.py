@@ -71,6 +71,11 @@ class Deadline(Callback):
         """The time of the whole run."""
         return self.plan.settings.minutes or 0.0
 
+    @property
+    def typical_epoch(self) -> float:
+        """Seconds. The first epoch compiles, records and fills caches; it counts where there is no other one."""
+        return statistics.mean(self.epochs[1:][-RECENT:] or self.epochs)
+
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """A resumed run has the minutes that were left to it."""
         self.end = self.started + 60 * (self.minutes - minutes_trained(trainer))
@@ -97,8 +102,7 @@ class Deadline(Callback):
 
     def epochs_that_fit(self, done: int, planned: int, now: float) -> int:
         """How many epochs the run has room for, those that are done included; ``planned`` where that is about right."""
-        # The first epoch compiles, records and fills caches; it counts where there is no other one.
-        typical = statistics.mean(self.epochs[1:][-RECENT:] or self.epochs)
+        typical = self.typical_epoch
         left = self.end - now - self._seconds_to_finish(typical)
         is_early = len(self.epochs) < EARLY and left > 4 * typical
         is_soon = now - self.changed < PAUSE * (self.end - self.changed)
@@ -131,7 +135,7 @@ class Deadline(Callback):
             return (
                 f"After epoch {done}: there is time for {epochs} epochs in place of {self.told}, and the run has them."
             )
-        longer = math.ceil(self.minutes * FEW_EPOCHS / max(epochs, 1))
+        longer = math.ceil(self.minutes + (FEW_EPOCHS - epochs) * self.typical_epoch / 60)
         few = f" That is little; --minutes {longer} would be enough for {FEW_EPOCHS}."
         return (
             f"After epoch {done}: {self.told} epochs would take longer than {time_given}. The run ends after {epochs}, "
