@@ -244,3 +244,12 @@ def test_threads_that_wait_leave_their_core_to_others(own: dict[str, str], expec
     environment = {name: value for name, value in os.environ.items() if name not in ours} | own
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert shown.stdout.split() == [expected, "False"]
+
+
+def test_a_command_ends_without_looking_for_garbage() -> None:
+    """With torch loaded that takes a second, and ten on a busy machine."""
+    code = (
+        "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0)); from steerable import cli; "
+        "from steerable.cli import commands; commands.run = lambda: None; cli.main()"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"

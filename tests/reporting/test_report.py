@@ -204,6 +204,11 @@ def test_one_run_alone_is_not_the_best(tmp_path: Path) -> None:
     assert 'best">' not in report(make_run(tmp_path / "run"))
 
 
+def test_runs_on_other_images_are_not_compared(tmp_path: Path) -> None:
+    better = results(STEERABLE, test_error=0.0123, dataset="cells")
+    assert 'best">' not in report(make_run(tmp_path / "a", found=better), make_run(tmp_path / "b"))
+
+
 def test_equal_runs_are_not_better_than_each_other(tmp_path: Path) -> None:
     assert 'best">' not in report(make_run(tmp_path / "a"), make_run(tmp_path / "b"))
 
@@ -364,7 +369,7 @@ def test_mistakes_are_pictures_inside_the_page(tmp_path: Path) -> None:
         {"true": "<one>", "predicted": "two", "probability": 0.87, "file": "a/b.png", "png": "iVBORw0KGgo="}
         for _ in range(60)
     ]
-    worst[1]["png"] = '"><script>alert(1)</script>'
+    worst[1]["png"] = '"><script>alert(1)</script>'  # which an attribute of the page holds as text
     (run / "mistakes.json").write_text(json.dumps({"count": 61, "worst": worst}))
     text = write_report([run], tmp_path / "report.html").read_text("utf-8")
     assert "61 mistakes, the 48 surest shown" in text

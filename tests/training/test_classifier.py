@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
+from small_runs import request
 from torch import nn
 
 from steerable import nn as snn
@@ -14,6 +18,7 @@ from steerable.data import Normalisation
 from steerable.models import build_model
 from steerable.training.learning.classifier import Classifier
 from steerable.training.learning.compiled_network import CompiledNetwork
+from steerable.training.learning.preparing import make_classifier, prepare_data, training_batches
 from steerable.training.requests.config import RunConfig
 from steerable.training.requests.recipes import Recipe
 
@@ -73,3 +78,23 @@ def test_the_last_smaller_batch_of_an_epoch_is_not_compiled_again(monkeypatch: p
         x = torch.randn(size, 1, 5, 5)
         torch.testing.assert_close(network(x), model(x))
     assert compiled == [4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"group": "D4"},
+        {"group": "D8"},
+        {"group": "C8"},
+        {"group": "D8", "copies": 3},
+        {"group": "D4", "head": "mirror"},
+    ],
+)
+def test_a_run_begins_with_scores_that_prefer_no_class(model: dict[str, Any]) -> None:
+    """Large ones drive the features of a network over D8 to zero in its first steps, and it never learns anything."""
+    asked = request(model={"name": "resnet", "depth": 8, "copies": 1, "head": "invariant", **model})
+    data = prepare_data(asked)
+    module = make_classifier(asked, data).train()
+    images, labels = training_batches(asked, data, "cpu").batch(0)
+    loss = F.cross_entropy(module.model(module.prepare(images)), labels)
+    assert float(loss.detach()) == pytest.approx(math.log(len(data.train.classes)), abs=0.15)

@@ -63,6 +63,7 @@ def test_a_finished_run_is_compared_afterwards(work: Path) -> None:
     found, plain = (json.loads((run / name).read_text()) for name in ("comparison.json", "plain/results.json"))
     ours = json.loads((run / "results.json").read_text())
     assert found["images"] == sum(map(sum, ours["poses"]["confusion"]))
+    assert found["judged_by"] == ""
     for name, results in (("steerable", ours), ("plain", plain)):
         about = found["networks"][name]
         assert about["parameters"] == results["parameters"]
@@ -243,6 +244,14 @@ def test_networks_that_number_objects_are_judged_by_how_well_they_find_them() ->
         "mean average precision, mean over poses",
         "Dice, upright",
     ]
+
+
+def test_networks_of_upright_images_are_judged_by_upright_images() -> None:
+    """The mean over poses in which images do not come says nothing about them."""
+    figures = {**dict.fromkeys(("all_poses", "agreement"), figure(0.4, 0.3, 0.001)), "upright": figure(0.9, 0.95, 0.01)}
+    found = {"task": "classify", "images": 50, "posed": 50, "specimens": 0, "figures": figures, "judged_by": "upright"}
+    assert "The plain network is better, 95.0% against 90.0% (accuracy, upright)" in verdict(found)
+    assert "The steerable network is better, 40.0% against 30.0%" in verdict({**found, "judged_by": ""})
 
 
 def test_a_request_that_looks_at_no_test_images_is_not_compared(tmp_path: Path) -> None:

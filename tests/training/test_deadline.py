@@ -80,6 +80,14 @@ def test_the_rest_of_a_schedule_is_spread_over_the_epochs_that_fit() -> None:
 # ---------------------------------------------------------------- what fits
 
 
+def test_a_machine_that_loads_slowly_gets_time_to_end_slowly(plan: Plan, data: TrainingData) -> None:
+    quick, slow = (
+        Deadline(plan, Path("plan.json"), data, 0.0, 100, loading=seconds)._seconds_to_finish(0.1)
+        for seconds in (2.0, 30.0)
+    )
+    assert slow - quick == pytest.approx(0.3 * 30 - 60 / 36)  # of a minute, a 36th suffices where loading is quick
+
+
 def deadline(
     plan: Plan, data: TrainingData, epochs: list[float], validation: float = 0.0, most: int = EPOCHS
 ) -> Deadline:
@@ -125,6 +133,14 @@ def test_a_run_that_is_quicker_than_planned_is_longer(
     found = deadline(plan, data, epochs, most=40)
     found.changed = changed
     assert found.epochs_that_fit(len(epochs), EPOCHS, now) == expected
+
+
+def test_minutes_for_more_epochs_are_those_that_epochs_take(plan: Plan, data: TrainingData) -> None:
+    """Reading and loading, which may have taken nearly all of a minute, are not multiplied."""
+    found = deadline(plan, data, [30.0, 3.0, 3.0])
+    assert found.told == EPOCHS
+    assert "The run ends after 3, " in found._in_words(3, 3)
+    assert found._in_words(3, 3).endswith("That is little; --minutes 3 would be enough for 30.")  # 1 and 27 · 3 s
 
 
 @pytest.mark.parametrize("factor", [0.75, 0.9, 1.1, 1.4])

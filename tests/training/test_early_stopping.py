@@ -178,13 +178,13 @@ def test_the_largest_network_that_has_enough_epochs_is_taken(name: str, monkeypa
     data = prepare_data(asked)
     sizes = sizes_to_try(asked.model, max(data.train.image_size))
 
-    def found(first: float, batch_size: int = 4) -> RunConfig:
-        def epochs(end: float, config: RunConfig, data: object, *, settle: bool) -> float:
-            return first / (1 + sizes.index(config.model))
+    def found(first: float, batch_size: int = 4, used: float = 0.0) -> RunConfig:
+        def epochs(end: float, config: RunConfig, data: object, *, settle: bool) -> timing.Fit:
+            return timing.Fit(first / (1 + sizes.index(config.model)), epoch=120.0, test=300.0)
 
         monkeypatch.setattr(fitting, "epochs_within", epochs)
         changed = dataclasses.replace(recipe, batch_size=batch_size)
-        return fitted_to_minutes(dataclasses.replace(asked, recipe=changed), data, 5)
+        return fitted_to_minutes(dataclasses.replace(asked, recipe=changed), data, 5, used)
 
     assert (found(1e6).model, found(1e6).recipe.epochs) == (sizes[-1], 100)
     assert found(1e6, batch_size=70).recipe.epochs == 1500, "few images have more epochs than the recipe"
@@ -196,8 +196,12 @@ def test_the_largest_network_that_has_enough_epochs_is_taken(name: str, monkeypa
         assert found(10).model == sizes[0]
     with pytest.raises(ValueError, match=r"can be trained for 0.5 epochs .* too little to learn .* at least --minutes"):
         found(0.5)
-    with pytest.raises(ValueError, match=r"took nearly all of --minutes 5, and no time is left.*at least --minutes 15"):
+    with pytest.raises(
+        ValueError, match=r"the test take all of --minutes 5, and no time is left.*least --minutes 1\d,"
+    ):
         found(0)
+    with pytest.raises(ValueError, match=r"at least --minutes 3\d, or"):  # what reading takes, it takes again
+        found(0, used=20)
 
 
 def test_sizes_are_exact_and_keep_what_the_user_says() -> None:
@@ -266,7 +270,8 @@ def test_the_time_of_an_epoch_counts_a_small_last_batch_for_what_it_is(
     monkeypatch.setattr(timing, "take_step", step)
     found = timing.epochs_within(1000.0, asked, data, settle=False)
     left = timing.SPARE * (1000 - now[0]) - 0.01 * timing.images_to_test(asked, data) / 3
-    assert found == pytest.approx(left / (0.01 * images + timing.BETWEEN_EPOCHS))
+    assert found.epochs == pytest.approx(left / (0.01 * images + timing.BETWEEN_EPOCHS))
+    assert 60 * found.minutes_for(found.epochs) == pytest.approx(1000 - now[0])  # reading it the other way round
 
 
 def test_slow_steps_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +285,7 @@ def test_slow_steps_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         steps.append(now[0])
 
     monkeypatch.setattr(timing, "take_step", step)
-    assert 0 < timing.epochs_within(1000.0, asked, data, settle=False) < 100
+    assert 0 < timing.epochs_within(1000.0, asked, data, settle=False).epochs < 100
     assert len(steps) <= 3  # the one that is not counted, and that of a small last batch
 
 
@@ -300,4 +305,4 @@ def test_a_run_without_labels_is_not_advised(images: int, advice: str) -> None:
     held = MagicMock(classes=("cat", "dog"), counts=(images // 2, images // 2))
     held.__len__.return_value = images
     with pytest.warns(UserWarning, match=f"give --minutes 30{advice}\\.$"):
-        fitting._warn_of_few(1, 1.0, held, None)
+        fitting._warn_of_few(1, 30.0, held, None)

@@ -15,7 +15,7 @@ from small_runs import killed_in
 from steerable.data.images import read_images
 from steerable.data.squares import reduced
 from steerable.training import Plan, RunConfig
-from steerable.training.choosing import fitting
+from steerable.training.choosing import fitting, timing
 from steerable.training.choosing.defaults import configured
 from steerable.training.choosing.planning import make_plan
 from steerable.training.choosing.sizing import sides_to_try, sizes_to_try
@@ -54,10 +54,10 @@ def pretend(monkeypatch: pytest.MonkeyPatch, epochs: Times) -> list[tuple[int, i
     """So many epochs fit, and nothing is timed; returns the sides and places that were tried."""
     tried: list[tuple[int, int]] = []
 
-    def within(end: float, config: RunConfig, data: TrainingData, *, settle: bool) -> float:
+    def within(end: float, config: RunConfig, data: TrainingData, *, settle: bool) -> timing.Fit:
         if not settle:
             tried.append((data.side, _place(config, data)))
-        return epochs(config, data)
+        return timing.Fit(epochs(config, data), epoch=1.0, test=0.0)
 
     monkeypatch.setattr(fitting, "epochs_within", within)
     return tried

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from steerable.data.labelled_images import LabelledImages
-from steerable.training.choosing import orientation
+from steerable.training.choosing import looking
 from steerable.training.choosing.defaults import configured
 from steerable.training.choosing.orientation import POSES, look_for_an_up, with_orientation
 from steerable.training.choosing.quick_trials import try_both
@@ -27,8 +27,8 @@ from steerable.training.running.run import train
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orientation, "PROBE_STEPS", 40)
-    monkeypatch.setattr(orientation, "TRIAL_STEPS", 30)
+    monkeypatch.setattr(looking, "PROBE_STEPS", 40)
+    monkeypatch.setattr(looking, "TRIAL_STEPS", 30)
 
 
 def images(count: int, kind: str) -> TrainingData:
@@ -84,7 +84,7 @@ def test_an_up_that_did_not_help_is_not_used(monkeypatch: pytest.MonkeyPatch) ->
         trial = real(*given, **how)
         return replace(trial, difference=replace(trial.difference, value=-0.1))
 
-    monkeypatch.setattr(orientation, "try_both", worse)
+    monkeypatch.setattr(looking, "try_both", worse)
     found, line = look_for_an_up(asked(), images(160, "marked"))
     assert found.orientation == "free"
     assert "but that did not clearly help" in line

@@ -90,7 +90,9 @@ def test_the_report_shows_pictures_and_overlaps(run: Path, tmp_path: Path) -> No
     (broken / "pictures.json").write_text(json.dumps(found))
     text = write_report([broken], tmp_path / "broken.html").read_text()
     assert "<script>" not in text
-    assert "red; }" not in text
+    assert "background: red" not in text
+    assert "pictures.json` has " in text
+    assert 'alt="error"' not in text  # nothing of a file that is not what a run writes
 
 
 class _KilledError(Exception):

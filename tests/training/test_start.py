@@ -36,7 +36,9 @@ MODEL = {"name": "resnet", "depth": 8, "copies": 1, "head": "invariant"}
 UNET = {"name": "unet", "depth": 2, "copies": 1}
 
 
-def write_shapes(root: Path, classes: tuple[str, ...], mode: str = "L", count: int = 12) -> Path:
+def write_shapes(
+    root: Path, classes: tuple[str, ...], mode: str = "L", count: int = 12, size: tuple[int, int] = (16, 16)
+) -> Path:
     """Class folders of noisy bars and squares."""
     generator = np.random.default_rng(0)
     for number, name in enumerate(classes):
@@ -44,7 +46,7 @@ def write_shapes(root: Path, classes: tuple[str, ...], mode: str = "L", count: i
         for k in range(count):
             picture = generator.integers(0, 60, (16, 16, len(mode)))
             picture[4:12, 6 - number : 8 + number] += 150
-            Image.fromarray(picture.astype(np.uint8).squeeze()).save(root / name / f"{k}.png")
+            Image.fromarray(picture.astype(np.uint8).squeeze()).resize(size).save(root / name / f"{k}.png")
     return root
 
 
@@ -120,6 +122,19 @@ def test_other_classes_and_channels_get_a_new_head_and_adapted_filters(data: Pat
     page = write_report([tmp_path / "new"], tmp_path / "report.html").read_text()
     assert "starts from" in page
     assert "all-but-head" in page
+
+
+def test_images_are_resized_to_what_the_network_reduces_exactly(data: Path, tmp_path: Path) -> None:
+    """A stem that reduces 16 pixels to 4 leaves 6 of 24 pixels, which cannot be halved twice."""
+    old, new = tmp_path / "old", write_shapes(tmp_path / "images", ("bar", "box"), size=(24, 24))
+    train(asked(data / "grey", {**MODEL, "stem": 4}, epochs=1), old)
+    request = asked(new, epochs=1, start=str(old))
+    results = train(request, tmp_path / "run")
+    assert results["image_size"] == [32, 32]
+    assert max(results["poses"]["drift"].values()) < 1e-4
+    (tmp_path / "run" / "results.json").unlink()
+    assert train(request, tmp_path / "run")["image_size"] == [32, 32]
+    assert train(asked(new, epochs=1, start=str(old), image_size=16), tmp_path / "own")["image_size"] == [16, 16]
 
 
 def test_what_is_not_frozen_learns_and_the_same_classes_keep_their_head(data: Path, old: Path, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ is run, and where one of them is missing says which extra to install. Heavy impo
 commands that need them, so that help and tables appear at once.
 """
 
+import atexit
+import gc
 import os
 import sys
 
@@ -20,6 +22,9 @@ def main() -> None:
     # slower where the cores are free. The library reads this once, when torch is loaded.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    # When a program ends, Python looks for garbage among all that torch has made, which takes a second, or many on a
+    # busy machine. The system frees it at once.
+    atexit.register(gc.freeze)
     try:
         from steerable.cli.commands import run
 

@@ -17,7 +17,7 @@ from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.sampled_functions import is_sampled
 from steerable.cli.application import Json, app, console
-from steerable.cli.option_groups import grouped_options
+from steerable.cli.option_fields import with_options
 from steerable.types.convolution_costs import axes_moved_by, convolution_cost
 from steerable.types.field_types import FieldType
 from steerable.types.network_plans import ConvolutionPlan
@@ -92,7 +92,7 @@ class NetworkOptions:
 
 
 @app.command()
-@grouped_options
+@with_options()
 def cost(
     in_type: Annotated[
         str,

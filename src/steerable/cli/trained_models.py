@@ -16,6 +16,7 @@ from rich.text import Text
 
 from steerable.cli.application import DataDir, Json, RunFolder, app, at_home, console, shown
 from steerable.cli.comparisons import print_comparison, recorded_comparison
+from steerable.training.evaluation.class_figures import counted_thing, nothing_learnt
 
 if TYPE_CHECKING:
     from steerable.training.trained_networks.trained_model import Prediction
@@ -251,6 +252,8 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
             typer.echo(f"Objects: mean average precision {mean:.4f} over IoU 0.5 to 0.95; {half:.4f} at 0.5")
     else:
         _print_figures(results)
+    if nothing := nothing_learnt(poses["confusion"], results["classes"], counted_thing(results)):
+        typer.secho(nothing, fg="yellow")
     if results.get("comparison"):
         print_comparison(results["comparison"])
     if page is not None:
@@ -273,8 +276,7 @@ def _print_figures(results: dict[str, Any]) -> None:
     count = sum(map(sum, poses["confusion"]))
     if "macro_f1" in results:  # runs of earlier versions have none
         each = f"balanced accuracy {results['balanced_accuracy']:.2%}, F1 {results['macro_f1']:.3f}"
-        thing = "volume" if len(results.get("image_size", ())) == 3 else "image"
-        things = f"1 upright test {thing}" if count == 1 else f"{count:,} upright test {thing}s"
+        things = f"{count:,} upright test {counted_thing(results)}{'' if count == 1 else 's'}"
         console.print(f"{things}: accuracy {poses['upright']:.2%}, {each} (mean over classes)")
     if 0 < poses.get("images", 0) < count:
         console.print(f"poses: a random sample of {poses['images']:,} of these images")

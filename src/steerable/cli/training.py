@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steerable.cli.application import Json, app, at_home, shown
-from steerable.cli.option_groups import grouped_options
-from steerable.cli.setting_options import HeadedCommand, with_settings
+from steerable.cli.option_fields import HeadedCommand, with_options
 from steerable.cli.trained_models import print_results
 from steerable.errors import one_of
 from steerable.extras import require
 from steerable.models.registry import MODELS, models_for
-from steerable.training.phases import Phase, unseen
+from steerable.training.phases import unseen
 from steerable.training.requests.config import KNOWN_DATA_RECIPE, RECIPES_OF_OWN_IMAGES, TRAINED, RunConfig
 from steerable.training.requests.recipes import Recipe, recipe_names
 from steerable.training.requests.settings import settings_of
@@ -112,15 +111,14 @@ class Besides:
         bool,
         typer.Option(
             "--advise",
-            help="First look at the images as `steerable advise` does, for a fifth of the time and a minute at most. "
-            "Then choose group, head, turns and mirror images by what is found. A resumed run keeps the choice.",
+            help="First look at the images as `steerable advise` does, and choose group, head, turns and mirror images "
+            "by what is found. A resumed run keeps the choice.",
         ),
     ] = False
 
 
 @app.command(cls=HeadedCommand)
-@with_settings([RunConfig, Recipe], unsaid=[*BY_DATA, *settings_of(Recipe)])
-@grouped_options
+@with_options([RunConfig, Recipe], unsaid=[*BY_DATA, *settings_of(Recipe)])
 def train(
     context: typer.Context,
     dataset: Dataset,
@@ -146,8 +144,10 @@ def train(
     # Without a terminal, a machine that loads slowly would put a line before every message about a mistake.
     with phase("loading PyTorch") if sys.stderr.isatty() else nullcontext():
         from steerable.reporting.report import write_report
+        from steerable.training.choosing.advised_runs import advised
         from steerable.training.requests.plan import Plan
         from steerable.training.running.interruption import RunInterrupted
+        from steerable.training.running.plain_contest import check_comparable, compare_with_plain
         from steerable.training.running.run import is_first_process
         from steerable.training.running.run import train as run
 
@@ -155,19 +155,19 @@ def train(
         config = _request(dataset, network, followed, said)
         _check_besides(besides, config, network, followed)
         folder = _default_folder(config, said if besides.advise else None) if out is None else out
-    for name in ("lightning.pytorch", "lightning.fabric"):  # they greet at length; importing them resets the level
-        logging.getLogger(name).setLevel(logging.ERROR)
+    _silence_greetings()
     tell = typer.echo if speaks and not as_json else None
-    if config.volumes and "volumes" not in said and followed is None and tell is not None:
-        tell(f"{dataset} holds volumes; --no-volumes reads its files as images.")
-    if tell is not None and besides.compare is not None:
-        tell(_time_of_both(config))
+    if tell is not None:
+        guessed = config.volumes and "volumes" not in said and followed is None
+        _tell_first(tell, config, besides, volumes=dataset if guessed else None)
     if besides.advise:
-        config = _advised(config, folder, said, besides.compare, tell, phase)
+        config = advised(config, folder, said=said, tell=tell, phase=phase)
+        if besides.compare is not None:  # the advice may be a plain network
+            check_comparable(config)
     try:
         results = run(config, folder, plan=followed, tell=tell, started=started, phase=phase)
         if besides.compare is not None and not results.get("stopped"):
-            results = {**results, "comparison": _compared(config, folder, results, tell, phase)}
+            results = {**results, "comparison": compare_with_plain(config, folder, results, tell=tell, phase=phase)}
     except RunInterrupted as stop:
         if speaks:
             typer.echo(str(stop), err=True)
@@ -179,6 +179,26 @@ def train(
     print_results(results, as_json, page)
     if tell is not None:
         _tell_next(tell, results, config, folder)
+
+
+def _silence_greetings() -> None:
+    """Lightning greets at length, and importing it resets the level."""
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def _tell_first(tell: Callable[[str], None], config: RunConfig, besides: Besides, volumes: str | None) -> None:
+    """What is worth knowing before anything is read; ``volumes`` is a folder that was found to hold some."""
+    if volumes is not None:
+        tell(f"{volumes} holds volumes; --no-volumes reads its files as images.")
+    if besides.compare is None:
+        return
+    networks = "Two networks are trained one after the other"
+    if config.minutes is None:
+        tell(f"{networks}: the steerable one, and a plain one for as long.")
+    else:
+        both = 2 * config.minutes
+        tell(f"{networks}, each for {config.minutes:g} min: the steerable one, and a plain one; {both:g} min in all.")
 
 
 def _tell_next(tell: Callable[[str], None], results: dict[str, Any], config: RunConfig, folder: Path) -> None:
@@ -216,50 +236,12 @@ def _check_besides(besides: Besides, config: RunConfig, network: ModelAndRecipe,
     if besides.advise and given:
         said = f"--{min(given)}"
         raise ValueError(f"--advise chooses the network by the images, and {said} says it. Leave one of the two out.")
-    _check_comparison(besides.compare, config)
+    if besides.compare not in (None, "plain"):
+        raise ValueError(f"a network is compared with a plain one, --compare plain; got {besides.compare!r}.")
+    if besides.compare is not None:
+        from steerable.training.running.plain_contest import check_comparable
 
-
-def _check_comparison(compare: str | None, config: RunConfig) -> None:
-    if compare is None:
-        return
-    if compare != "plain":
-        raise ValueError(f"a network is compared with a plain one, --compare plain; got {compare!r}.")
-    from steerable.training.running.plain_contest import check_comparable
-
-    check_comparable(config)
-
-
-def _advised(
-    config: RunConfig,
-    folder: Path,
-    said: dict[str, Any],
-    compare: str | None,
-    tell: Callable[[str], None] | None,
-    phase: Phase,
-) -> RunConfig:
-    from steerable.training.choosing.advised_runs import advised
-
-    config = advised(config, folder, said=said, tell=tell, phase=phase)
-    _check_comparison(compare, config)  # the advice may be a plain network
-    return config
-
-
-def _time_of_both(config: RunConfig) -> str:
-    if config.minutes is None:
-        return "Two networks are trained one after the other: the steerable one, and a plain one for as long."
-    return (
-        f"Two networks are trained one after the other, each for {config.minutes:g} min: the steerable one, and a "
-        f"plain one. Together they take about {2 * config.minutes:g} min."
-    )
-
-
-def _compared(
-    config: RunConfig, folder: Path, results: dict[str, Any], tell: Callable[[str], None] | None, phase: Phase
-) -> dict[str, Any] | None:
-    from steerable.training.running.plain_contest import compare_with_plain
-    from steerable.training.running.run import is_first_process
-
-    return compare_with_plain(config, folder, results, tell=tell, phase=phase, writes=is_first_process())
+        check_comparable(config)
 
 
 def _with_group(name: str | None, group: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,10 @@ from steerable.reporting.drawings import (
     grouped_bars,
     power_of_ten,
 )
-from steerable.reporting.mistake_pictures import gallery
 from steerable.reporting.plan_rows import plan_rows
 from steerable.reporting.run_records import RunRecord, read_runs
-from steerable.reporting.segmentation import overlap_rows, precision_rows, segmentation_examples
+from steerable.reporting.segmentation import example_rows, overlap_rows, precision_rows
+from steerable.training.requests.run_files import SHOWN
 
 __all__ = ["write_page", "write_report"]
 
@@ -68,21 +68,22 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
         title=named[0] if len(named) == 1 else f"{len(named)} runs",
         runs=runs,
         missing=MISSING,
-        lowest_error=_best((run.results.get("test_error") for run in records), min),
-        highest_accuracy=_best((run.poses.get("all_poses") for run in records), max),
+        lowest_error=_best(records, lambda run: run.results.get("test_error"), min),
+        highest_accuracy=_best(records, lambda run: run.poses.get("all_poses"), max),
         comparisons=[(run, c, comparison_section(run, k)) for k, (run, c) in enumerate(runs) if run.comparison],
         curves=_curves(runs),
         validated=any(column.startswith("val_") for run in records for column in run.curves),
         poses=_poses(runs),
         confusions=list(_confusions(runs)),
-        galleries=[(run, colour, gallery(run)) for run, colour in runs if run.mistakes],
+        mistaken=[(run, colour) for run, colour in runs if run.mistakes],
         segments=any("test_dice" in run.results for run in records),
         classifies=any("test_dice" not in run.results for run in records),
         volumes=any(len(run.data.get("image_size") or ()) == 3 for run in records),
         overlaps=[(run, colour, rows) for run, colour in runs if (rows := overlap_rows(run))],
         counts_objects=any("test_average_precision" in run.results for run in records),
         precisions=[(run, colour, found) for run, colour in runs if (found := precision_rows(run))],
-        segmented=[(run, colour, seen) for run, colour in runs if (seen := segmentation_examples(run)).examples],
+        segmented=[(run, colour, seen) for run, colour in runs if (seen := example_rows(run))],
+        pictures=SHOWN,
         cost_tables=[(run, colour, costs) for run, colour in runs if (costs := cost_table(run)) is not None],
         plan_rows=plan_rows,
         files=_files,
@@ -182,7 +183,11 @@ def _compact_json(values: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
-def _best(values: Iterable[float | None], pick: Callable[[list[float]], float]) -> float | None:
-    """The best of several values; where all are equal, none is."""
-    known = [value for value in values if value is not None and math.isfinite(value)]
+def _best(
+    runs: Sequence[RunRecord], figure: Callable[[RunRecord], float | None], pick: Callable[[list[float]], float]
+) -> float | None:
+    """The best figure of several runs on the same images; where all are equal, none is."""
+    if len({run.results["dataset"] for run in runs if run.finished}) > 1:
+        return None
+    known = [value for value in map(figure, runs) if value is not None and math.isfinite(value)]
     return pick(known) if len(set(known)) > 1 else None

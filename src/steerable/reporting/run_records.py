@@ -11,7 +11,7 @@ from typing import Any
 from steerable.data.datasets import DATASETS, KnownDataSet
 from steerable.errors import listing
 from steerable.reporting.curves import Curve, read_curves
-from steerable.training.evaluation.class_figures import class_figures
+from steerable.training.evaluation.class_figures import class_figures, counted_thing, nothing_learnt
 from steerable.training.requests.run_files import (
     COMPARISON,
     COMPARISON_NEEDED,
@@ -208,6 +208,8 @@ def _read_run(folder: Path, name: str) -> RunRecord:
         notes.append(f"it was stopped in epoch {record.results['epochs']}{_of(record.planned_epochs)}.")
     if isinstance(wrong := record.results.get("validation_error"), float):
         notes.append(f"{wrong:.2%} error on its validation images; test images were not looked at.")
+    if nothing := nothing_learnt(record.confusion, record.classes, counted_thing(record.results)):
+        notes.append(nothing)
     if not curves:
         notes.append("no learning curves: metrics/csv/metrics.csv is missing or empty.")
     notes += record.data.get("notes") or []

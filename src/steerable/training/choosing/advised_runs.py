@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from steerable.atomic import write_json
-from steerable.training.choosing.advising import look_at_images, with_options
+from steerable.training.choosing.advising import look_at_images
+from steerable.training.choosing.looking import with_options
 from steerable.training.phases import Phase, unseen
 from steerable.training.requests.config import RunConfig
 from steerable.training.requests.run_files import ADVICE, read_fields
 
 __all__ = ["advised", "request_in"]
 
-SHARE = 0.2  # of the run's minutes
-LONGEST = 60.0  # seconds
-SHORTEST = 5.0
 FILE = "advice.json"
 
 
@@ -43,8 +41,7 @@ def advised(
     """
     recorded = _recorded(folder)
     if recorded is None:
-        seconds = LONGEST if config.minutes is None else min(LONGEST, max(SHORTEST, SHARE * 60 * config.minutes))
-        recorded = look_at_images(config, seconds=seconds, phase=phase).to_dict()
+        recorded = look_at_images(config, phase=phase).to_dict()
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / FILE, recorded)
     if tell is not None:

@@ -17,7 +17,7 @@ from steerable.training.choosing.sizing import (
     with_depth,
     with_stem,
 )
-from steerable.training.choosing.timing import epochs_within, steps_per_epoch, with_memory_format
+from steerable.training.choosing.timing import Fit, epochs_within, steps_per_epoch, with_memory_format
 from steerable.training.learning.preparing import Images, TrainingData, from_data
 from steerable.training.requests.config import RunConfig
 from steerable.training.requests.limits import MOST_EPOCHS
@@ -29,6 +29,7 @@ FEW_EPOCHS = 30  # a run with fewer says what would have to give
 ENOUGH = ((40, 500), (30, 1_000), (8, 1_300))
 MOST_STEPS = 3_000  # a run with few images has more epochs than its recipe, up to these steps
 TOO_FEW = (2, 50)  # epochs and steps; with fewer of both, or less than one epoch, a network learns nothing
+UNSURE = 1.3  # times the minutes that are thought to be needed
 WORTH_A_HALVING = 1.5  # times the epochs, where none has enough: for less, images are not made smaller
 CLEARLY_LARGER = 2  # places in the list of sizes
 CLEARLY_NEARER = 1.2  # to a number of parameters; the usual depth is given up for that
@@ -54,26 +55,34 @@ def _sized(config: RunConfig, parameters: int, data: TrainingData, *, shallow: b
     return model, max(share, 1 / share)
 
 
-def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float) -> RunConfig:
+def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float, used: float = 0.0) -> RunConfig:
     """The same config with a size and a number of epochs that fit the time, by timing steps of throw-away copies.
 
     ``config.fit`` says whether there may be more epochs than the recipe has, and whether the network's size is chosen
     too: then it is the largest of :func:`~steerable.training.choosing.sizing.sizes_to_try` that has enough epochs.
     Images that are too large for any of them, and have no ``config.image_size``, get a smaller one. The steps are timed
     as the run will take them: augmented, with its precision, recorded or not, with measured backends.
+
+    Args:
+        config: the request.
+        data: its images.
+        minutes: how much time is left.
+        used: the minutes that were spent before, which would be spent again.
     """
-    end, image_size = time.perf_counter() + 60 * minutes, config.image_size
+    begun, image_size = time.perf_counter(), config.image_size
+    end = begun + 60 * minutes
     if config.fit == "shrink":
         config, data = _largest_that_learns(config, data, end)
         if config.task == "classify":
             _warn_of_slow_size(data.side // config.model.get("stem", 1), data.side)
     sized = with_memory_format(with_sized_model(config, data), data)
-    epochs = epochs_within(end, sized, data, settle=True)
+    found = epochs_within(end, sized, data, settle=True)
+    before = used + (time.perf_counter() - begun) / 60
     if config.fit == "shrink":
-        _refuse_too_few(epochs, steps_per_epoch(config, data), minutes, config)
-    whole = min(most_epochs(config, data), max(1, int(epochs)))
+        _refuse_too_few(found, steps_per_epoch(config, data), minutes, before, config)
+    whole = min(most_epochs(config, data), max(1, int(found.epochs)))
     if config.fit != "stretch" and whole < min(FEW_EPOCHS, config.recipe.epochs):
-        _warn_of_few(whole, minutes, data.train, image_size)
+        _warn_of_few(whole, before + found.minutes_for(FEW_EPOCHS), data.train, image_size)
     patience = config.patience and max(10, round(config.patience * whole / config.recipe.epochs))
     return replace(
         config, channels_last=sized.channels_last, recipe=config.recipe.with_epochs(whole), patience=patience
@@ -133,7 +142,7 @@ def _largest_at_size(config: RunConfig, data: TrainingData, end: float, first: i
     best = None
     for place, model in list(enumerate(sizes_to_try(config.model, data.side)))[first:]:
         sized = replace(config, model=model, parameters=None)
-        epochs = epochs_within(end, sized, data, settle=False)
+        epochs = epochs_within(end, sized, data, settle=False).epochs
         enough = any(epochs >= few and epochs * steps >= least for few, least in ENOUGH)
         if best is None or enough:
             best = _Choice(sized, data, place if enough else -1, epochs)
@@ -142,35 +151,43 @@ def _largest_at_size(config: RunConfig, data: TrainingData, end: float, first: i
     return best or _Choice(config, data, -1, 0.0)
 
 
-def _refuse_too_few(epochs: float, steps: int, minutes: float, config: RunConfig) -> None:
-    """ValueError for a run that would end before it has learnt anything."""
+def _refuse_too_few(found: Fit, steps: int, minutes: float, before: float, config: RunConfig) -> None:
+    """ValueError for a run that would end before it has learnt anything; ``before`` are the minutes that are spent."""
     few, least = TOO_FEW
-    if not epochs:  # then nothing says how long an epoch takes
-        whole = config.minutes or minutes
+    enough = max(1.0, min(few, least / steps))
+    if found.epochs >= enough:
+        return
+    needed = _in_words(before + UNSURE * found.minutes_for(enough))
+    if not found.epochs:
         raise ValueError(
-            f"reading the images and measuring this machine's speed took nearly all of --minutes {whole:g}, and no "
-            f"time is left to train. Give at least --minutes {math.ceil(3 * whole)}, or a number of --epochs."
+            "reading the images, measuring this machine's speed and the test take all of --minutes "
+            f"{config.minutes or minutes:g}, and no time is left to train. Give at least --minutes {needed}, or a "
+            "number of --epochs."
         )
-    if epochs < 1 or (epochs < few and epochs * steps < least):
-        needed = 1.3 * minutes * max(1.0, min(few, least / steps)) / epochs
-        smaller = " a smaller --image-size," if config.task == "classify" else ""
-        shown = f"{epochs:.1f}" if epochs >= 0.1 else "less than 0.1"
-        raise ValueError(
-            f"{_in_words(minutes)} minutes are left after reading the images, and the smallest network can be trained "
-            f"for {shown} epochs of {steps} {'step' if steps == 1 else 'steps'} in that time, which is too little to "
-            f"learn anything. Give at least --minutes {_in_words(needed)},{smaller} fewer --labels, or a number of "
-            "--epochs."
-        )
+    smaller = " a smaller --image-size," if config.task == "classify" else ""
+    shown = f"{found.epochs:.1f}" if found.epochs >= 0.1 else "less than 0.1"
+    raise ValueError(
+        f"{minutes:.1f} minutes are left after reading the images, and the smallest network can be trained "
+        f"for {shown} epochs of {steps} {'step' if steps == 1 else 'steps'} in that time, which is too little to "
+        f"learn anything. Give at least --minutes {needed},{smaller} fewer --labels, or a number of --epochs."
+    )
 
 
 def _in_words(minutes: float) -> str:
-    return str(math.ceil(minutes)) if minutes >= 3 else f"{minutes:.1f}"
+    """Rounded up."""
+    return str(math.ceil(minutes)) if minutes >= 3 else f"{math.ceil(10 * minutes) / 10:.1f}"
 
 
-def _warn_of_few(epochs: int, minutes: float, train: Images, image_size: int | None) -> None:
-    """What would have to give for a run of many images in little time; a smaller size where the user has given one."""
-    share = FEW_EPOCHS / epochs
-    labels = int(len(train) / share)
+def _warn_of_few(epochs: int, needed: float, train: Images, image_size: int | None) -> None:
+    """What would have to give for a run of many images in little time; a smaller size where the user has given one.
+
+    Args:
+        epochs: how many fit.
+        needed: the minutes for enough of them.
+        train: the images.
+        image_size: that which the user has given.
+    """
+    labels = int(len(train) * epochs / FEW_EPOCHS)
     smaller = f", an --image-size below {image_size}" if image_size is not None else ""
     fewer, classes = "", len(train.classes)
     if 0 < labels <= min(train.counts) * classes:  # every class gives as many labels as the others
@@ -179,7 +196,7 @@ def _warn_of_few(epochs: int, minutes: float, train: Images, image_size: int | N
         fewer = f", or --labels-per-class {labels // classes}"
     warnings.warn(
         f"only {epochs} {'epoch fits' if epochs == 1 else 'epochs fit'} the time, fewer than the {FEW_EPOCHS} that a "
-        f"network usually needs. For that many give --minutes {math.ceil(minutes * share)}{smaller}{fewer}.",
+        f"network usually needs. For that many give --minutes {math.ceil(needed)}{smaller}{fewer}.",
         stacklevel=3,
     )
 

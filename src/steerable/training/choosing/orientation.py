@@ -1,10 +1,9 @@
 """Whether a run may use which way up its images stand, where its user says nothing of it: a short look at the images.
 
-The look is counted in steps and seeded, so that the same images and minutes give the same answer on every machine. It
-takes a few hundredths of a run's time. A small probe learns to tell training images from their turned selves (see
-:mod:`~steerable.training.choosing.pose_probe`). Where it cannot do so clearly, the network is the same in every pose: a
-slight up is often an accident of how images were taken, and plankton has one. Where it can, two small networks are
-tried on training images that are held out for it, one that is the same in every pose and one that may use the
+The look takes a few hundredths of a run's time. A small probe learns to tell training images from their turned selves
+(see :mod:`~steerable.training.choosing.pose_probe`). Where it cannot do so clearly, the network is the same in every
+pose: a slight up is often an accident of how images were taken, and plankton has one. Where it can, two small networks
+are tried on training images that are held out for it, one that is the same in every pose and one that may use the
 orientation. The second one is taken if it was better beyond chance. What was found goes into the plan.
 """
 
@@ -14,12 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from steerable.data.images import Progress
-from steerable.data.labelled_images import LabelledImages
-from steerable.training.choosing.advice import CLEARLY, Orientation, orientation
-from steerable.training.choosing.advising import FEWEST_TO_PROBE, FEWEST_TO_TRY_BY, HELD_OUT_FOR_TRIAL, images_to_probe
-from steerable.training.choosing.pose_probe import probe_poses
-from steerable.training.choosing.quick_trials import Trial, try_both
-from steerable.training.choosing.sizing import sizes_to_try
+from steerable.training.choosing.advice import CLEARLY, Alternative, Orientation, orientation
+from steerable.training.choosing.looking import poses_told, tried
+from steerable.training.choosing.quick_trials import Trial
 from steerable.training.learning.preparing import TrainingData
 from steerable.training.requests.config import RunConfig
 
@@ -35,10 +31,6 @@ POSES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """What each orientation means: options of the model, and settings of the recipe."""
 
 SHORTEST = 2.0  # minutes; a shorter run does not look
-PROBED = 800  # images
-PROBE_STEPS = 100  # of each of the two probes
-MOST_TO_TRY_BY = 1_000  # images
-TRIAL_STEPS, TRIAL_BATCH = 120, 32  # of each of the two networks, which are the quickest there are
 
 
 def with_orientation(config: RunConfig, chosen: str) -> RunConfig:
@@ -59,33 +51,18 @@ def look_for_an_up(config: RunConfig, data: TrainingData, progress: Progress | N
     """
     if config.minutes is not None and config.minutes < SHORTEST:
         return _not_looked(config, f"less than {SHORTEST:g} minutes are too few to look for an up in the images")
-    images, specimens = images_to_probe(data, config.seed, PROBED)
-    if len(images) < FEWEST_TO_PROBE:
-        return _not_looked(config, f"{len(images)} images are too few to look for an up in them")
-    poses = probe_poses(images, specimens, steps=PROBE_STEPS, seed=config.seed, progress=progress)
+    count = len(data.train) + (0 if data.validation is None else len(data.validation))
+    if (poses := poses_told(data, config.seed, progress)) is None:
+        return _not_looked(config, f"{count} images are too few to look for an up in them")
     found = orientation(poses, None)
     if found.kind != "upright" or found.strength < CLEARLY:
         return with_orientation(config, "free"), _free_in_words(found)
     other = "upright" if found.mirrored else "fixed"
-    trial = _tried(config, data, other)
+    trial = tried(with_orientation(config, "free"), data, Alternative(*POSES[other]))
     if trial is None:
-        return _not_looked(config, f"{len(images)} images are too few to try whether their orientation helps")
+        return _not_looked(config, f"{count} images are too few to try whether their orientation helps")
     helps = trial.difference.value > 0 and trial.difference.beyond_chance
     return with_orientation(config, other if helps else "free"), _tried_in_words(found, trial, other, taken=helps)
-
-
-def _tried(config: RunConfig, data: TrainingData, other: str) -> Trial | None:
-    """How a network that may use the orientation did beside an invariant one; None where there are too few images."""
-    if not isinstance(data.train, LabelledImages):
-        return None
-    held_out = min(MOST_TO_TRY_BY, int(HELD_OUT_FOR_TRIAL * len(data.train)))
-    if held_out < FEWEST_TO_TRY_BY or len(data.train) - len(data.train.classes) < held_out:
-        return None
-    train, validation = data.train.split(held_out, seed=config.seed)
-    data = replace(data, train=train, validation=validation)
-    quickest = sizes_to_try(config.model, data.side)[0]
-    quick = replace(config, model=quickest, parameters=None, recipe=replace(config.recipe, batch_size=TRIAL_BATCH))
-    return try_both(with_orientation(quick, "free"), data, *POSES[other], steps=TRIAL_STEPS)
 
 
 def _not_looked(config: RunConfig, why: str) -> tuple[RunConfig, str]:

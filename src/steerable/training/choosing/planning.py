@@ -40,7 +40,8 @@ def make_plan(request: RunConfig, data: TrainingData, *, fit: bool = True, start
     settings = with_speed(request, machine, _steps(request, data))
     if settings.minutes is not None and timed:
         used = 0.0 if started is None else (time.monotonic() - started) / 60
-        settings = fitted_to_minutes(settings, data, max(settings.minutes - used, SHORTEST * settings.minutes))
+        left = max(settings.minutes - used, SHORTEST * settings.minutes)
+        settings = fitted_to_minutes(settings, data, left, used)
         data = data.at_size(settings.image_size)
     settings = _with_memory_format(with_sized_model(settings, data), data)
     backends = _backends(settings, data, machine)

@@ -9,7 +9,6 @@ of the cases. The share of right answers is thus a figure with a known chance le
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +29,6 @@ __all__ = ["PoseEvidence", "probe_poses", "probe_tilt"]
 
 SIDE = 32  # pixels that the probe sees
 TILT = 22.5  # degrees to either side; both are interpolated alike, which no angle and 0° would be
-STEPS = 240  # of each of the two halves
 BATCH = 16  # images, each in all poses
 RATE, DECAY = 3e-3, 1e-4
 BLUR = 1.0  # pixels; without it the square grid of pixels would tell how far an image was turned
@@ -85,7 +83,7 @@ def probe_poses(images: Tensor, specimens: Sequence[str] = (), **how: Any) -> Po
     Args:
         images: uint8, (n, channels, side, side), square.
         specimens: what each image shows a part of, or nothing; a specimen is never both learnt from and asked about.
-        **how: ``steps``, ``seed``, ``until`` (by ``time.monotonic``) and ``progress`` of the training.
+        **how: ``steps``, ``seed`` and ``progress`` of the training.
     """
     group = dihedral(4)
     kind = FieldType(group, [(images.shape[1], group.trivial)])
@@ -140,9 +138,8 @@ def _cross_fitted(
     poses: Tensor,
     specimens: Sequence[str],
     *,
-    steps: int = STEPS,
+    steps: int,
     seed: int = 0,
-    until: float = math.inf,
     progress: Progress | None = None,
 ) -> Tensor:
     """Scores (n, poses), those of each half of the images from a probe that was trained on the other half.
@@ -152,28 +149,25 @@ def _cross_fitted(
         specimens: see :func:`probe_poses`.
         steps: of each half.
         seed: of halves, weights and order.
-        until: when to end at the latest, by ``time.monotonic``.
         progress: called with (steps done, all steps).
     """
     halves = _halves(len(poses), specimens, seed)
     scores = torch.empty(poses.shape[:2])
-    begun = time.monotonic()
     with torch.random.fork_rng(devices=[]):
         for number, (learnt, asked) in enumerate((halves, halves[::-1])):
-            end = until if math.isinf(until) else begun + (until - begun) * (number + 1) / 2
 
             def tell(done: int, before: int = number * steps) -> None:
                 if progress is not None:
                     progress(before + done, 2 * steps)
 
-            probe = _trained(poses[learnt], steps, seed + number, end, tell)
+            probe = _trained(poses[learnt], steps, seed + number, tell)
             with torch.no_grad():
                 parts = [probe(part.flatten(0, 1)).view(len(part), -1) for part in poses[asked].split(64)]
             scores[asked] = torch.cat(parts)
     return scores
 
 
-def _trained(poses: Tensor, steps: int, seed: int, end: float, tell: Callable[[int], None]) -> _Probe:
+def _trained(poses: Tensor, steps: int, seed: int, tell: Callable[[int], None]) -> _Probe:
     torch.manual_seed(seed)
     probe = _Probe(poses.shape[2])
     optimiser = torch.optim.AdamW(probe.parameters(), RATE, weight_decay=DECAY)
@@ -189,8 +183,6 @@ def _trained(poses: Tensor, steps: int, seed: int, end: float, tell: Callable[[i
         optimiser.step()
         schedule.step()
         tell(step + 1)
-        if time.monotonic() > end:
-            break
     return probe.eval()
 
 

@@ -1,11 +1,9 @@
-"""Two settings tried on images in seconds: a small network for each, the same time, the same validation images."""
+"""Two settings tried on images in seconds: a small network for each, as many steps, the same validation images."""
 
 from __future__ import annotations
 
 import itertools
-import math
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +12,6 @@ from torch import Tensor
 
 from steerable.data.batches import Batches
 from steerable.data.images import Progress
-from steerable.models.registry import MODELS
-from steerable.training.choosing.sizing import sized_model, with_depth, with_stem
 from steerable.training.choosing.speed import this_machine
 from steerable.training.choosing.timing import take_step
 from steerable.training.evaluation.intervals import Difference, Estimate, difference, estimate
@@ -23,12 +19,13 @@ from steerable.training.evaluation.posed_values import upright_values
 from steerable.training.learning.classifier import Classifier
 from steerable.training.learning.optimiser import set_learning_rate
 from steerable.training.learning.pixel_classifier import PixelClassifier
-from steerable.training.learning.preparing import TrainingData, from_data, make_classifier, training_batches
+from steerable.training.learning.preparing import TrainingData, make_classifier, training_batches
 from steerable.training.requests.config import RunConfig
 
-__all__ = ["Trial", "changed_model", "try_both"]
+__all__ = ["Trial", "try_both"]
 
-PARAMETERS = 30_000  # of each network
+SIMPLE: dict[str, Any] = {"parameters": None, "backend": "dense", "precision": "32-true"}
+SIMPLE |= dict.fromkeys(("channels_last", "cuda_graphs", "compile"), False)
 
 
 @dataclass(frozen=True)
@@ -37,106 +34,66 @@ class Trial:
 
     Args:
         images: how many there were.
-        seconds: how long each network was trained.
-        steps: how many steps each of them took in that time.
+        steps: how many steps each network took.
         usual: the figure of the usual network.
         other: that of the other one.
         difference: the other's figure less the usual one's.
     """
 
     images: int
-    seconds: float
-    steps: tuple[int, int]
+    steps: int
     usual: Estimate
     other: Estimate
     difference: Difference
 
 
 def try_both(
-    config: RunConfig,
-    data: TrainingData,
-    model: Mapping[str, Any],
-    changes: Mapping[str, Any],
-    *,
-    seconds: float = math.inf,
-    steps: int | None = None,
-    progress: Progress | None = None,
+    usual: RunConfig, other: RunConfig, data: TrainingData, *, steps: int, progress: Progress | None = None
 ) -> Trial:
-    """Train the network of a config and another one for as long each, and compare them on the validation images.
+    """Train the networks of two configs for as many steps, and compare them on the validation images.
+
+    The outcome depends on neither the machine nor what else it does.
 
     Args:
-        config: the request with the usual network.
-        data: its images, of which some are for validation; the test images are not looked at.
-        model: options in which the other network differs, with its name where that is another one.
-        changes: settings of the recipe in which it differs.
-        seconds: for each network, where it has no number of steps.
-        steps: of each network, with which the outcome does not depend on the machine's speed.
-        progress: called with (hundredths of the training, 200).
+        usual: the one config, with a small network.
+        other: the other one.
+        data: the images, of which some are for validation; the test images are not looked at.
+        steps: of each network.
+        progress: called with (steps done, those of both networks).
     """
     validation = data.validation
     if validation is None:
         raise ValueError("two settings are compared on validation images, and none are held out.")
-    other = replace(config, model=changed_model(config.model, model), recipe=replace(config.recipe, **changes))
-    values, counts = [], []
-    for number, settings in enumerate((config, other)):
+    values = []
+    for number, settings in enumerate((usual, other)):
 
-        def tell(share: float, before: int = 100 * number) -> None:
+        def tell(done: int, before: int = number * steps) -> None:
             if progress is not None:
-                progress(before + int(100 * share), 200)
+                progress(before + done, 2 * steps)
 
-        module, taken = _trained(_small(settings, data), data, (seconds, steps), tell)
+        simple = replace(settings, recipe=replace(settings.recipe, ema_decay=0.0), **SIMPLE)
+        module = _trained(simple, data, steps, tell)
         if isinstance(module, PixelClassifier):
             values.append(upright_values(module.whole, validation, answer=module.answer))
         else:
             values.append(upright_values(module, validation, device=module.device))
-        counts.append(taken)
     specimens = getattr(validation, "specimens", ())
-    usual, tried = values
-    figures = estimate(usual, specimens), estimate(tried, specimens), difference(tried, usual, specimens)
-    return Trial(len(validation), seconds, (counts[0], counts[1]), *figures)
+    ours, theirs = (estimate(each, specimens) for each in values)
+    return Trial(len(validation), steps, ours, theirs, difference(values[1], values[0], specimens))
 
 
-def changed_model(model: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The model with other options; another model has only those."""
-    return dict(changes) if "name" in changes else {**model, **changes}
-
-
-def _small(settings: RunConfig, data: TrainingData) -> RunConfig:
-    """The settings with a small network, unless they say how wide it is, run in the simplest way."""
-    model = with_stem(with_depth(settings.model, shallow=True), data.side)
-    if MODELS[model["name"]].width not in model:
-        model = sized_model(model, PARAMETERS, **from_data(model, data))
-    return replace(
-        settings,
-        model=model,
-        recipe=replace(settings.recipe, ema_decay=0.0),
-        parameters=None,
-        backend="dense",
-        precision="32-true",
-        channels_last=False,
-        cuda_graphs=False,
-        compile=False,
-    )
-
-
-def _trained(
-    settings: RunConfig, data: TrainingData, length: tuple[float, int | None], tell: Callable[[float], None]
-) -> tuple[Classifier, int]:
-    """(the network after some seconds or steps, its steps); the learning rate follows the one or the other."""
-    seconds, count = length
+def _trained(settings: RunConfig, data: TrainingData, steps: int, tell: Callable[[int], None]) -> Classifier:
+    """The network after these steps, over which the recipe's schedule is spread."""
     device = torch.device(this_machine(settings).device)
     module = make_classifier(settings, data).to(device).train()
     optimiser, recipe = module.configure_optimizers(), settings.recipe
     batches = training_batches(settings, data, device)
     endless = itertools.chain.from_iterable(_epoch(batches, epoch) for epoch in itertools.count())
-    take_step(module, optimiser, *next(endless))  # which computes filter bases
-    begun, steps = time.monotonic(), 1
-    while (share := (time.monotonic() - begun) / seconds if count is None else steps / count) < 1:
-        set_learning_rate(optimiser, recipe.learning_rate_at(share * recipe.epochs))
+    for step in range(steps):
+        set_learning_rate(optimiser, recipe.learning_rate_at(step / steps * recipe.epochs))
         take_step(module, optimiser, *next(endless))
-        steps += 1
-        tell(share)
-    return module.eval(), steps
+        tell(step + 1)
+    return module.eval()
 
 
 def _epoch(batches: Batches, number: int) -> Iterator[tuple[Tensor, Tensor]]:

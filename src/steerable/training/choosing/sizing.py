@@ -16,6 +16,7 @@ from steerable.types.network_plans import HALVINGS, STEMS, default_mixes
 
 __all__ = [
     "count_parameters",
+    "exact_side",
     "sides_to_try",
     "size_in_words",
     "sized_model",
@@ -79,6 +80,16 @@ def sides_to_try(model: dict[str, Any], side: int) -> list[int]:
     half, odd = divmod(side, 2)
     is_last = odd or half < SMALLEST_SIDE or not _is_exact(model.get("stem", 1), half)
     return [side] if is_last else [side, *sides_to_try(model, half)]
+
+
+def exact_side(model: Mapping[str, Any], side: int) -> int:
+    """The side nearest to this one on which a model with a stem is exactly equivariant.
+
+    >>> exact_side({"name": "resnet", "stem": 8}, 48), exact_side({"name": "resnet"}, 48)
+    (64, 48)
+    """
+    step = HALVINGS * int(model.get("stem", 1))
+    return max(step, (side + step // 2) // step * step)
 
 
 def size_in_words(settings: RunConfig, side: int) -> str:

@@ -7,6 +7,7 @@ import math
 import statistics
 import time
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,6 +26,7 @@ from steerable.training.requests.config import RunConfig
 
 __all__ = [
     "EVALUATION",
+    "Fit",
     "epochs_within",
     "images_to_test",
     "settle_backends",
@@ -42,8 +44,26 @@ BETWEEN_EPOCHS = 0.05  # seconds that validation and bookkeeping take at least
 SPARE = 0.93  # the share of the time that is planned; checkpoints and reports take the rest
 
 
-def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: bool) -> float:
-    """How many epochs fit until ``end``, by ``time.perf_counter``; where ``settle``, with measured backends."""
+class Fit(NamedTuple):
+    """What fits into a time.
+
+    Args:
+        epochs: how many, when the test is paid for.
+        epoch: the seconds that one takes, validation included.
+        test: those of the evaluation at the end of the run.
+    """
+
+    epochs: float
+    epoch: float
+    test: float
+
+    def minutes_for(self, epochs: float) -> float:
+        """The minutes that so many epochs and the test need."""
+        return (epochs * self.epoch + self.test) / SPARE / 60
+
+
+def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: bool) -> Fit:
+    """What fits until ``end``, by ``time.perf_counter``; where ``settle``, with measured backends."""
     device = torch.device(this_machine(config).device)
     module = make_classifier(config, data).to(device)
     batches = training_batches(config, data, device)
@@ -67,8 +87,8 @@ def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: 
     per_image = typical / whole
     validation = 0 if data.validation is None else data.validation.samples
     epoch = per_image * (data.train.samples_per_epoch + EVALUATION * validation) + BETWEEN_EPOCHS
-    left = SPARE * (end - time.perf_counter()) - EVALUATION * per_image * images_to_test(config, data)
-    return max(0.0, left / epoch)
+    test = EVALUATION * per_image * images_to_test(config, data)
+    return Fit(max(0.0, (SPARE * (end - time.perf_counter()) - test) / epoch), epoch, test)
 
 
 def images_to_test(settings: RunConfig, data: TrainingData) -> float:

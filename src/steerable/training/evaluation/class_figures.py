@@ -1,12 +1,15 @@
-"""Figures in which every class counts alike, from a confusion matrix: balanced accuracy and F1."""
+"""What a confusion matrix tells: balanced accuracy, F1, and whether anything was learnt at all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-__all__ = ["balanced_accuracy", "class_figures", "macro_f1"]
+from steerable.training.evaluation.intervals import wilson
+
+__all__ = ["balanced_accuracy", "class_figures", "counted_thing", "macro_f1", "nothing_learnt"]
 
 
 def balanced_accuracy(confusion: Sequence[Sequence[int]]) -> float:
@@ -40,3 +43,35 @@ def macro_f1(confusion: Sequence[Sequence[int]]) -> float:
 def class_figures(confusion: Sequence[Sequence[int]]) -> dict[str, float]:
     """Both, by the names that ``results.json`` has for them."""
     return {"balanced_accuracy": balanced_accuracy(confusion), "macro_f1": macro_f1(confusion)}
+
+
+def counted_thing(results: Mapping[str, Any]) -> str:
+    """What a run's figures count, in a word."""
+    if "test_dice" in results:
+        return "pixel"
+    return "volume" if len(results.get("image_size") or ()) == 3 else "image"
+
+
+def nothing_learnt(confusion: Sequence[Sequence[int]], classes: Sequence[str], thing: str = "image") -> str:
+    """A sentence where the answers are not clearly better than one answer for everything, else "".
+
+    >>> nothing_learnt([[90, 10], [5, 95]], ("cat", "dog"))
+    ''
+    >>> nothing_learnt([[80, 0], [3, 0]], ("cat", "dog")).partition(".")[0]
+    'Nothing was learnt that helps: every image is taken for `cat`'
+    """
+    counts = np.array(confusion)
+    total, named = int(counts.sum()), np.flatnonzero(counts.sum(0))
+    if not total or len(counts) == 1:
+        return ""
+    most = int(counts.sum(1).argmax())
+    share = counts.sum(1)[most] / total
+    remedy = "More minutes or more images may help; or the classes look alike."
+    if len(named) == 1:
+        return f"Nothing was learnt that helps: every {thing} is taken for `{classes[named[0]]}`. {remedy}"
+    if wilson(float(np.diag(counts).sum()), total).low > share:
+        return ""
+    return (
+        f"That is not clearly better than naming `{classes[most]}` for every {thing}, which is right in {share:.1%} of "
+        f"cases. {remedy}"
+    )

@@ -63,10 +63,11 @@ def compared_figures(comparison: Mapping[str, Any]) -> Iterator[ComparedFigure]:
 def verdict(comparison: Mapping[str, Any]) -> str:
     """One sentence on the mean over poses: which network is better, by how much, and whether that may be chance.
 
-    Networks that number objects are judged by how well they find them.
+    Networks that number objects are judged by how well they find them, and where the steerable one may use which way up
+    images stand, both are judged by images that stand upright.
     """
     known = figures_of(comparison)
-    key = "posed_precision" if "posed_precision" in known else "all_poses"
+    key = comparison.get("judged_by") or ("posed_precision" if "posed_precision" in known else "all_poses")
     found, name = comparison["figures"][key], known[key]
     apart = found["difference"]
     first, second = ("steerable", "plain") if apart["value"] >= 0 else ("plain", "steerable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,10 @@ from torch import Tensor
 
 from steerable.data.labelled_images import LabelledImages
 
-__all__ = ["thumbnail", "worst_mistakes"]
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = ["as_png", "thumbnail", "worst_mistakes"]
 
 LARGEST_SIDE = 96
 
@@ -72,6 +75,11 @@ def thumbnail(image: Tensor, largest: int = LARGEST_SIDE) -> str:
         pixels = np.concatenate([pixels, np.zeros_like(pixels[:1])])
     picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
     picture.thumbnail((largest if image.ndim == 3 else 3 * largest, largest))
+    return as_png(picture)
+
+
+def as_png(picture: Image.Image) -> str:
+    """A picture as base64 of a PNG."""
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     return base64.b64encode(file.getvalue()).decode()

@@ -16,7 +16,7 @@ from steerable.algebra.groups import FiniteGroup
 from steerable.algebra.space_families import about_axis, octahedral
 from steerable.data.images import Progress
 from steerable.data.labelled_images import LabelledImages
-from steerable.training.evaluation.turns import poses_of, turns, turns_off_the_grid
+from steerable.training.evaluation.turns import PoseTally, poses_of, turns, turns_off_the_grid
 from steerable.transforms import transform
 from steerable.types.field_types import FieldType
 
@@ -115,22 +115,17 @@ def pose_report(
     known = upright_scores(scores, data, device=device, batch_size=batch_size) if upright is None else upright
     confusion = torch.zeros(len(data.classes), len(data.classes), dtype=torch.long)
     confusion.index_put_((data.labels.cpu(), known.argmax(1)), torch.tensor(1), accumulate=True)
-    correct: dict[str, int] = {}
-    drift: dict[str, float] = {}
+    tally, labels = PoseTally(), data.labels.cpu()
     moves = posed_scores(scores, data, known, device=device, batch_size=batch_size, progress=progress)
     for part, element, moved in moves:
-        labels, before = data.labels.cpu()[part], known[part]
-        correct[element] = correct.get(element, 0) + int((moved.argmax(1) == labels).sum())
-        change = (moved - before).norm(dim=1) / before.norm(dim=1).clamp_min(1e-12)
-        drift[element] = drift.get(element, 0.0) + float(change.sum())
+        tally.add(element, moved, known[part], labels[part])
     n = len(posed_images(data))
-    by_element = {g: c / n for g, c in correct.items()}, {g: d / n for g, d in drift.items()}
     turned: tuple[dict[str, float], dict[str, float]] = ({}, {})
     sides = data.image_size
     if len(sides) == 2 and sides[0] == sides[1] and turns_off_the_grid(own):
         turned = turns(scores, data, posed_images(data), device=device, batch_size=batch_size)
     name, contained = ("" if own is None else own.name), poses_of(own, all_poses(sides))
-    return PoseReport(*by_element, confusion.tolist(), n, name, contained, *turned)
+    return PoseReport(*tally.means(n), confusion.tolist(), n, name, contained, *turned)
 
 
 def all_poses(sides: Sequence[int]) -> FiniteGroup:

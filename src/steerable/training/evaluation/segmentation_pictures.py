@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import colorsys
-import io
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +14,7 @@ from torch import Tensor
 from steerable.algebra.families import dihedral
 from steerable.data.masked_images import MaskedImages
 from steerable.training.evaluation.average_precision import average_precisions
-from steerable.training.evaluation.mistakes import thumbnail
+from steerable.training.evaluation.mistakes import as_png, thumbnail
 from steerable.training.evaluation.overlaps import confusion_of, dice_of
 from steerable.training.evaluation.pixel_answers import PixelAnswer
 from steerable.transforms import transform
@@ -147,6 +145,4 @@ def _png(pixels: npt.NDArray[np.uint8]) -> str:
     if (longest := max(picture.size)) > LARGEST_SIDE:
         size = tuple(max(1, round(side * LARGEST_SIDE / longest)) for side in picture.size)
         picture = picture.resize(size, Image.Resampling.NEAREST)  # type: ignore[arg-type]
-    file = io.BytesIO()
-    picture.save(file, "PNG", optimize=True)
-    return base64.b64encode(file.getvalue()).decode()
+    return as_png(picture)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -14,13 +15,30 @@ from steerable.data.labelled_images import LabelledImages
 from steerable.transforms import elements_on_the_grid, transform
 from steerable.types.field_types import FieldType
 
-__all__ = ["TURNED", "TURNS", "group_of", "poses_of", "turns", "turns_off_the_grid"]
+__all__ = ["TURNED", "TURNS", "PoseTally", "group_of", "poses_of", "turns", "turns_off_the_grid"]
 
 TURNS = range(0, 360, 15)
 """The angles that are tried, in degrees, counter-clockwise."""
 
 TURNED = 250
 """At most so many images are turned by all of these angles."""
+
+
+class PoseTally:
+    """Accuracy, and mean of ‖f(gx) - f(x)‖ / ‖f(x)‖, by pose g, of scores f that come batch by batch."""
+
+    def __init__(self) -> None:
+        self.correct: Counter[str] = Counter()
+        self.drift: defaultdict[str, float] = defaultdict(float)
+
+    def add(self, pose: str, said: Tensor, before: Tensor, labels: Tensor) -> None:
+        """Scores in a pose, those of the same images before they were moved, and what the images show."""
+        self.correct[pose] += int((said.argmax(1) == labels).sum())
+        self.drift[pose] += float(((said - before).norm(dim=1) / before.norm(dim=1).clamp_min(1e-12)).sum())
+
+    def means(self, count: int) -> tuple[dict[str, float], dict[str, float]]:
+        """(accuracy, drift) of so many images."""
+        return {g: n / count for g, n in self.correct.items()}, {g: d / count for g, d in self.drift.items()}
 
 
 def group_of(model: object) -> Group | None:
@@ -62,7 +80,7 @@ def turns(
     chosen = chosen[:TURNED]
     group = so2()
     image_type = FieldType(group, [(data.images.shape[1], group.trivial)])
-    correct, drift = dict.fromkeys(map(str, TURNS), 0), dict.fromkeys(map(str, TURNS), 0.0)
+    tally = PoseTally()
     for part in chosen.split(batch_size or data.comfortable_batch):
         images, labels = data.images[part].to(device).float(), data.labels.cpu()[part]
         around = _outside(images)
@@ -73,11 +91,8 @@ def turns(
             if angle:
                 turned = transform(confined - around, group.rotation(angle), image_type)
                 said = scores(_as_bytes(turned + around)).float().cpu()
-            correct[str(angle)] += int((said.argmax(1) == labels).sum())
-            change = (said - before).norm(dim=1) / before.norm(dim=1).clamp_min(1e-12)
-            drift[str(angle)] += float(change.sum())
-    n = len(chosen)
-    return {angle: count / n for angle, count in correct.items()}, {angle: total / n for angle, total in drift.items()}
+            tally.add(str(angle), said, before, labels)
+    return tally.means(len(chosen))
 
 
 def _inside(images: Tensor) -> Tensor:

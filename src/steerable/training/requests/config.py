@@ -167,7 +167,7 @@ class RunConfig:
         None,
         Range(4, 4096, whole=True, optional=True),
         "The side that images are resized to. By default their median size, up to 128 (volumes: 32), or a half or a "
-        "quarter of that if too few epochs would fit into the time.",
+        "quarter of that if too few epochs would fit into the time; with --from a size that the network fits exactly.",
         **IMAGES,
     )
     volumes: bool = setting(
@@ -464,7 +464,7 @@ class RunConfig:
             sized = {key: settled.model[key] for key in SIZES if key in settled.model}
             taken |= {"parameters": None, "model": {**sized, **self.model}}
         if self.start is not None:
-            taken["model"] = settled.model
+            taken |= {"model": settled.model, "image_size": self.image_size or settled.image_size}
         if self.orientation == "auto" and settled.orientation != "auto":
             head = {"head": settled.model["head"]} if "head" in settled.model else {}
             recipe = dataclasses.replace(taken.get("recipe", self.recipe), mirror=settled.recipe.mirror)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ __all__ = [
     "RESOLVED",
     "RESULTS",
     "RESULTS_NEEDED",
+    "SHOWN",
     "START",
     "START_JSON",
     "START_WEIGHTS",
@@ -43,8 +46,17 @@ DEEPEST = 50  # a run's own files are four deep; what is much deeper was made to
 LARGEST = 2**63
 MOST_THREADS = 4096
 
-Fields = Mapping[str, tuple[Callable[[Any], bool], str]]
-"""What each key of a file holds: whether a value may stand there, and that in words."""
+
+@dataclass(frozen=True)
+class Kind:
+    """What a value in a file has to be: whether it is that, and that in words."""
+
+    holds: Callable[[Any], bool]
+    words: str
+
+
+Fields = Mapping[str, Kind]
+"""What each key of an object holds; further keys are not looked at, and null counts as absent."""
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -88,10 +100,9 @@ def read_fields(path: Path, fields: Fields, required: Iterable[str] = ()) -> dic
     values = read_object(path)
     for key in required:
         if values.get(key) is None:
-            raise ValueError(f"`{path}` has no `{key}`, expected {fields[key][1]}.")
-    for key, (holds, words) in fields.items():
-        if values.get(key) is not None and not holds(values[key]):
-            raise ValueError(f"`{path}` has {shown(values[key])} for `{key}`, expected {words}.")
+            raise ValueError(f"`{path}` has no `{key}`, expected {fields[key].words}.")
+    for key in _wrong(values, fields):
+        raise ValueError(f"`{path}` has {shown(values[key])} for `{key}`, expected {fields[key].words}.")
     return values
 
 
@@ -101,6 +112,12 @@ def data_of_run(folder: Path) -> dict[str, Any]:
         found: dict[str, Any] = read_fields(folder / "plan.json", PLAN, ("data",))["data"]
         return found
     return read_fields(folder / "resolved.json", RESOLVED, FOUND)
+
+
+def rescheduled_in(plan: Mapping[str, Any]) -> list[list[int]] | None:
+    """The pairs (epochs done, epochs in all) in a ``plan.json``; those of the last revision could only be shortened."""
+    found: list[list[int]] | None = plan.get("rescheduled", plan.get("shortened"))
+    return found
 
 
 def _is_deeper(value: Any, limit: int) -> bool:
@@ -113,97 +130,53 @@ def _is_deeper(value: Any, limit: int) -> bool:
     return True
 
 
-def _holds(values: Mapping[str, Any], fields: Fields) -> bool:
-    return all(values.get(key) is None or holds(values[key]) for key, (holds, _) in fields.items())
+def _wrong(values: Mapping[str, Any], fields: Fields) -> list[str]:
+    """The keys with values of another kind."""
+    return [key for key, kind in fields.items() if values.get(key) is not None and not kind.holds(values[key])]
 
 
-def _text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST
+def _whole(value: object, most: int = LARGEST - 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def _number(value: object) -> bool:
     return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST)
 
 
-def _list(value: object, holds: Callable[[Any], bool]) -> bool:
-    return isinstance(value, list) and all(map(holds, value))
+def _list(kind: Kind, words: str, also: Callable[[list[Any]], bool] | None = None) -> Kind:
+    """A list of such values, with which another thing may have to be true ``also``."""
+    return Kind(lambda v: isinstance(v, list) and all(map(kind.holds, v)) and (also is None or also(v)), words)
 
 
-def _by_name(value: object, holds: Callable[[Any], bool]) -> bool:
-    return isinstance(value, dict) and all(map(holds, value.values()))
+def _by_name(kind: Kind, words: str) -> Kind:
+    """An object all of whose values are such ones."""
+    return Kind(lambda v: isinstance(v, dict) and all(map(kind.holds, v.values())), words)
 
 
-def _model(value: object) -> bool:
-    return isinstance(value, dict) and _text(value.get("name"))
+def _object(
+    words: str, needed: Fields, more: Fields | None = None, also: Callable[[dict[str, Any]], bool] | None = None
+) -> Kind:
+    """An object with the keys that are ``needed``, and perhaps ``more``."""
+    fields = {**needed, **(more or {})}
+
+    def holds(value: Any) -> bool:
+        has_all = isinstance(value, dict) and None not in map(value.get, needed)
+        return has_all and not _wrong(value, fields) and (also is None or also(value))
+
+    return Kind(holds, words)
 
 
-def _matrix(value: object) -> bool:
-    return isinstance(value, list) and all(_list(row, _whole) and len(row) == len(value) for row in value)
+def _one_of(*names: str) -> Kind:
+    return Kind(lambda v: v in names, " or ".join(names))
 
 
-def _poses(value: object) -> bool:
-    """What ``PoseReport.to_dict`` gives."""
-    if not isinstance(value, dict):
-        return False
-    poses = [value.get("accuracy"), value.get("drift")]
-    return (
-        all(_by_name(figures, _number) for figures in poses)
-        and list(poses[0]) == list(poses[1])  # type: ignore[arg-type]
-        and _matrix(value.get("confusion"))
-        and _number(value.get("upright"))
-        and _number(value.get("all_poses"))
-        and _text(value.get("group", ""))
-        and _list(value.get("own_poses", []), _text)
-        and all(_by_angle(value.get(name, {})) for name in ("turned_accuracy", "turned_drift"))
-    )
-
-
-def _by_angle(value: object) -> bool:
-    """Numbers by whole degrees, which are text in JSON."""
-    return _by_name(value, _number) and isinstance(value, dict) and all(angle.isdecimal() for angle in value)
-
-
-def _estimate(value: object, needed: tuple[str, ...] = ("value", "low", "high")) -> bool:
-    """The fields of an ``Estimate``."""
-    return isinstance(value, dict) and all(_number(value.get(key)) for key in needed)
-
-
-def _compared(value: object) -> bool:
-    """What ``compare`` says of one figure."""
-    return (
-        isinstance(value, dict)
-        and all(_estimate(value.get(name)) for name in ("steerable", "plain"))
-        and _estimate(value.get("difference"), ("value", "low", "high", "p"))
-    )
-
-
-def _networks(value: object) -> bool:
-    """What ``comparison.json`` says of the two networks."""
-    return isinstance(value, dict) and all(
-        isinstance(value.get(name), dict) and "parameters" in value[name] and _holds(value[name], RESULTS)
-        for name in ("steerable", "plain")
-    )
-
-
-def rescheduled_in(plan: Mapping[str, Any]) -> list[list[int]] | None:
-    """The pairs (epochs done, epochs in all) in a ``plan.json``; those of the last revision could only be shortened."""
-    found: list[list[int]] | None = plan.get("rescheduled", plan.get("shortened"))
-    return found
-
-
-def _rescheduled(value: object) -> bool:
+def _is_rescheduled(pairs: list[list[int]]) -> bool:
     """As ``Deadline`` writes them: later and later, each to another number of epochs than the one before."""
-    if not _list(value, lambda pair: _list(pair, _whole) and len(pair) == 2 and 0 < pair[0] <= pair[1]):
-        return False
-    pairs: list[list[int]] = value  # type: ignore[assignment]
-    return all(a[0] < b[0] and a[1] != b[1] for a, b in itertools.pairwise(pairs))
+    whole = all(len(pair) == 2 and 0 < pair[0] <= pair[1] for pair in pairs)
+    return whole and all(a[0] < b[0] and a[1] != b[1] for a, b in itertools.pairwise(pairs))
 
 
-def _pixels(value: object) -> bool:
+def _is_pixel_format(value: object) -> bool:
     """What ``PixelFormat.to_dict`` gives."""
     try:
         return isinstance(value, dict) and bool(PixelFormat.from_dict(value))
@@ -211,43 +184,57 @@ def _pixels(value: object) -> bool:
         return False
 
 
-def _side(value: object) -> bool:
-    return _whole(value) and 0 < value <= 4096  # type: ignore[operator]
-
-
-def _size(value: object) -> bool:
-    return isinstance(value, list) and len(value) in (2, 3) and all(map(_side, value))
-
-
-_NAMES = (lambda value: _list(value, _text), "a list of names")
-_MODEL = (_model, "the model's `name` and its options")
-_COUNT = (_whole, "a whole number")
-_NUMBER = (_number, "a number")
-_TEXT = (_text, "text")
-_RESCHEDULED = (_rescheduled, "pairs of epochs that were done, more and more, and of epochs in all")
-_PIXELS = (_pixels, "how the numbers in image files become bytes")
+TEXT = Kind(lambda v: isinstance(v, str), "text")
+COUNT = Kind(_whole, "a whole number")
+NUMBER = Kind(_number, "a number")
+FLAG = Kind(lambda v: isinstance(v, bool), "true or false")
+NAMES = _list(TEXT, "a list of names")
+NUMBERS = _by_name(NUMBER, "numbers by their names")
+COUNTS = _by_name(COUNT, "the number of images of each part")
+DIGESTS = _by_name(Kind(lambda v: v is None or isinstance(v, str), ""), "a digest of each part's images")
+SIDE = Kind(lambda v: _whole(v, 4096) and v > 0, "a number of pixels")
+SIZE = _list(SIDE, "height and width, or three sides", lambda v: len(v) in (2, 3))
+MODEL = _object("the model's `name` and its options", {"name": TEXT})
+TASK = _one_of("classify", "segment")
+PIXELS = Kind(_is_pixel_format, "how the numbers in image files become bytes")
+RESCHEDULED = _list(
+    _list(COUNT, ""), "pairs of epochs that were done, more and more, and of epochs in all", _is_rescheduled
+)
+MATRIX = _list(_list(COUNT, ""), "a square of whole numbers", lambda v: all(len(row) == len(v) for row in v))
+BY_CLASS = _by_name(Kind(lambda v: v is None or _number(v), ""), "a number for each class that occurs")
+BY_ANGLE = Kind(lambda v: NUMBERS.holds(v) and all(angle.isdecimal() for angle in v), "numbers by whole degrees")
+POSES = _object(  # of ``PoseReport``
+    "accuracy, drift and confusion by pose",
+    {"accuracy": NUMBERS, "drift": NUMBERS, "confusion": MATRIX, "upright": NUMBER, "all_poses": NUMBER},
+    {"group": TEXT, "own_poses": NAMES, "turned_accuracy": BY_ANGLE, "turned_drift": BY_ANGLE}
+    | {"class_dice": BY_CLASS, "class_iou": BY_CLASS, "precisions": NUMBERS},
+    lambda v: list(v["accuracy"]) == list(v["drift"]),
+)
+ESTIMATE = _object("a figure and its interval", {"value": NUMBER, "low": NUMBER, "high": NUMBER})
+DIFFERENCE = _object("a difference", {"value": NUMBER, "low": NUMBER, "high": NUMBER, "p": NUMBER})
+COMPARED_FIGURE = _object("a figure", {"steerable": ESTIMATE, "plain": ESTIMATE, "difference": DIFFERENCE})
 
 FIGURES = ("accuracy", "loss", "dice", "iou", "average_precision", "ap50")
 """What is measured of validation and test images."""
 
 RESULTS: Fields = {
-    "dataset": _TEXT,
-    "augmentation": _TEXT,
-    "hardware": _TEXT,
-    "labels": _COUNT,
-    "seed": _COUNT,
-    "parameters": _COUNT,
-    "epochs": _COUNT,
-    "best_epoch": _COUNT,
-    "classes": _NAMES,
-    "image_size": (_size, "height and width, or three sides"),
-    "model": _MODEL,
-    "task": _TEXT,
-    "poses": (_poses, "accuracy, drift and confusion by pose"),
-    "training_minutes": _NUMBER,
-    "stopped": (lambda value: isinstance(value, bool), "true or false"),
-    **dict.fromkeys((f"{part}_{figure}" for part in ("test", "val") for figure in FIGURES), _NUMBER),
-    **dict.fromkeys(("test_error", "validation_error", "balanced_accuracy", "macro_f1"), _NUMBER),
+    "dataset": TEXT,
+    "augmentation": TEXT,
+    "hardware": TEXT,
+    "labels": COUNT,
+    "seed": COUNT,
+    "parameters": COUNT,
+    "epochs": COUNT,
+    "best_epoch": COUNT,
+    "classes": NAMES,
+    "image_size": SIZE,
+    "model": MODEL,
+    "task": TEXT,
+    "poses": POSES,
+    "training_minutes": NUMBER,
+    "stopped": FLAG,
+    **dict.fromkeys((f"{part}_{figure}" for part in ("test", "val") for figure in FIGURES), NUMBER),
+    **dict.fromkeys(("test_error", "validation_error", "balanced_accuracy", "macro_f1"), NUMBER),
 }
 """``results.json``."""
 
@@ -257,19 +244,16 @@ RESULTS_NEEDED = ("dataset", "model", "parameters", "epochs")
 START_JSON, START_WEIGHTS = "start.json", "start.safetensors"
 """The copy of the network that a run starts from, where it goes on from a trained one."""
 
-START: Fields = {"name": _TEXT, "model": _MODEL, "classes": _NAMES}
+START: Fields = {"name": TEXT, "model": MODEL, "classes": NAMES}
 """``start.json``."""
 
 CONFIG: Fields = {
-    "dataset": _TEXT,
+    "dataset": TEXT,
     # One that starts from a trained network need not name it.
-    "model": (lambda value: isinstance(value, dict) and _text(value.get("name", "")), _MODEL[1]),
-    "labels": _COUNT,
-    "seed": _COUNT,
-    "recipe": (
-        lambda value: isinstance(value, dict) and (value.get("epochs") is None or _whole(value["epochs"])),
-        "the settings of a recipe",
-    ),
+    "model": _object(MODEL.words, {}, {"name": TEXT}),
+    "labels": COUNT,
+    "seed": COUNT,
+    "recipe": _object("the settings of a recipe", {}, {"epochs": COUNT}),
 }
 """``config.json``, as far as a report needs it.
 
@@ -277,18 +261,15 @@ CONFIG: Fields = {
 """
 
 RESOLVED: Fields = {
-    "name": _TEXT,
-    "classes": _NAMES,
-    "image_size": (_size, "height and width, or three sides"),
-    "channels": _COUNT,
-    "pixels": _PIXELS,
-    "images": (
-        lambda value: _by_name(value, _whole) and {"train", "test"} <= value.keys(),
-        "the number of images of each part",
-    ),
-    "digests": (lambda value: _by_name(value, lambda d: d is None or _text(d)), "a digest of each part's images"),
-    "notes": (lambda value: _list(value, _text), "a list of sentences"),
-    "model": _MODEL,
+    "name": TEXT,
+    "classes": NAMES,
+    "image_size": SIZE,
+    "channels": COUNT,
+    "pixels": PIXELS,
+    "images": Kind(lambda v: COUNTS.holds(v) and {"train", "test"} <= v.keys(), COUNTS.words),
+    "digests": DIGESTS,
+    "notes": _list(TEXT, "a list of sentences"),
+    "model": MODEL,
 }
 """What was found out about a run's images: ``data`` in ``plan.json``, and ``resolved.json`` of the last revision."""
 
@@ -298,36 +279,44 @@ FOUND = ("images", "digests")
 PLAN_VERSION = 1
 
 PLAN: Fields = {
-    "version": (lambda value: value == PLAN_VERSION and _whole(value), f"{PLAN_VERSION}"),
-    "settings": (lambda value: isinstance(value, dict) and _holds(value, CONFIG), "the settings of a run"),
-    "data": (
-        lambda value: isinstance(value, dict) and _holds(value, RESOLVED) and None not in map(value.get, FOUND),
-        "what is known of the run's images",
-    ),
-    "backends": (lambda value: _by_name(value, _text), "the backend of each convolution"),
-    "accelerator": _TEXT,
-    "threads": (lambda value: _whole(value) and 1 <= value <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}"),
-    "rescheduled": _RESCHEDULED,
-    "start": _TEXT,
-    "looked": _TEXT,
-    "shortened": _RESCHEDULED,
+    "version": Kind(lambda v: _whole(v) and v == PLAN_VERSION, f"{PLAN_VERSION}"),
+    "settings": _object("the settings of a run", {}, CONFIG),
+    "data": _object("what is known of the run's images", {key: RESOLVED[key] for key in FOUND}, RESOLVED),
+    "backends": _by_name(TEXT, "the backend of each convolution"),
+    "accelerator": TEXT,
+    "threads": Kind(lambda v: _whole(v, MOST_THREADS) and v > 0, f"a whole number from 1 to {MOST_THREADS}"),
+    "rescheduled": RESCHEDULED,
+    "start": TEXT,
+    "looked": TEXT,
+    "shortened": RESCHEDULED,
 }
 """``plan.json``; :class:`~steerable.training.requests.plan.Plan` checks all of it."""
 
 PLAN_NEEDED = tuple(key for key in PLAN if key not in ("rescheduled", "shortened", "start", "looked"))
 """What every ``plan.json`` has: the end of a run without a time to keep, or of an earlier revision, is not moved."""
 
+SHOWN = ("image", "truth", "prediction", "error")
+"""The pictures of an example in a pose."""
+
 MISTAKES: Fields = {
-    "count": _COUNT,
-    "worst": (
-        lambda value: _list(value, lambda m: isinstance(m, dict) and _number(m.get("probability", 0))),
+    "count": COUNT,
+    "worst": _list(
+        _object("", {"true": TEXT, "predicted": TEXT}, {"probability": NUMBER, "file": TEXT, "png": TEXT}),
         "a list of mistakes",
     ),
 }
 """``mistakes.json``."""
 
 PICTURES: Fields = {
-    "examples": (lambda value: _list(value, lambda item: isinstance(item, dict)), "a list of examples"),
+    "colours": _by_name(Kind(lambda v: bool(re.fullmatch("#[0-9a-f]{6}", str(v))), ""), "colours such as #ffbc4d"),
+    "examples": _list(
+        _object(
+            "",
+            {"poses": _list(_object("", dict.fromkeys(("pose", *SHOWN), TEXT)), "")},
+            {"file": TEXT, "dice": NUMBER, "average_precision": NUMBER},
+        ),
+        "a list of examples",
+    ),
 }
 """``pictures.json``, of a run for segmentation."""
 
@@ -335,29 +324,26 @@ FACTS_JSON = "facts.json"
 """What a model card was written from, beside a saved network."""
 
 FACTS: Fields = {
-    "task": _TEXT,
-    "dataset": _TEXT,
-    "images": (lambda value: _by_name(value, _whole), "the number of images of each part"),
-    "classes": _NAMES,
-    "size": _TEXT,
-    "digests": (lambda value: _by_name(value, lambda d: d is None or _text(d)), "a digest of each part's images"),
-    "start": _TEXT,
-    "figures": (lambda value: _by_name(value, _number), "numbers by their names"),
-    "poses": (
-        lambda value: (
-            isinstance(value, dict)
-            and _text(value.get("figure"))
-            and all(_by_name(value.get(key), _number) for key in ("values", "drift"))
-            and value["values"].keys() <= value["drift"].keys()
-        ),
+    "task": TEXT,
+    "dataset": TEXT,
+    "images": COUNTS,
+    "classes": NAMES,
+    "size": TEXT,
+    "digests": DIGESTS,
+    "start": TEXT,
+    "figures": NUMBERS,
+    "poses": _object(
         "figures and drift by pose",
+        {"figure": TEXT, "values": NUMBERS, "drift": NUMBERS},
+        also=lambda v: v["values"].keys() <= v["drift"].keys(),
     ),
 }
 """``facts.json``."""
+
 ADVICE: Fields = {
-    "model": (lambda value: isinstance(value, dict), "options of the model"),
-    "recipe": (lambda value: _by_name(value, lambda each: isinstance(each, bool)), "settings of the recipe"),
-    "why": _TEXT,
+    "model": _object("options of the model", {}),
+    "recipe": _by_name(FLAG, "settings of the recipe"),
+    "why": TEXT,
 }
 """``advice.json``, as far as a run goes by it."""
 
@@ -368,28 +354,32 @@ COMPARED = ("upright", "all_poses", "agreement")
 """The figures that networks are compared by."""
 
 COMPARISON: Fields = {
-    "task": (lambda value: value in ("classify", "segment"), "classify or segment"),
-    "images": _COUNT,
-    "posed": _COUNT,
-    "specimens": _COUNT,
-    "networks": (_networks, "the parameters of the steerable and the plain network"),
-    "figures": (
-        lambda value: isinstance(value, dict) and value.keys() >= {*COMPARED} and all(map(_compared, value.values())),
+    "task": TASK,
+    "images": COUNT,
+    "posed": COUNT,
+    "specimens": COUNT,
+    "networks": _object(
+        "the parameters of the steerable and the plain network",
+        dict.fromkeys(("steerable", "plain"), _object("", {"parameters": COUNT}, RESULTS)),
+    ),
+    "figures": Kind(
+        lambda v: _by_name(COMPARED_FIGURE, "").holds(v) and v.keys() >= {*COMPARED},
         "the figures of both networks and their differences",
     ),
+    "judged_by": _one_of("", "upright"),
 }
 """``comparison.json``."""
 
-COMPARISON_NEEDED = tuple(COMPARISON)
-"""What every ``comparison.json`` has."""
+COMPARISON_NEEDED = tuple(key for key in COMPARISON if key != "judged_by")
+"""What every ``comparison.json`` has; those of an earlier revision do not say by which figure networks are judged."""
 
 IMAGES: Fields = {
-    "mask_values": (lambda value: _list(value, _whole), "a list of numbers"),
-    "masks": (lambda value: value in ("classes", "instances"), "classes or instances"),
-    "classes": _NAMES,
-    "image_size": (_side, "a number of pixels"),
-    "channels": _COUNT,
-    "pixels": _PIXELS,
-    "model": _MODEL,
+    "mask_values": _list(COUNT, "a list of numbers"),
+    "masks": _one_of("classes", "instances"),
+    "classes": NAMES,
+    "image_size": SIDE,
+    "channels": COUNT,
+    "pixels": PIXELS,
+    "model": MODEL,
 }
 """``images.json``, beside an exported network."""

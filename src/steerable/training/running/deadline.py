@@ -28,6 +28,7 @@ RECENT = 15  # epochs whose mean is what an epoch takes
 EARLY = 3  # epochs of which too little is known to go by
 LONGEST_TO_WRITE = 5.0  # seconds for the network, its results, the report, and Python itself; less in a short run
 SHARE_TO_WRITE = 1 / 36  # of the run's time, for the same
+LIKE_LOADING = 0.3  # of the time that loading took, for the same: a busy machine is as slow at the end
 WORTH_TELLING = 0.1  # by which share the number of epochs has changed since it was last told
 
 
@@ -45,6 +46,7 @@ class Deadline(Callback):
         started: when the command was started, by ``time.monotonic``.
         most: how many epochs the run may have.
         tell: called with a line about each change.
+        loading: the seconds that the program took to begin.
     """
 
     def __init__(
@@ -55,8 +57,10 @@ class Deadline(Callback):
         started: float,
         most: int,
         tell: Callable[[str], None] | None = None,
+        loading: float = 0.0,
     ) -> None:
         self.plan, self.path, self.data, self.started, self.tell = plan, path, data, started, tell
+        self.loading = loading
         self.most, self.told = max(most, plan.epochs), plan.epochs
         self.end = self.changed = self.epoch_began = self.validation_began = started
         self.epochs: list[float] = []  # seconds that each took, validation included
@@ -66,6 +70,11 @@ class Deadline(Callback):
     def minutes(self) -> float:
         """The time of the whole run."""
         return self.plan.settings.minutes or 0.0
+
+    @property
+    def typical_epoch(self) -> float:
+        """Seconds. The first epoch compiles, records and fills caches; it counts where there is no other one."""
+        return statistics.mean(self.epochs[1:][-RECENT:] or self.epochs)
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """A resumed run has the minutes that were left to it."""
@@ -93,8 +102,7 @@ class Deadline(Callback):
 
     def epochs_that_fit(self, done: int, planned: int, now: float) -> int:
         """How many epochs the run has room for, those that are done included; ``planned`` where that is about right."""
-        # The first epoch compiles, records and fills caches; it counts where there is no other one.
-        typical = statistics.mean(self.epochs[1:][-RECENT:] or self.epochs)
+        typical = self.typical_epoch
         left = self.end - now - self._seconds_to_finish(typical)
         is_early = len(self.epochs) < EARLY and left > 4 * typical
         is_soon = now - self.changed < PAUSE * (self.end - self.changed)
@@ -108,7 +116,7 @@ class Deadline(Callback):
         if self.data.validation is not None:
             # Where few images are held out, most of a validation is spent on other things.
             per_image = min(per_image, self.validation / self.data.validation.samples)
-        writing = min(LONGEST_TO_WRITE, SHARE_TO_WRITE * 60 * self.minutes)
+        writing = max(min(LONGEST_TO_WRITE, SHARE_TO_WRITE * 60 * self.minutes), LIKE_LOADING * self.loading)
         return writing + per_image * images_to_test(self.plan.settings, self.data)
 
     def _reschedule(self, trainer: pl.Trainer, module: Classifier, done: int, epochs: int) -> None:
@@ -127,7 +135,7 @@ class Deadline(Callback):
             return (
                 f"After epoch {done}: there is time for {epochs} epochs in place of {self.told}, and the run has them."
             )
-        longer = math.ceil(self.minutes * FEW_EPOCHS / max(epochs, 1))
+        longer = math.ceil(self.minutes + (FEW_EPOCHS - epochs) * self.typical_epoch / 60)
         few = f" That is little; --minutes {longer} would be enough for {FEW_EPOCHS}."
         return (
             f"After epoch {done}: {self.told} epochs would take longer than {time_given}. The run ends after {epochs}, "

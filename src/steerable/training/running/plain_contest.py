@@ -18,7 +18,7 @@ from steerable.training.phases import Phase, unseen
 from steerable.training.requests.config import PLAIN_RATES, RATE_OF_VOLUMES, RECIPES_OF_OWN_IMAGES, RunConfig
 from steerable.training.requests.recipes import Recipe, load_recipe
 from steerable.training.requests.run_files import COMPARISON, COMPARISON_NEEDED, SUB_RUN, read_fields
-from steerable.training.running.run import train
+from steerable.training.running.run import is_first_process, train
 from steerable.training.trained_networks.comparison import compare
 from steerable.training.trained_networks.trained_segmenter import load_trained
 
@@ -92,7 +92,6 @@ def compare_with_plain(
     *,
     tell: Callable[[str], None] | None = None,
     phase: Phase = unseen,
-    writes: bool = True,
 ) -> dict[str, Any] | None:
     """Train the plain network beside a finished run, unless that was done, and compare the two on the test images.
 
@@ -102,11 +101,10 @@ def compare_with_plain(
         results: its results.
         tell: called with lines about the plain run.
         phase: shows what is being done.
-        writes: whether this is the process that writes; the others only train.
 
     Returns:
-        What ``comparison.json`` contains; None where the plain run was stopped before its end, and in processes that do
-        not write.
+        What ``comparison.json`` contains; None where the plain run was stopped before its end, and in all processes but
+        the first, which only train.
     """
     check_comparable(config)
     if (known := read_comparison(folder)) is not None:
@@ -115,7 +113,7 @@ def compare_with_plain(
         tell(f"Now the plain network, with as many parameters and as much time, in {folder / SUB_RUN}:")
     request = plain_request(RunConfig.load(folder / "config.json").elsewhere(config), results)
     outcome = train(request, folder / SUB_RUN, tell=tell, phase=phase, images_of=folder)
-    if outcome.get("stopped") or not writes:
+    if outcome.get("stopped") or not is_first_process():
         return None
     with phase("comparing both networks") as progress:
         found = compare(load_trained(folder), load_trained(folder / SUB_RUN), progress=progress)

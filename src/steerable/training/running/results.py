@@ -23,12 +23,11 @@ from steerable.training.evaluation.segmentation_poses import segmentation_poses
 from steerable.training.evaluation.turns import group_of
 from steerable.training.learning.classifier import Classifier
 from steerable.training.learning.pixel_classifier import PixelClassifier
-from steerable.training.learning.preparing import TrainingData, augmentation
+from steerable.training.learning.preparing import Images, TrainingData, augmentation
 from steerable.training.phases import Phase, unseen
 from steerable.training.requests.config import RunConfig
-from steerable.training.requests.run_files import FACTS_JSON
 from steerable.training.running.environment import environment
-from steerable.training.trained_networks.model_facts import model_facts
+from steerable.training.trained_networks.model_facts import model_facts, save_network
 
 __all__ = ["Measured", "figures_of", "save_model", "write_outcome"]
 
@@ -70,20 +69,19 @@ def write_outcome(
         measured: while it was trained.
         phase: shows what is being done.
     """
-    poses, upright = None, None
+    poses: PoseReport | None = None
+    shown: dict[str, Any] = {}
     if settings.evaluate == "test" and folder is not None:
         with phase("testing all poses") as progress:
-            upright = _upright(module.eval(), data) if measured.upright is None else measured.upright
-            poses = _poses(module, data, upright, progress)
+            poses, shown = _looked_at(module.eval(), data.test, measured.upright, progress)
     results = _results(settings, module, data, measured, poses)
     if folder is not None:
         # A card is for others: of a folder it has the name, not the place.
         origin = Path(settings.start).name if settings.start and Path(settings.start).is_absolute() else settings.start
         facts = model_facts(results, data.summary(), origin)
         save_model(module, folder / "model", data, settings.model, facts)
-        if poses is not None:
-            with phase("looking for mistakes"):
-                _write_mistakes(module, data, upright, folder)
+        for name, values in shown.items():
+            write_json(folder / name, values)
         write_json(folder / "environment.json", environment())
         write_json(folder / "results.json", results)
     return results
@@ -100,53 +98,33 @@ def save_model(
     module: Classifier, folder: Path, data: TrainingData, model: dict[str, Any], facts: Mapping[str, Any]
 ) -> None:
     """The trained network and its normalisation in safetensors, a model card, and what the numbers of classes mean."""
-    module.best_model.save_pretrained(folder, facts=facts)  # type: ignore[operator]
-    write_json(folder / FACTS_JSON, facts)
-    module.normalisation.save(folder / "normalisation.safetensors")
-    write_json(
-        folder / "images.json",
-        {
-            "classes": list(data.train.classes),
-            "image_size": data.train.image_size[0],
-            "channels": data.train.channels,
-            "pixels": None if data.pixels is None else data.pixels.to_dict(),
-            "model": model,
-            **(_about_masks(data.train, data.mask_values) if isinstance(data.train, MaskedImages) else {}),
-        },
-    )
+    images = {
+        "classes": list(data.train.classes),
+        "image_size": data.train.image_size[0],
+        "channels": data.train.channels,
+        "pixels": None if data.pixels is None else data.pixels.to_dict(),
+        "model": model,
+    }
+    if isinstance(data.train, MaskedImages):
+        images |= {"masks": data.train.kind, "mask_values": list(data.mask_values)}
+    save_network(module.best_model, folder, module.normalisation, images=images, facts=facts)
 
 
-def _about_masks(images: MaskedImages, values: tuple[int, ...]) -> dict[str, Any]:
-    return {"masks": images.kind, "mask_values": list(values)}
-
-
-def _upright(module: Classifier, data: TrainingData) -> Tensor | None:
-    """The scores of the test images as they are, (n, classes); None where scores are those of pixels."""
-    return upright_scores(module, data.test, device=module.device) if isinstance(data.test, LabelledImages) else None
-
-
-def _poses(module: Classifier, data: TrainingData, upright: Tensor | None, progress: Progress | None) -> PoseReport:
-    """What a pose does to the scores of the test images, or of their pixels."""
-    if isinstance(data.test, LabelledImages):
-        own = group_of(module.model)
-        return pose_report(module, data.test, own=own, device=module.device, progress=progress, upright=upright)
-    pixels = _of_pixels(module)
-    return segmentation_poses(pixels.whole, pixels.answer, data.test, progress=progress)
-
-
-def _write_mistakes(module: Classifier, data: TrainingData, upright: Tensor | None, folder: Path) -> None:
-    """The images that were taken for something else, or what was made of pictures with masks."""
-    if isinstance(data.test, LabelledImages) and upright is not None:
-        write_json(folder / "mistakes.json", worst_mistakes(upright, data.test))
-    elif isinstance(data.test, MaskedImages):
-        pixels = _of_pixels(module)
-        write_json(folder / "pictures.json", example_pictures(pixels.whole, pixels.answer, data.test))
-
-
-def _of_pixels(module: Classifier) -> PixelClassifier:
-    if not isinstance(module, PixelClassifier):
+def _looked_at(
+    module: Classifier, test: Images, upright: Tensor | None, progress: Progress | None
+) -> tuple[PoseReport, dict[str, Any]]:
+    """(what a pose does to the scores of the test images or their pixels, what is shown of single images, by file)."""
+    if isinstance(module, PixelClassifier) and isinstance(test, MaskedImages):
+        whole, answer = module.whole, module.answer
+        poses = segmentation_poses(whole, answer, test, progress=progress)
+        return poses, {"pictures.json": example_pictures(whole, answer, test)}
+    if not isinstance(test, LabelledImages):
         raise TypeError(f"images with masks need a PixelClassifier, got {type(module).__name__}.")
-    return module
+    device = module.device
+    known = upright_scores(module, test, device=device) if upright is None else upright
+    own = group_of(module.model)
+    found = pose_report(module, test, own=own, device=device, progress=progress, upright=known)
+    return found, {"mistakes.json": worst_mistakes(known, test)}
 
 
 def _results(

@@ -32,10 +32,12 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from steerable.atomic import check_place, naming_full_disk, remove_leftovers
 from steerable.data.images import Progress
+from steerable.data.pixel_formats import PixelFormat
 from steerable.errors import listing
 from steerable.training.choosing.fitting import most_epochs, with_sized_model
 from steerable.training.choosing.orientation import OPEN, look_for_an_up
 from steerable.training.choosing.planning import make_plan, plan_here
+from steerable.training.choosing.sizing import exact_side
 from steerable.training.choosing.speed import threads_of_torch
 from steerable.training.learning.checkpoints import has_checkpoint
 from steerable.training.learning.preparing import TrainingData, prepare_data
@@ -87,7 +89,8 @@ def train(
             as long as it lasts, and gives a function of (done, total), or None.
         images_of: the folder of another run on the same images; they are read in the size and scale of that one.
     """
-    folder, started = Path(folder), time.monotonic() if started is None else started
+    folder, begun = Path(folder), time.monotonic()
+    started = begun if started is None else started
     earlier = check_run_folder(config, folder)
     check_place(folder / "results.json")
     _check_devices(config)
@@ -96,7 +99,7 @@ def train(
     recorded = None if earlier is None else recorded_plan(folder, earlier)
     with phase("reading images") as reading:
         known = read_as_before(request, images_of if earlier is None else folder, given)
-        data = prepare_data(*known, progress or reading)
+        request, data = _read(request, known, progress or reading, anew=earlier is None)
     if earlier is not None:
         check_same_data(data.summary(), folder, recorded)
     if (results := _results_already(folder, tell)) is not None:
@@ -107,7 +110,7 @@ def train(
     data = data.at_size(followed.settings.image_size)
     timed = followed.rescheduled is not None and given is None  # a run that repeats a plan takes the time that it takes
     most = most_epochs(request, data)
-    deadline = Deadline(followed, folder / "plan.json", data, started, most, tell) if timed else None
+    deadline = Deadline(followed, folder / "plan.json", data, started, most, tell, begun - started) if timed else None
     run = prepared_run(followed, request, folder, data, start=start, deadline=deadline, tell=tell)
     with naming_full_disk(folder):  # all that may be refused has been; from here on the folder is a run's
         folder.mkdir(parents=True, exist_ok=True)
@@ -118,6 +121,26 @@ def train(
                 _write_plan(followed, folder, config if earlier is None else None, start)
         # Another process may have ended this run meanwhile.
         return earlier_results(folder) or _carried_out(run, tell, phase)
+
+
+def _read(
+    request: RunConfig, known: tuple[RunConfig, PixelFormat | None], progress: Progress | None, *, anew: bool
+) -> tuple[RunConfig, TrainingData]:
+    """The request and its images; those of a run that starts from a network, in a size on which that one is exact.
+
+    Args:
+        request: what the user says.
+        known: the request, and how to read numbers in files, as far as an earlier run has found it out.
+        progress: called with (images read, all images).
+        anew: whether the run begins, so that the size may be chosen.
+    """
+    asked, pixels = known
+    data = prepare_data(asked, pixels, progress)
+    is_open = anew and asked.start is not None and asked.image_size is None and asked.task == "classify"
+    if not is_open or (side := exact_side(asked.model, data.side)) == data.side:
+        return request, data
+    request = replace(request, image_size=side)
+    return request, prepare_data(request, pixels, progress)
 
 
 def _results_already(folder: Path, tell: Callable[[str], None] | None) -> dict[str, Any] | None:

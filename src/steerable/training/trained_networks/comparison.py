@@ -12,6 +12,7 @@ from steerable.data.masked_images import MaskedImages
 from steerable.training.evaluation.comparison_in_words import FIGURES
 from steerable.training.evaluation.intervals import difference, estimate
 from steerable.training.evaluation.posed_values import PosedValues, posed_values
+from steerable.training.learning.moves_to_show import invariance
 from steerable.training.trained_networks.trained_model import TrainedModel
 from steerable.training.trained_networks.trained_segmenter import TrainedSegmenter
 
@@ -53,6 +54,7 @@ def compare(
         "posed": len(values[0].tried),
         "specimens": len(set(specimens)),
         "networks": {"steerable": _about(steerable), "plain": _about(plain)},
+        "judged_by": "upright" if not segments and invariance(steerable.model_config) is None else "",
         "figures": {
             figure: _figure(figure, *values, specimens)
             for figure in FIGURES[task]

@@ -6,15 +6,13 @@ import json
 import logging
 import warnings
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from steerable.atomic import check_new_file, check_place, folder_in_place, write_bytes, write_json
+from steerable.atomic import check_new_file, check_place, folder_in_place, write_bytes
 from steerable.extras import require
-from steerable.training.requests.run_files import FACTS_JSON
 from steerable.training.trained_networks.deployed import Deployed
-from steerable.training.trained_networks.model_facts import facts_in
+from steerable.training.trained_networks.model_facts import facts_in, save_network
 from steerable.training.trained_networks.trained_model import TrainedModel
 from steerable.training.trained_networks.trained_segmenter import TrainedSegmenter
 
@@ -96,31 +94,19 @@ def export_safetensors(trained: TrainedModel, folder: str | Path, *, licence: st
     """
     folder = Path(folder).expanduser()
     check_new_folder(folder)
+    images = {
+        "classes": list(trained.classes),
+        "image_size": trained.image_size,
+        "channels": trained.channels,
+        "pixels": trained.pixels.to_dict() if trained.pixels.depth else None,
+        "model": trained.model_config,
+    }
+    if isinstance(trained, TrainedSegmenter):
+        images |= {"masks": trained.answer.kind, "mask_values": list(trained.mask_values)}
     with folder_in_place(folder) as aside:
         facts = facts_in(trained.folder if trained.config is None else trained.folder / "model")
-        trained.model.save_pretrained(aside, licence=licence, facts=facts)  # type: ignore[operator]
-        if facts:
-            write_json(aside / FACTS_JSON, facts)
-        trained.normalisation.save(aside / "normalisation.safetensors")
-        write_json(
-            aside / "images.json",
-            {
-                "classes": list(trained.classes),
-                "image_size": trained.image_size,
-                "channels": trained.channels,
-                "pixels": trained.pixels.to_dict() if trained.pixels.depth else None,
-                "model": trained.model_config,
-                **_about_masks(trained),
-            },
-        )
+        save_network(trained.model, aside, trained.normalisation, images=images, facts=facts, licence=licence)
     return folder
-
-
-def _about_masks(trained: TrainedModel) -> dict[str, Any]:
-    """What the numbers in masks mean, where a network was trained on some."""
-    if not isinstance(trained, TrainedSegmenter):
-        return {}
-    return {"masks": trained.answer.kind, "mask_values": list(trained.mask_values)}
 
 
 def check_new_folder(folder: Path) -> None:

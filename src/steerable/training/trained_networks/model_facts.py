@@ -1,4 +1,4 @@
-"""What is known of a trained network besides its weights: its data and its figures, for the model card beside it."""
+"""What stands beside the weights of a trained network: what its images are, its figures, and a model card of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
+from steerable.atomic import write_json
+from steerable.data.normalisation import Normalisation
 from steerable.training.requests.run_files import FACTS, FACTS_JSON, read_fields
 
-__all__ = ["facts_in", "model_facts"]
+__all__ = ["facts_in", "model_facts", "save_network"]
 
 FIGURES = {
     "test_accuracy": "accuracy",
@@ -54,6 +58,32 @@ def model_facts(results: Mapping[str, Any], data: Mapping[str, Any], start: str 
             "drift": dict(poses.get("drift") or {}),
         },
     }
+
+
+def save_network(
+    network: nn.Module,
+    folder: Path,
+    normalisation: Normalisation,
+    *,
+    images: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    licence: str | None = None,
+) -> None:
+    """Write a network, its normalisation, its model card, and what it takes.
+
+    Args:
+        network: one of the library's models.
+        folder: where to.
+        normalisation: what its images go through.
+        images: what ``images.json`` says of them.
+        facts: those of its run, for the card.
+        licence: that which the user gives to the network.
+    """
+    network.save_pretrained(folder, licence=licence, facts=facts)  # type: ignore[operator]
+    if facts:
+        write_json(folder / FACTS_JSON, facts)
+    normalisation.save(folder / "normalisation.safetensors")
+    write_json(folder / "images.json", images)
 
 
 def facts_in(folder: Path) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from steerable.data.folders import labelled_folder
 from steerable.data.given_images import given_pixels
 from steerable.data.images import Progress, image_chunks
 from steerable.data.label_tables import labelled_table
-from steerable.data.labelled_images import LabelledImages
 from steerable.data.normalisation import Normalisation
 from steerable.data.pixel_formats import EARLIER, PixelFormat
 from steerable.data.squares import with_channels
@@ -148,6 +147,7 @@ class TrainedModel(nn.Module):
             "dataset": name,
             "images": len(data),
             "image_size": list(data.image_size),
+            "classes": list(self.classes),
             "model": self.model_config,
             "parameters": sum(p.numel() for p in self.model.parameters()),
             "test_error": 1 - poses.upright,
@@ -159,28 +159,33 @@ class TrainedModel(nn.Module):
         self, dataset: str | None = None, data_dir: str | None = None, progress: Progress | None = None
     ) -> tuple[str, Any]:
         """(name, images) of what :meth:`evaluate` tests on; the same images with masks where the network segments."""
-        if dataset is None and self.config is None:
+        known = None if self.config is None else self.config.dataset
+        asked: str | None = known if dataset is None else dataset
+        if asked is None:
             raise ValueError("an exported network does not know its data; name a data set or folder with `--dataset`.")
-        asked = dataset if dataset is None or dataset in DATASETS else str(Path(dataset).expanduser().resolve())
-        own = self.config is not None and asked in (None, self.config.dataset)
-        name = self.config.dataset if self.config is not None and own else str(dataset)
-        check_source(name)
-        if name not in DATASETS and not own:
-            return source_name(Path(name)), self._other_images(Path(name).expanduser(), progress)
-        found = self.config.data_dir if self.config is not None and data_dir is None else data_dir
-        group_by = self.config.group_by if self.config is not None and own else None
-        how = {"image_size": self.image_size, "progress": progress, "pixels": self.pixels, "group_by": group_by}
-        splits = load_dataset(name, data_dir=found, **how)  # type: ignore[arg-type]
-        if splits.classes != self.classes:
+        check_source(asked)
+        has_name = asked in DATASETS
+        asked = asked if has_name else str(Path(asked).expanduser().resolve())
+        if asked != known and not has_name:
+            return source_name(Path(asked)), self._other_images(Path(asked), progress)
+        splits = self._splits(asked, data_dir, progress)
+        if splits.test.classes != self.classes:
             raise ValueError(
                 f"the network knows the classes {listing(self.classes, 8)}, the data have "
-                f"{listing(splits.classes, 8)}; evaluate it on data with the same classes."
+                f"{listing(splits.test.classes, 8)}; evaluate it on data with the same classes."
             )
-        if own:
+        if asked == known:
             self._warn_if_changed(splits.test.digest)
         return splits.name, splits.test
 
-    def _other_images(self, path: Path, progress: Progress | None) -> LabelledImages:
+    def _splits(self, name: str, data_dir: str | None, progress: Progress | None) -> Any:
+        """The data set of the run, or another one that has a name, read as the run's was."""
+        group_by = self.config.group_by if self.config is not None and name == self.config.dataset else None
+        found = self.config.data_dir if self.config is not None and data_dir is None else data_dir
+        how: dict[str, Any] = {"image_size": self.image_size, "progress": progress, "pixels": self.pixels}
+        return load_dataset(name, data_dir=found, group_by=group_by, **how)
+
+    def _other_images(self, path: Path, progress: Progress | None) -> Any:
         """All labelled images of a folder or table, with the network's size, channels and numbering of classes."""
         files, skipped, _ = labelled_folder(path, fewest_classes=1) if path.is_dir() else labelled_table(path)
         if any(file.part == "test" for file in files):

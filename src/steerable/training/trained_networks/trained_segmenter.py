@@ -16,13 +16,14 @@ from torch import Tensor
 
 from steerable.atomic import make_folder, remove_leftovers, write_bytes, write_json
 from steerable.data.datasets import DATASETS
-from steerable.data.files import Unusable, files_below, left_out, named, printable, source_name
+from steerable.data.files import Unusable, files_below, left_out, named, printable
 from steerable.data.given_images import given_pixels
 from steerable.data.images import Progress, each_file, whole_image, with_channels
 from steerable.data.label_files import label_file
 from steerable.data.mask_folders import load_mask_folder, read_masked, stacked_masks, with_numbered_objects
 from steerable.data.mask_pairs import paired_folder
-from steerable.data.masked_images import MaskedImages
+from steerable.data.masked_images import MaskedImages, MaskKind
+from steerable.data.splits import Splits
 from steerable.errors import listing
 from steerable.locks import exclusive
 from steerable.models.places import is_hub_name, local_folder
@@ -166,36 +167,23 @@ class TrainedSegmenter(TrainedModel):
             "poses": poses.to_dict(),
         }
 
-    def test_images(
-        self, dataset: str | None = None, data_dir: str | None = None, progress: Progress | None = None
-    ) -> tuple[str, MaskedImages]:
-        asked = None if dataset is None else str(Path(dataset).expanduser().resolve())
-        if self.config is not None and asked in (None, self.config.dataset):
-            root, kind = Path(self.config.dataset), "instances" if self._has_objects else "classes"
-            splits = load_mask_folder(root, tile=self.image_size, kind=kind, progress=progress, pixels=self.pixels)  # type: ignore[arg-type]
-            if splits.test.classes != self.classes:
-                raise ValueError(
-                    f"the network knows the classes {listing(self.classes, 8)}, and the masks in `{root}` have "
-                    f"{listing(splits.test.classes, 8)} now. Train again."
-                )
-            self._warn_if_changed(splits.test.digest)
-            return splits.name, splits.test
-        if dataset is None or dataset in DATASETS:
+    def _splits(self, name: str, data_dir: str | None, progress: Progress | None) -> Splits[MaskedImages]:
+        if name in DATASETS:
             raise ValueError(
                 "give a folder with `images` and `labels` (or `masks`) with `--dataset`, to test a network for "
                 "segmentation on."
             )
-        root = Path(dataset).expanduser()
-        return source_name(root), self._all_of(root, progress)
+        kind: MaskKind = "instances" if self._has_objects else "classes"
+        return load_mask_folder(Path(name), tile=self.image_size, kind=kind, progress=progress, pixels=self.pixels)
 
     @property
     def _has_objects(self) -> bool:
         """Whether it was trained with masks that number objects; networks of an early version gave them one class."""
         return self.answer.kind == "instances" or self.classes == ("background", "object")
 
-    def _all_of(self, root: Path, progress: Progress | None) -> MaskedImages:
+    def _other_images(self, path: Path, progress: Progress | None) -> MaskedImages:
         """All images of a folder with their masks, or those of its test part."""
-        found = paired_folder(root)
+        root, found = path, paired_folder(path)
         pairs = [pair for pair in found.pairs if pair.part == "test"] or found.pairs
         read, unusable = read_masked(pairs, self.pixels, progress)
         if not read:
