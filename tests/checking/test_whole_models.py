@@ -238,19 +238,19 @@ def _shifted(x: Tensor) -> Tensor:
         ("inputs of size 49", lambda x: x if x.size(dim=3) % 7 else _shifted(x)),
         ("inputs of size 97", lambda x: _shifted(x) if x.shape[-1] >= 96 and x.shape[-2] == 97 else x),
         ("inputs of size 224", lambda x: _shifted(x) if x.shape[-1] == 224 else x),
-        ("a batch of 5; on one of 2", lambda x: _shifted(x) if 1 + x.numel() > 20_000 else x),
+        ("a batch of 5, but not with one of 2", lambda x: _shifted(x) if 1 + x.numel() > 20_000 else x),
         ("inputs of size 33×65", lambda x: _shifted(x) if x.shape[-1] != x.shape[-2] else x),
         ("inputs of size 49", lambda x: F.avg_pool2d(x, 3, 2, 1) if x.shape[-1] < 40 else _pooled_and_shifted(x)),
-        ("a batch of 1; on one of 2", lambda x: _shifted(x) if len(x.shape) > 2 and x.shape[0] == 1 else x),
-        ("a batch of 9; on one of 2", lambda x: _shifted(x) if x.size(0) > 8 else x),
+        ("a batch of 1, but not with one of 2", lambda x: _shifted(x) if len(x.shape) > 2 and x.shape[0] == 1 else x),
+        ("a batch of 9, but not with one of 2", lambda x: _shifted(x) if x.size(0) > 8 else x),
         # What Python computes without telling us is found on a large batch and on twice the size.
-        ("a batch of 17; on one of 2", lambda x: _shifted(x) if len(x) > 8 else x),
+        ("a batch of 17, but not with one of 2", lambda x: _shifted(x) if len(x) > 8 else x),
         ("inputs of size 66", lambda x: _shifted(x) if int(x.shape[-1]) >= 64 else x),
         ("inputs of size 66", lambda x: _shifted(x) if math.log2(x.shape[-1]) >= 6 else x),
     ],
 )
 def test_what_a_model_asks_of_sizes_is_answered_both_ways(found: str, model: Callable[[Tensor], Tensor]) -> None:
-    with pytest.raises(EquivarianceError, match=f"`roll` is not known .*{re.escape(f'This is so on {found}')}"):
+    with pytest.raises(EquivarianceError, match=f"`roll` is not known .*{re.escape(f'This happens with {found}')}"):
         st.typecheck(model, SCALARS)
     assert st.typecheck(model, SCALARS, size=33) == SCALARS
 
@@ -319,7 +319,9 @@ def test_odd_and_even_sizes_are_both_tried() -> None:
         spare = x.shape[-1] % 2
         return F.avg_pool2d(F.pad(x, (0, spare, 0, spare)), 2)
 
-    with pytest.raises(EquivarianceError, match=re.escape("This is so on inputs of size 33; on those of size 32")):
+    with pytest.raises(
+        EquivarianceError, match=re.escape("This happens with inputs of size 33, but not with those of size 32")
+    ):
         st.typecheck(padded, SCALARS)
     assert st.typecheck(padded, SCALARS, size=32) == SCALARS
     with pytest.raises(EquivarianceError, match=r"is not symmetric under D4"):

@@ -118,7 +118,7 @@ def moved_like(group: MultiplicationTable, action: FloatArray | None, matrix: Fl
 
 
 def _moves_instead(action: FloatArray) -> str:
-    """What a group does that does not have an element, and what to use in its place."""
+    """What a group does, for a message about an element that it lacks, and what to use instead."""
     mirrors = "and mirrors it" if (np.linalg.det(action) < 0).any() else "and does not mirror it"
     turns = len(np.unique(np.round(action[np.linalg.det(action) > 0], 6), axis=0))
     how, larger = f"space in {turns} ways", "so3() has all rotations, and o3() all reflections too."

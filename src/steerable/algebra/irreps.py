@@ -53,7 +53,7 @@ def real_irreps(group: FiniteGroup) -> tuple[Irrep, ...]:
 
 @lru_cache(maxsize=512)
 def _real_irreps(group: FiniteGroup, name: str) -> tuple[Irrep, ...]:
-    """Remembered by content, and by name too: equal groups may be called differently, and messages say which one."""
+    """Cached by content and by name: equal groups may have different names, and messages use them."""
     named = closed_form_irreps(group) or computed_irreps(group)
     irreps = tuple(Irrep(group, matrices, name=name) for name, matrices in named)
     if sum(irrep.dim**2 // irrep.commutant_dim for irrep in irreps) != group.order:

@@ -126,8 +126,8 @@ def _on_usual_sizes(model: Callable[[Any], Any], in_type: FieldType, sizes: Sequ
             where = f"inputs of size {size}" if samples == batch else f"a batch of {samples}"
             others = f"those of size {fitting}" if samples == batch else f"one of {batch}"
             raise EquivarianceError(
-                f"{breach} This is so on {where}; on {others} nothing was found. If all inputs are like these, say so: "
-                f"typecheck(..., size={fitting})."
+                f"{breach} This happens with {where}, but not with {others}. If all your inputs are like the latter, "
+                f"say so: typecheck(..., size={fitting})."
             )
     return types
 

@@ -42,7 +42,7 @@ def path_below_root(path: str) -> str:
 
 
 def free_path(path: str, taken: Container[str]) -> str:
-    """The path, or the first one with a number behind it that is not taken."""
+    """The path, or the first free one with a number appended."""
     numbered = (f"{path}_{count}" for count in itertools.count(1))
     return next(found for found in itertools.chain([path], numbered) if found not in taken)
 

@@ -41,7 +41,7 @@ def turned_and_scaled(turn: Tensor, scale: Tensor, symmetry: Tensor) -> Tensor:
 
 
 def _planar(degrees: Tensor, scale: Tensor) -> Tensor:
-    """(n, 2, 2): the inverse of a turn that enlarges, with y pointing downwards."""
+    """(n, 2, 2): the inverse of a rotation with scaling, y pointing down."""
     radians = torch.deg2rad(degrees)
     cos, sin = radians.cos() / scale, radians.sin() / scale
     return torch.stack([torch.stack([cos, -sin], dim=1), torch.stack([sin, cos], dim=1)], dim=1)

@@ -42,7 +42,7 @@ def filter_space(
     Args:
         group: a group that acts on the plane or on space.
         size: the kernel size, odd or even; one number where the group exchanges axes.
-        leak: in (0, 1], the tolerance: the largest share of what a filter does to band-limited images that need not
+        leak: in (0, 1], the tolerance: the largest share of a filter's response to band-limited images that may fail to
             turn as it should. Larger tolerances give more filters, of higher frequencies.
         highest: the largest angular frequency, or degree; by default every one that the kernel carries.
         band: in (0, 1], the frequencies of which images consist, as a share of the highest one that the grid carries

@@ -24,7 +24,7 @@ class Conv2d(ConvolutionLayer):
         strict: make an input size on which a stride is not exactly equivariant an error instead of a warning.
         init: ``"he"`` (the default) or ``"orthogonal"``.
         backend: ``"dense"`` convolves with the expanded filters, ``"fourier"`` multiplies by one matrix per irrep, and
-            ``"auto"``, the default, takes the faster of the two, measured once per shape of the input. All compute the
+            ``"auto"``, the default, takes the fastest, measured once per shape of the input. All compute the
             same function of the same parameters, up to rounding. Can be set later, too. A convolution that the Fourier
             form does not support, such as one with a stride, is carried out densely, and its text says so.
         filters: the :class:`~steerable.FilterSpace` that the filters are from, of the size ``kernel_size``; by default

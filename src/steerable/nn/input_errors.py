@@ -69,7 +69,7 @@ def wrong_channels(x: Tensor, in_type: FieldType) -> str:
 def wrong_dtype(x: Tensor, own: torch.dtype) -> str:
     """The second half of a sentence on a tensor of another precision than the layer's parameters."""
     wide = x.dtype == torch.float64
-    reason = " NumPy's numbers are float64 where nothing else is said." if wide and own == torch.float32 else ""
+    reason = " NumPy arrays are float64 by default." if wide and own == torch.float32 else ""
     remedy = f"Convert one of them, `x.to({own})` or `layer.to({x.dtype})`"
     mixed = "" if wide else f", or compute in mixed precision inside `torch.autocast({x.device.type!r})`"
     return f"a field of {own}, the dtype of its parameters, got one of {x.dtype}.{reason} {remedy}{mixed}."

@@ -20,7 +20,7 @@ _ANNOTATIONS = ("FieldType", FieldType, "Sequence[FieldType]", Sequence[FieldTyp
 
 
 def reads_types(initialise: Initialiser) -> Initialiser:
-    """An ``__init__`` that takes text where it is annotated with ``FieldType``, and then a keyword ``group``.
+    """An ``__init__`` that takes text for arguments annotated ``FieldType``, and a keyword ``group`` to read it by.
 
     ``Conv2d("3*A1", "2*regular", 3, group="D4")`` is ``Conv2d(FieldType(D4, "3*A1"), FieldType(D4, "2*regular"), 3)``.
     Where one of several types is a ``FieldType``, text beside it is of the same group.

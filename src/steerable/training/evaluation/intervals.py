@@ -1,4 +1,4 @@
-"""How sure figures are that come from a number of test images: confidence intervals, and tests of differences."""
+"""How certain figures from a limited number of test images are: confidence intervals and tests of differences."""
 
 from __future__ import annotations
 

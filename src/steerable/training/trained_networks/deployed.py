@@ -51,7 +51,7 @@ class Deployed(nn.Module):
 
     @property
     def example(self) -> Tensor:
-        """Two images to trace it with; sides that may change have no size in common with anything."""
+        """A batch of two for tracing; sides of free length get sizes unlike any other."""
         if self.tiling is None:
             return torch.zeros(2, *self.shape, dtype=self.pixel_dtype)
         return torch.zeros(

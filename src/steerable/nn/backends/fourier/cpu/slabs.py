@@ -92,7 +92,7 @@ class Slab:
 
     @property
     def steps(self) -> list[int]:
-        """The numbers in a plane, and how far it is in it from place to place along each axis."""
+        """How many numbers a plane holds, then its stride along each axis."""
         grid, height = self.grid, self.rows[1] - self.rows[0] + self.grid.reach[0]
         frame = [height, *(n + r for n, r in zip(grid.output[1:], grid.reach[1:], strict=True))]
         return [self.count * math.prod(frame[axis:]) for axis in range(len(frame) + 1)]
