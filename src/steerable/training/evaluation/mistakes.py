@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
 from steerable.data.labelled_images import LabelledImages
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 __all__ = ["as_png", "thumbnail", "worst_mistakes"]
 
@@ -78,8 +75,8 @@ def thumbnail(image: Tensor, largest: int = LARGEST_SIDE) -> str:
     return as_png(picture)
 
 
-def as_png(picture: Image.Image) -> str:
-    """A picture as base64 of a PNG."""
+def as_png(picture: Any) -> str:
+    """One of Pillow's images as base64 of a PNG."""
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     return base64.b64encode(file.getvalue()).decode()
