@@ -80,13 +80,14 @@ class Recipe:
         False,
         Flag(),
         "Augment by turns of any angle, except for those that the network knows by itself: by up to 45° to either side "
-        "if its scores are invariant under quarter turns, and without mirror images if they are invariant under these.",
+        "if its scores are invariant under quarter turns. A network with invariant scores is shown no mirror images: "
+        "those that its group lacks are taken to mean something else.",
         **OPTION,
     )
     mirror: bool = setting(
         True,
         Flag(),
-        "Whether augmentation shows mirror images to a network that does not know them by itself. Switch it off for "
+        "Whether augmentation shows mirror images to a network whose scores are not invariant. Switch it off for "
         "things whose mirror image is something else, such as letters.",
         **OPTION,
     )
