@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +20,7 @@ from PIL import Image
 from steerable.data import PixelFormat, Selection, load_dataset, read_images
 from steerable.data.cubes import middle_cube
 from steerable.data.files import Unusable
+from steerable.data.images import each_file
 from steerable.data.stored_images import stored_image
 from steerable.data.volume_folders import holds_volumes, is_volume
 
@@ -78,6 +81,30 @@ def numbers(path: Path, selection: Selection = VOLUMES) -> np.ndarray:
 def test_every_format_holds_the_same_volume(tmp_path: Path, save: Callable[[Path, np.ndarray], Path]) -> None:
     volume = random_volume(0, (5, 6, 7))
     assert np.array_equal(numbers(save(tmp_path / "x", volume))[0], volume)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_threads_parse_the_headers_of_arrays_one_after_the_other(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CPython 3.11 may fail to parse in two threads at once; a good file was left out, once in many runs."""
+    save = np.save if suffix == ".npy" else np.savez
+    paths = [tmp_path / f"{number}{suffix}" for number in range(8)]
+    for number, path in enumerate(paths):
+        save(path, random_volume(number))
+    parse, active, most = ast.literal_eval, [0], [0]
+
+    def slowly(text: str) -> object:
+        active[0] += 1
+        most[0] = max(most[0], active[0])
+        time.sleep(0.002)  # lets other threads run
+        active[0] -= 1
+        return parse(text)
+
+    monkeypatch.setattr(ast, "literal_eval", slowly)
+    found = each_file(numbers, paths)
+    assert all(isinstance(one, np.ndarray) for one in found)
+    assert most == [1]
 
 
 @pytest.mark.parametrize(

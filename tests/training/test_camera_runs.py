@@ -178,8 +178,8 @@ def test_channels_and_pages_are_options(tmp_path: Path) -> None:
     assert "16-bit 2 channels, channels 1 and 0, counts 290 … 4" in run.stdout
     trained = TrainedModel.load(tmp_path / "runs" / "three")
     assert (trained.channels, trained.pixels.selection.channels) == (2, (1, 0))
-    predicted, _ = trained.predict_files(tmp_path / "three")
-    assert len(predicted) == 30
+    predicted, skipped = trained.predict_files(tmp_path / "three")
+    assert (len(predicted), skipped) == (30, [])
     page = model_page(tmp_path / "runs", Uploads(tmp_path), "three", "digit 3", None)
     assert "the network takes images of 2 channels, and those on this page have 1 or 3" in html.unescape(page)
 

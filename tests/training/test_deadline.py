@@ -298,7 +298,7 @@ def test_minutes_are_counted_from_the_start_of_the_command(tmp_path: Path, monke
     """Half a minute that was spent before is not there for training."""
     given: list[float] = []
 
-    def fitted(settings: RunConfig, data: object, minutes: float) -> RunConfig:
+    def fitted(settings: RunConfig, data: object, minutes: float, used: float) -> RunConfig:
         given.append(minutes)
         return replace(settings, recipe=settings.recipe.with_epochs(2))
 

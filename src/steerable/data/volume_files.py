@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +23,9 @@ VOLUMES = ".npy, .npz, .nii, .nii.gz, or TIFF"
 TIFF = (".tif", ".tiff")
 MOST_VOXELS = 1 << 30
 NOT_DEPTH = {"Y", "X", "S", "C", "T"}
+# numpy parses a header as Python's syntax, which may fail where two threads do so at once (CPython 3.11 then says "AST
+# constructor recursion depth mismatch"). A good file would be left out.
+_ONE_AT_A_TIME = threading.Lock()
 UNHEARD = logging.NullHandler()  # what tifffile says of damaged files, which are named anyway
 
 
@@ -62,7 +66,7 @@ def require_readers(paths: Sequence[Path]) -> None:
 def array_header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """(shape, type) of the array in an .npy file."""
     check_regular(path)
-    with path.open("rb") as file:
+    with path.open("rb") as file, _ONE_AT_A_TIME:
         return _header(file)
 
 
@@ -78,7 +82,13 @@ def _header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
 def stored_npy(path: Path, axes: int = 3) -> StoredImage:
     """The image or the volume in an .npy file."""
     shape, dtype = array_header(path)
-    return stored_array(shape, dtype, lambda: np.load(path, mmap_mode="r", allow_pickle=False), axes)
+
+    def load() -> Numbers:
+        with _ONE_AT_A_TIME:
+            found: Numbers = np.load(path, mmap_mode="r", allow_pickle=False)
+        return found
+
+    return stored_array(shape, dtype, load, axes)
 
 
 def _of_npz(path: Path) -> StoredImage:
@@ -87,7 +97,7 @@ def _of_npz(path: Path) -> StoredImage:
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             if name.endswith(".npy"):
-                with archive.open(name) as file:
+                with archive.open(name) as file, _ONE_AT_A_TIME:
                     headers[name[: -len(".npy")]] = _header(file)
     if not headers:
         raise Unusable("it holds no arrays, expected one volume")
@@ -98,7 +108,7 @@ def _of_npz(path: Path) -> StoredImage:
     chosen = (fitting or list(headers))[0]
 
     def load() -> Numbers:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(path, allow_pickle=False) as file, _ONE_AT_A_TIME:
             found: Numbers = file[chosen]
         return found
 
