@@ -36,17 +36,19 @@ class PassesOnCpu(NamedTuple):
         self, grad: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, saved: Saved
     ) -> tuple[Tensor, Tensor, Tensor]:
         layer, (centre, total), count = self.layer, saved, x.numel() // x.shape[1]
+        constants = (layer.reference, layer.capsule_dims, layer.inverse_square)
+        reference, dims, inverse_square = (t.to(centre.dtype) for t in constants)  # without parameters any dtype goes
         ones = torch.ones_like(centre)
         _, products, sums = _backward(grad, x, None, centre, ones, None, None, False, 0.0, [False, True, True])
         inverse = torch.rsqrt(total + layer.eps)
         slope = inverse if weight is None else inverse * weight
-        both = layer.segments.sum_statistics(torch.stack((products, sums * layer.reference)))
+        both = layer.segments.sum_statistics(torch.stack((products, sums * reference)))
         to_weight, along = both[0] * inverse, both[1]
-        by_x = -slope * inverse * to_weight / (layer.capsule_dims * count)
-        term = -slope * along * layer.inverse_square / count
+        by_x = -slope * inverse * to_weight / (dims * count)
+        term = -slope * along * inverse_square / count
         slope, by_x, term = layer.segments.spread(torch.stack((slope, by_x, term)))
-        to_x = _scaled(x, centre, by_x, term * layer.reference).addcmul_(grad, slope.view(-1, 1, 1))
-        return to_x, to_weight, along[layer.inverse_square > 0]
+        to_x = _scaled(x, centre, by_x, term * reference).addcmul_(grad, slope.view(-1, 1, 1))
+        return to_x, to_weight, along[inverse_square > 0]
 
 
 def _scaled(x: Tensor, centre: Tensor, scale: Tensor, shift: Tensor) -> Tensor:

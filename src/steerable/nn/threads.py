@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,12 @@ def on_all_threads(task: Task) -> None:
     openmp = _openmp()
     if openmp is None:
         pool = _pool(os.getpid(), threads)  # a forked process has no threads but its own
-        for done in [pool.submit(_without_gradients, task, k, threads) for k in range(threads)]:
-            done.result()
+        shares = [pool.submit(_without_gradients, task, k, threads) for k in range(threads)]
+        try:
+            for share in shares:
+                share.result()
+        finally:  # after Ctrl-C too: what they write to would be freed under them
+            wait(shares)
     else:
         _on_openmp(openmp, task, threads)
 

@@ -298,9 +298,14 @@ class KernelPasses(NamedTuple):
 
 
 def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None, capsules: int) -> tuple[Tensor, Tensor]:
-    """Scales and shifts of the dtype of x and dense: kernels know no other."""
+    """Scales and shifts of the dtype of x and dense: kernels know no other, and go by addresses."""
     scales = x.new_ones(capsules) if weight is None else weight
     shifts = x.new_empty(0) if bias is None else bias
+    if not (scales.is_cpu and shifts.is_cpu and scales.numel() == capsules):
+        raise RuntimeError(
+            f"a field on the CPU needs a norm whose parameters are there, one scale for each of {capsules} capsules; "
+            f"got {scales.numel()} on {scales.device}. Move the layer to where its input is."
+        )
     if scales.dtype == shifts.dtype == x.dtype and scales.is_contiguous() and shifts.is_contiguous():
         return scales, shifts
     return scales.to(x.dtype).contiguous(), shifts.to(x.dtype).contiguous()
