@@ -16,7 +16,7 @@ import numpy as np
 from steerable.algebra.arrays import IntArray
 from steerable.algebra.capsules import Capsule, capsule_by_name, quotient_name
 from steerable.algebra.compact_representations import CompactRepresentation
-from steerable.algebra.families import group_named
+from steerable.algebra.families import group_named, is_named
 from steerable.algebra.group_interface import Group
 from steerable.algebra.groups import FiniteGroup, finite_group
 from steerable.algebra.metrics import TOLERANCE
@@ -64,18 +64,21 @@ def capsules_seen(group: Group, name: str, larger: Sequence[str]) -> list[Capsul
         seen = [part for capsule in found for part, _ in parts_seen(capsule, subgroup)]
         number = int(match[2] or 0)
         if number > len(seen):
-            raise ValueError(f"{subgroup.name} sees {len(seen)} parts of `{name}` of {match[1]}; got number {number}")
+            parts = f"{len(seen)} part{'s' if len(seen) > 1 else ''}"
+            raise ValueError(f"{subgroup.name} sees {parts} of `{name}` of {match[1]}; got number {number}")
         found = seen[number - 1 : number] if number else seen
     return found
 
 
 def _name_of_part(capsule: Capsule, number: int | None) -> str:
     """Such as ``E3[D8]``; what comes from a capsule that its group's name does not find is called ``…_restricted``."""
-    try:
-        known = "[" in capsule.name or capsule_by_name(group_named(capsule.group.name), capsule.name) == capsule
-    except ValueError:
-        known = False
-    if known:
+    is_written = is_named(capsule.group)
+    if is_written and "[" not in capsule.name:  # else it was named here
+        try:
+            is_written = capsule_by_name(capsule.group, capsule.name) == capsule
+        except ValueError:
+            is_written = False
+    if is_written:
         return f"{capsule.name}[{capsule.group.name}{f', {number}' if number else ''}]"
     return re.sub(r"\W", "_", capsule.name) + f"_restricted{number or ''}"
 
