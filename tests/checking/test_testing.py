@@ -208,6 +208,44 @@ def test_odd_and_even_sizes_are_measured(function: Callable[[Tensor], Tensor], o
     assert st.testing.equivariance_error(function, **types, size=off) > 0.1
 
 
+def attention(x: Tensor, weights: Callable[[Tensor], Tensor]) -> Tensor:
+    """Each channel a mixture of all channels, which no capsule but scalars admits, by weights of their products."""
+    rows = x.flatten(2)
+    return (weights(rows @ rows.mT) @ rows).view_as(x)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [lambda products: products.softmax(-1), lambda products: products.exp() / products.exp().sum(-1, keepdim=True)],
+    ids=["softmax", "by hand"],
+)
+def test_what_large_numbers_hide_is_found_on_small_ones(weights: Callable[[Tensor], Tensor]) -> None:
+    """Products of large numbers make a softmax 1 and 0, and overflow one that is written by hand."""
+    vectors = FieldType(D4, "4*E")
+    with pytest.raises(AssertionError, match="not equivariant on"):
+        st.testing.assert_equivariant(partial(attention, weights=weights), in_type=vectors, out_type=vectors)
+    with pytest.raises(st.EquivarianceError):
+        st.typecheck(partial(attention, weights=weights), vectors)
+
+
+def test_a_model_may_demand_a_size_by_an_assertion() -> None:
+    def odd_only(x: Tensor) -> Tensor:
+        assert x.shape[-1] % 2, "odd sizes only"
+        return x.relu()
+
+    st.testing.assert_equivariant(odd_only, in_type=REGULAR, out_type=REGULAR)
+
+
+def test_a_model_that_erases_its_input_is_measured_on_numbers() -> None:
+    def erasing(x: Tensor) -> Tensor:
+        y = x.flip(-1)
+        x.zero_()
+        return y
+
+    with pytest.raises(AssertionError, match="not equivariant"):
+        st.testing.assert_equivariant(erasing, in_type=REGULAR, out_type=REGULAR)
+
+
 def test_shapes_that_the_pose_changes() -> None:
     with pytest.raises(AssertionError) as error:
         st.testing.equivariance_error(lambda x: x[..., :3, :], in_type=A1, out_type=A1, size=4)

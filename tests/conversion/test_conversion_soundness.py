@@ -576,6 +576,23 @@ def test_options_of_convolutions_reach_the_counterpart(layer: Any) -> None:
         assert made.groups == 1  # two capsules before, three behind
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[:, :, :16, :16],
+        lambda x: x[:, :, :16, :16].mean((2, 3), keepdim=True),
+        lambda x: x[:8],
+        lambda x: x[..., 1:],
+        lambda x: F.avg_pool2d(x, 1 + x.shape[-1] // 16),
+        lambda x: F.avg_pool2d(x, x.shape[2] // 2 * 2),
+        lambda x: F.max_pool2d(x, 2 * (x.shape[-1] // 2)),
+    ],
+)
+def test_what_shows_on_large_or_odd_maps_alone_is_refused(function: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(ConversionError, match=r"getitem|pool2d"):
+        st.convert(Calls(function), D4)
+
+
 def test_options_of_the_linear_layer_reach_the_counterpart() -> None:
     for bias in (True, False):
         plain = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5, bias))

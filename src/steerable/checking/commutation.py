@@ -30,6 +30,7 @@ from steerable.checking.other_angles import (
 from steerable.types.field_types import FieldType
 
 __all__ = [
+    "SMALL",
     "element_that_fails",
     "grid_generators",
     "is_invariant",
@@ -38,6 +39,9 @@ __all__ = [
     "redrawn_parameters",
     "redrawn_values",
 ]
+
+SMALL = 0.01
+"""How much smaller a second look takes the values of fields."""
 
 
 def element_that_fails(
@@ -179,7 +183,12 @@ def grid_generators(group: Group, *, pooled: bool = False) -> tuple[Element, ...
 
 
 def random_like(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Random values of many magnitudes, since a function may behave differently on large and small ones."""
+    """Random samples of many magnitudes, since a function may behave differently on large and small ones.
+
+    Those of the second half of a batch are small throughout: a softmax of large numbers is 1 and 0 whatever they are.
+    """
     draw = partial(torch.randn, x.shape, generator=generator, dtype=torch.float64, device="cpu")
     normal, size = draw(), draw()
-    return (normal * size.exp()).to(x.device, x.dtype)
+    values = normal * size.exp()
+    values[(len(x) + 1) // 2 :] *= SMALL
+    return values.to(x.device, x.dtype)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from steerable.algebra.embeddings import embedding
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
-from steerable.checking.commutation import grid_generators, left_unchanged, redrawn_parameters
+from steerable.checking.commutation import SMALL, grid_generators, left_unchanged, redrawn_parameters
 from steerable.checking.discs import distance_in_disc, in_disc
 from steerable.checking.examples import dtype_of, examples
 from steerable.checking.other_angles import OtherAngles, constants_turn_in, rounding
@@ -140,7 +140,8 @@ def assert_equivariant(
     the network, and the default is coarse: it overlooks small faults, and a sound network can exceed it on some images.
 
     Without x and size it is measured on an odd and on an even size, where it takes both: ``x[..., ::2, ::2]`` is exact
-    on one of them only.
+    on one of them only. The second look is at small numbers, since a softmax of large ones is 1 and 0 whatever they
+    are.
 
     Constant images turn by every angle without interpolation, so a module whose filters respond to them as they should
     is tried on those too, where only rounding is allowed, or ``tolerance`` if that is more.
@@ -168,9 +169,10 @@ def assert_equivariant(
         return
     generators = {out_type.group.identity, *grid_generators(out_type.group)}
     options["elements"] = [g for g in exact if chosen is not None or g in generators]
-    for other in others:
-        errors, _ = _errors_by_kind(function, other, **options)
-        _assert_at_most(tolerance, errors, _size_in_words(other), "the largest output")
+    for other in others or ([] if x is not None else [field]):
+        errors, _ = _errors_by_kind(function, SMALL * other, **options)
+        where = (_size_in_words(other) if others else "") + f", on numbers of about {SMALL}"
+        _assert_at_most(tolerance, errors, where, "the largest output")
     if isinstance(function, nn.Module) and _is_to_be_trained(function):
         with redrawn_parameters(function):
             _train_once(function, field)

@@ -72,7 +72,7 @@ def _takes(function: Callable[[Tensor], Tensor], x: Tensor) -> bool:
     with warnings.catch_warnings(), as_if_unwarned(function):
         warnings.simplefilter("error", EquivarianceWarning)
         try:
-            function(x)
-        except (EquivarianceWarning, ValueError, RuntimeError, IndexError):
+            function(x.clone())  # it may write into it
+        except (EquivarianceWarning, ValueError, TypeError, RuntimeError, IndexError, AssertionError):
             return False
         return True

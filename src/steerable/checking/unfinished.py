@@ -16,7 +16,7 @@ from torch import Tensor
 
 from steerable.algebra.group_interface import Element
 from steerable.checking.calls import Call
-from steerable.checking.commutation import random_like
+from steerable.checking.commutation import SMALL, random_like
 from steerable.checking.other_angles import agree
 from steerable.checking.places import EquivarianceError
 from steerable.checking.value_rules import admitted
@@ -45,16 +45,23 @@ class Unfinished:
     Attributes:
         fields: the fields.
         field_type: their type, which is the same for all.
-        make: gives the tensor from the fields.
+        make: gives the tensor from the fields, by their identity, and from what earlier steps gave, which it adds to.
         refused: the error for using the tensor as it is.
         finished: the type of the tensor, where it is a field.
     """
 
     fields: tuple[Tensor, ...]
     field_type: FieldType
-    make: Callable[..., Tensor]
+    make: Callable[[Mapping[int, Tensor], dict[int, Tensor]], Tensor]
     refused: EquivarianceError
     finished: FieldType | None = None
+
+    def of(self, values: Mapping[int, Tensor], earlier: dict[int, Tensor] | None = None) -> Tensor:
+        """The tensor that comes of other values of the fields; each step is taken once."""
+        earlier = {} if earlier is None else earlier
+        if id(self) not in earlier:
+            earlier[id(self)] = self.make(values, earlier)
+        return earlier[id(self)]
 
 
 def next_step(
@@ -86,10 +93,8 @@ def next_step(
         return None
     fields = {id(field): field for step in steps if step for field in step.fields}
 
-    def make(*values: Tensor) -> Tensor:
-        given = dict(zip(fields, values, strict=True))
-        made = function(*(step.make(*(given[id(field)] for field in step.fields)) for step in steps if step))
-        return _first(made)
+    def make(values: Mapping[int, Tensor], earlier: dict[int, Tensor]) -> Tensor:
+        return _first(function(*(step.of(values, earlier) for step in steps if step)))
 
     first = next(iter(waiting.values())).refused if waiting else refused
     after = Unfinished(tuple(fields.values()), field_type, make, first)
@@ -105,7 +110,9 @@ def _first(value: Any) -> Tensor:
 def _before(call: Call, field: Tensor, refused: EquivarianceError) -> Unfinished | None:
     """A field before the first step; None for what is not one."""
     field_type = call.type_of(field)
-    return None if field_type is None else Unfinished((field,), field_type, lambda x: x, refused)
+    return (
+        None if field_type is None else Unfinished((field,), field_type, lambda values, _: values[id(field)], refused)
+    )
 
 
 def _type_of(made: Unfinished, value: Tensor, name: str) -> FieldType | None:
@@ -127,23 +134,28 @@ def _type_of(made: Unfinished, value: Tensor, name: str) -> FieldType | None:
 
 
 def _commutes(made: Unfinished, found: FieldType) -> bool:
-    """Whether it commutes with ρ(g) and a permutation of the pixels of one sample, when the others become others."""
-    generator = torch.Generator().manual_seed(0)
-    values = [random_like(x, generator) for x in made.fields]
-    before = made.make(*values)
-    for number, g in enumerate((*found.group.generators, *[found.group.identity] * 2)):
-        order = torch.randperm(values[0][0, 0].numel(), generator=generator)
-        one = slice(k := number % len(before), k + 1)
-        others = [random_like(x, generator) for x in values]
-        for x, other in zip(values, others, strict=True):
-            other[one] = _moved(x[one], g, made.field_type, order)
-        if not agree(made.make(*others)[one], _moved(before[one], g, found, order)):
-            return False
-    return True
+    """Whether it commutes with ρ(g) and a permutation of the pixels of one sample, when the others become others.
+
+    It is tried on large and on small numbers; where it has no finite values on either, nothing is known.
+    """
+    generator, is_finite = torch.Generator().manual_seed(0), False
+    for size in (1.0, SMALL):
+        values = {id(x): size * random_like(x, generator) for x in made.fields}
+        before = made.of(values)
+        for number, g in enumerate((*found.group.generators, *[found.group.identity] * 2)):
+            orders = {n: torch.randperm(n, generator=generator) for n in {x[0, 0].numel() for x in values.values()}}
+            one = slice(k := number % len(before), k + 1)
+            others = {key: size * random_like(x, generator) for key, x in values.items()}
+            for key, x in values.items():
+                others[key][one] = _moved(x[one], g, made.field_type, orders)
+            if not agree(made.of(others)[one], _moved(before[one], g, found, orders)):
+                return False
+            is_finite = is_finite or bool(before[one].isfinite().all())
+    return is_finite
 
 
-def _moved(x: Tensor, g: Element, field_type: FieldType, order: Tensor) -> Tensor:
-    """One sample with ρ(g) applied to every fibre, and with its pixels in another order, if it has them all."""
+def _moved(x: Tensor, g: Element, field_type: FieldType, orders: Mapping[int, Tensor]) -> Tensor:
+    """One sample with ρ(g) applied to every fibre, and with its pixels in the order for so many of them."""
     fibres = x.reshape(x.shape[1], -1).mT
-    fibres = fibres[order] if len(fibres) == len(order) else fibres
+    fibres = fibres[orders[len(fibres)]] if len(fibres) in orders else fibres
     return transform(fibres, g, field_type).mT.reshape(x.shape)

@@ -19,7 +19,7 @@ from steerable.conversion.type_variables import TypeVariable, unify
 from steerable.conversion.windows import Downsampling
 from steerable.nn.geometry import axis_names
 
-__all__ = ["BATCH", "PIXELS", "SQUARES", "TRIALS", "Form", "GraphAnalysis", "Signal", "Weight"]
+__all__ = ["BATCH", "LARGE", "PIXELS", "SQUARES", "TRIALS", "Form", "GraphAnalysis", "Signal", "Weight"]
 
 # A map of pixels; a map that is known to have one pixel; a map with its channels last, (batch, height, width,
 # channels); (batch, channels); (batch, all pixels of all channels) as far as is known; something of which further
@@ -27,8 +27,8 @@ __all__ = ["BATCH", "PIXELS", "SQUARES", "TRIALS", "Form", "GraphAnalysis", "Sig
 Form = Literal["map", "point", "last", "vector", "flat", "unfinished"]
 
 # How often a value that is computed from sizes is tried, on sizes drawn at random; further trials are of square maps,
-# and of maps of one pixel.
-TRIALS, SQUARES, PIXELS = range(8), range(8, 10), range(10, 12)
+# of maps of one pixel, and of many samples and large maps.
+TRIALS, SQUARES, PIXELS, LARGE = range(8), range(8, 11), range(11, 13), range(13, 15)
 BATCH = 1009  # unlike any number of channels
 
 
@@ -151,10 +151,16 @@ class GraphAnalysis:
     def shape(self, node: fx.Node, trial: int, *, blind: bool = False) -> tuple[int, ...]:
         """A shape that a field might have, with random sizes; with ``blind`` the channels are random too."""
         draw, signal = random.Random(f"{trial} {node.name}"), self.signals[node]
-        *sides, extra = draw.sample(range(4, 16), self.axes + 1)
-        if trial not in TRIALS:
-            sides = [sides[0] if trial in SQUARES else 1] * self.axes
+        first, step = ((5, 2), (4, 2), (4, 1), (4, 1))[trial % 4]  # odd, even and any sides
+        *sides, extra = draw.sample(range(first, first + 12, step), self.axes + 1)
         batch, channels = (BATCH, extra) if blind else (3 + trial, signal.variable.channels or extra)
+        if trial == LARGE[0]:
+            batch = 67
+        elif trial in (LARGE[1], SQUARES[-1]):
+            batch, largest = 2, int((2**19 / channels) ** (1 / self.axes))
+            sides = [max(largest, 16) - draw.randrange(8) for _ in sides]
+        if trial in SQUARES or trial in PIXELS:
+            sides = [sides[0] if trial in SQUARES else 1] * self.axes
         if signal.base is not None and signal.made is not None:
             made = signal.made(torch.empty(self.shape(signal.base, trial, blind=blind), device="meta"), trial)
             return tuple(made.shape)

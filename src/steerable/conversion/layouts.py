@@ -17,7 +17,7 @@ from steerable import nn as snn
 from steerable.checking.operations import known_operation
 from steerable.checking.other_angles import agree
 from steerable.conversion.extra_layers import VectorToMap
-from steerable.conversion.graph_analysis import PIXELS, SQUARES, Form, GraphAnalysis, Signal
+from steerable.conversion.graph_analysis import LARGE, PIXELS, SQUARES, TRIALS, Form, GraphAnalysis, Signal
 from steerable.conversion.plain_calls import PlainCall, called
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.type_variables import TypeVariable
@@ -41,6 +41,8 @@ def read_layout(analysis: GraphAnalysis, call: PlainCall) -> None:
         raise NoCounterpart("it takes two tensors, of which only sums, products and torch.cat are followed.")
     if call.becomes in _POOLS:
         call.arguments("dtype")
+    if call.becomes == "index" and _cuts(call.node.args[1]):  # which would not show where all sizes are small enough
+        raise NoCounterpart(_reason(analysis, call, analysis.signals[call.source]))
     signal = analysis.tensor(call.source, "unfinished", *(("last",) if call.becomes == "permutation" else ()))
     base, before = signal.base or call.source, signal.made
     field = analysis.signals[base]
@@ -54,7 +56,7 @@ def read_layout(analysis: GraphAnalysis, call: PlainCall) -> None:
     def tried(trials: Sequence[int]) -> list[tuple[Tensor, Any]]:
         return [_tried(made, analysis.shape(base, trial), trial) for trial in trials]
 
-    pairs = tried((0, 1))
+    pairs = tried((*TRIALS[:4], *LARGE))
     found = _name(analysis, field.form, pairs)
     if not found and field.form == "map" and call.name in ("view", "reshape"):  # perhaps of a single pixel
         found = "vector" if _name(analysis, "point", tried(PIXELS)) == "vector" else ""
@@ -81,6 +83,12 @@ def _tried(made: Callable[[Tensor, int], Any], shape: tuple[int, ...], trial: in
         return x, made(x, trial)
     except NoCounterpart:
         return x, None
+
+
+def _cuts(index: Any) -> bool:
+    """Whether an index has a slice that may leave something out."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(part, slice) and part != slice(None) for part in parts)
 
 
 def _keeps_samples_and_channels(x: Tensor, y: Any) -> bool:
