@@ -20,7 +20,7 @@ from steerable.data.files import Unusable
 from steerable.data.mask_files import COLOUR, label_name, read_label_file
 from steerable.data.mask_folders import load_mask_folder
 from steerable.data.mask_pairs import has_masks, paired_folder
-from steerable.data.mask_survey import tile_for
+from steerable.data.mask_survey import kind_of_masks, tile_for
 from steerable.data.masked_images import MaskedImages
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.regions import connected_regions
@@ -249,6 +249,20 @@ def test_objects_are_told_from_classes(tmp_path: Path) -> None:
         bands = np.array([0, 3 * number + 40, 3 * number + 41])[np.arange(48) // 16]
         Image.fromarray(np.tile(bands.astype(np.uint8), (48, 1))).save(path)
     assert load_mask_folder(root).train.kind == "instances"
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers"),
+    [
+        ("instances", [(3, 40, 77, 91), (3, 40, 77, 91, 95), (3, 40, 77, 91, 99), (3, 40, 77, 91, 120)]),
+        ("instances", [tuple(range(20, 320, 20)), tuple(range(40, 340, 20)), tuple(range(60, 360, 20))]),
+        ("classes", [(10, 50, 90), (10, 20, 50), (20, 90), (10, 20, 50, 90), (10, 50)]),
+        ("classes", [(10, 50), (10, 50), (10, 50), (10, 90), (10, 50)]),  # one is rare
+    ],
+    ids=["followed through time", "many", "classes", "a rare class"],
+)
+def test_objects_that_keep_their_numbers_are_told_from_classes(kind: str, numbers: list[tuple[int, ...]]) -> None:
+    assert kind_of_masks([np.kron([[*each, 0]], np.array([[1, 0], [1, 0]])) for each in numbers]) == kind
 
 
 @pytest.mark.parametrize(("name", "value"), [("kind", "objects"), ("stretch", "perhaps"), ("tile", 0), ("tile", -32)])

@@ -290,6 +290,34 @@ def test_mistakes_in_words(tmp_path: Path) -> None:
     assert text.index("one taken for two: 11 (8.4%)") < text.index("one taken for zero: 7 (5.3%)")
 
 
+def test_null_counts_as_absent_in_every_file_of_a_run(tmp_path: Path) -> None:
+    mistake = {"true": "one", "predicted": "two", "probability": 0.9, "file": "a.png", "png": "AAAA"}
+    pose = dict.fromkeys(("pose", "image", "truth", "prediction", "error"), "AAAA")
+    example = {"poses": [pose], "file": "a.png", "dice": 0.5, "average_precision": 0.5}
+    files: dict[str, dict[str, Any]] = {
+        "mistakes": {"count": 1, "worst": [mistake]},
+        "pictures": {"colours": {"one": "#ffbc4d"}, "examples": [example]},
+        "results": results(STEERABLE, test_dice=0.5),
+    }
+    run = make_run(tmp_path / "run")
+
+    def page_with(**changed: Any) -> str:
+        for name, content in {**files, **changed}.items():
+            (run / f"{name}.json").write_text(json.dumps(content))
+        return Page(report(run)).text
+
+    assert "1 mistake\n" in page_with()
+    for name, content in files.items():
+        for key in content:
+            assert "None" not in page_with(**{name: {**content, key: None}}), key
+    for key in ("probability", "file", "png"):
+        text = page_with(mistakes={"worst": [{**mistake, key: None}]})
+        assert "1 mistake\n" in text
+        assert "None" not in text + (tmp_path / "pages" / "report.html").read_text("utf-8"), key
+    for key in ("file", "dice", "average_precision"):
+        assert "None" not in page_with(pictures={"examples": [{**example, key: None}]}), key
+
+
 def test_many_classes_are_drawn(tmp_path: Path) -> None:
     found = results(STEERABLE, classes=None)
     found["poses"]["confusion"] = [[i + j for i in range(100)] for j in range(100)]

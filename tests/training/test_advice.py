@@ -15,18 +15,26 @@ import torch
 from command_line import steerable
 from PIL import Image
 
-from steerable.training.choosing import advised_runs, advising
-from steerable.training.choosing.advice import Orientation, Recommendation, alternative, orientation, recommended
+from steerable.data.masked_images import MaskedImages
+from steerable.training.choosing import advised_runs, advising, looking
+from steerable.training.choosing.advice import (
+    Alternative,
+    Orientation,
+    Recommendation,
+    alternative,
+    orientation,
+    recommended,
+)
 from steerable.training.choosing.advising import SizeAndTime, advise
 from steerable.training.choosing.defaults import configured
-from steerable.training.choosing.looking import Findings, find_out, with_options
+from steerable.training.choosing.looking import Findings, find_out, tried, with_options
 from steerable.training.choosing.orientation import look_for_an_up
 from steerable.training.choosing.pose_probe import PoseEvidence, probe_poses, probe_tilt
 from steerable.training.choosing.quick_trials import Trial, try_both
 from steerable.training.choosing.sizing import sizes_to_try
 from steerable.training.choosing.timing import Fit
 from steerable.training.evaluation.intervals import Difference, Estimate, wilson
-from steerable.training.learning.preparing import augmentation, prepare_data
+from steerable.training.learning.preparing import TrainingData, augmentation, prepare_data
 from steerable.training.phases import unseen
 from steerable.training.requests.config import RunConfig
 from steerable.training.requests.recipes import load_recipe
@@ -291,6 +299,31 @@ def test_an_advised_run_goes_on_as_it_was_advised(
     assert "holds a run that was not advised" in steerable(*command, "--out", "runs/sky-2", cwd=tmp_path, code=2).stderr
     (run / "advice.json").write_text("{}")
     assert "has no `model`" in steerable(*command, "--out", str(run), cwd=tmp_path, code=2).stderr
+
+
+def test_a_short_run_does_not_look(upright: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = Told(monkeypatch)
+    told: list[str] = []
+    short, long = (configured(str(upright), {}, minutes=minutes) for minutes in (1.9, 2.0))
+    for _ in range(2):  # and what was said of it stays in the folder
+        assert advised_runs.advised(short, tmp_path / "short", tell=told.append).model == short.model
+    assert looked.looks == 0
+    assert told == [f"Advice: {advised_runs.TOO_SHORT}"] * 2
+    assert advised_runs.advised(long, tmp_path / "long").model["head"] == "linear"
+    assert looked.looks == 1
+
+
+def test_trials_look_at_the_middle_of_large_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cell_images import write_cells
+
+    seen: list[TrainingData] = []
+    monkeypatch.setattr(looking, "try_both", lambda usual, changed, data, **how: seen.append(data))
+    root = write_cells(tmp_path / "cells", 130, size=(200, 200))
+    config = configured(str(root), {}, accelerator="cpu", tile=32, validation=0.1, seed=0)
+    tried(config, prepare_data(config), Alternative({"head": "linear"}, {}, "another head"))
+    assert isinstance(seen[0].train, MaskedImages)
+    assert isinstance(seen[0].validation, MaskedImages)
+    assert seen[0].validation.samples <= seen[0].train.samples_per_epoch < 39 * len(seen[0].validation)
 
 
 def test_advice_that_leaves_nothing_to_compare_is_said_before_the_training(

@@ -33,9 +33,24 @@ def test_figures_that_one_answer_for_everything_would_reach_are_called_so(
     assert said.endswith("More minutes or more images may help; or the classes look alike.")
 
 
-@pytest.mark.parametrize("confusion", [[[90, 10], [5, 95]], [[400, 0], [2, 12]], [[20, 0], [0, 20]], [[0, 0], [0, 0]]])
+@pytest.mark.parametrize(
+    "confusion",
+    [
+        [[90, 10], [5, 95]],
+        [[400, 0], [2, 12]],
+        [[970, 13], [3, 14]],  # as often right as one answer alone, and yet most of the rare ones are found
+        [[20, 0], [0, 20]],
+        [[0, 0], [0, 0]],
+    ],
+)
 def test_nothing_is_said_of_a_network_that_knows_more(confusion: list[list[int]]) -> None:
     assert nothing_learnt(confusion, CLASSES) == ""
+
+
+def test_pixels_are_uneven_and_only_a_single_answer_is_told_of_them() -> None:
+    assert nothing_learnt([[9700, 100], [100, 100]], CLASSES, "pixel") == ""
+    assert "every pixel is taken for `cat`" in nothing_learnt([[9700, 0], [300, 0]], CLASSES, "pixel")
+    assert nothing_learnt([[11, 9], [9, 11]], CLASSES, "volume").startswith("The accuracy is not clearly better")
 
 
 def test_what_is_counted_has_its_own_word() -> None:

@@ -16,7 +16,7 @@ from small_runs import request as config
 
 from steerable.reporting.report import write_report
 from steerable.training.learning.preparing import prepare_data
-from steerable.training.requests.run_files import RESULTS, read_fields, read_object
+from steerable.training.requests.run_files import COMPARISON, RESULTS, read_fields, read_object
 from steerable.training.running.run import train
 from steerable.training.trained_networks.export import export_onnx, export_safetensors
 from steerable.training.trained_networks.trained_model import TrainedModel
@@ -312,3 +312,13 @@ def test_commands_say_it_in_one_line(command: str, run: Path) -> None:
     assert outcome.stderr.startswith("error: ")
     assert f"`{run / 'config.json'}` cannot be read as JSON: it is nested too deeply" in outcome.stderr
     assert outcome.stderr.count("\n") == 1
+
+
+def test_what_networks_are_judged_by_is_said_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "comparison.json"
+    path.write_text('{"judged_by": "all_poses"}')
+    with pytest.raises(ValueError, match="has 'all_poses' for `judged_by`, expected upright, or nothing"):
+        read_fields(path, COMPARISON)
+    for allowed in ("", "upright"):
+        path.write_text(json.dumps({"judged_by": allowed}))
+        assert read_fields(path, COMPARISON) == {"judged_by": allowed}

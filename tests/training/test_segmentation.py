@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from steerable.training.evaluation.segmentation_poses import segmentation_poses
 from steerable.training.requests.config import RunConfig
 from steerable.training.running import carrying_out
 from steerable.training.running.run import prepare_data, train
+from steerable.training.trained_networks.comparison import compare
 from steerable.training.trained_networks.export import export_onnx, export_safetensors
 from steerable.training.trained_networks.trained_model import TrainedModel
 from steerable.training.trained_networks.trained_segmenter import TrainedSegmenter, load_trained
@@ -120,6 +122,25 @@ def test_a_run_that_was_killed_goes_on_bit_for_bit(
     whole, resumed = (TrainedSegmenter.load(tmp_path / name) for name in ("whole", "killed"))
     for a, b in zip(whole.state_dict().values(), resumed.state_dict().values(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_a_run_is_tested_on_its_own_test_images_however_its_path_is_written(
+    run: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = load_trained(run).evaluate()
+    (tmp_path / "link").symlink_to(folder, target_is_directory=True)
+    monkeypatch.chdir(tmp_path)
+    checked: list[str] = []
+    monkeypatch.setattr(TrainedModel, "_warn_if_changed", lambda self, digest: checked.append(digest))
+    for dataset in ("link", str(tmp_path / "link"), os.path.relpath(folder)):
+        trained = load_trained(run)
+        assert trained.config is not None
+        trained.config = replace(trained.config, dataset=dataset)
+        for asked_for in (None, str(folder), "link"):
+            assert trained.evaluate(asked_for) == expected | {"dataset": Path(dataset).resolve().name}
+        assert compare(trained, trained)["images"] == expected["images"]
+    assert len(checked) == 12  # whether the images are those of the run, each time that they are read
+    assert len(set(checked)) == 1
 
 
 def test_a_trained_network_evaluates_and_predicts(run: Path, folder: Path, tmp_path: Path) -> None:

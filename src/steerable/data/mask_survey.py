@@ -18,6 +18,7 @@ __all__ = ["class_values", "kind_of_masks", "object_numbers", "tile_for"]
 MOST_CLASSES = 64  # with more, a mask holds something else than classes
 LARGEST_TILE, SMALLEST_TILE, STEP = 128, 32, 16
 LOOKED_AT = 40  # masks, to find out whether they hold objects
+FEW_CLASSES = 10  # numbers with gaps; more of them are the numbers of objects
 FEW_VALUES = 3  # a mask with more objects than that is needed to tell objects from classes
 
 
@@ -34,15 +35,18 @@ def tile_for(sizes: Sequence[tuple[int, ...]]) -> int:
 def kind_of_masks(masks: Sequence[Labels]) -> MaskKind:
     """Objects have numbers of their own: nearly each is connected, and different masks go up to different numbers.
 
-    They are numbered without many gaps, or, in parts of one large picture, by numbers that other parts do not have.
+    They are numbered without many gaps, or by numbers that are many or that some masks alone have, as in parts of one
+    large picture and where objects are followed through time. Few numbers with gaps that come again are classes.
     """
     some = masks[:: max(1, len(masks) // LOOKED_AT)]
     highest = [int(labels.max()) for labels in some]
     if max(highest) <= FEW_VALUES or max(highest) >= COLOUR or (len(set(highest)) < 2 and len(some) > 1):
         return "classes"
     numbers = [np.unique(labels[labels > 0]) for labels in some]
-    values, different = sum(map(len, numbers)), len(np.unique(np.concatenate(numbers)))
-    if 2 * values < sum(highest) and 2 * different < values:
+    shown_in = np.unique(np.concatenate(numbers), return_counts=True)[1]
+    values, different, alone = sum(map(len, numbers)), len(shown_in), int((shown_in == 1).sum())
+    come_again = 2 * different < values and alone <= max(1, different // 3)
+    if 2 * values < sum(highest) and come_again and different <= FEW_CLASSES:
         return "classes"
     regions = sum(connected_regions(labels)[1] for labels in some)
     return "instances" if regions <= 1.25 * values else "classes"

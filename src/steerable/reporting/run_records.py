@@ -192,7 +192,8 @@ def _read_run(folder: Path, name: str) -> RunRecord:
     for what, fields in FIELDS.items():
         found[what] = {}
         try:
-            found[what] = read_fields(folder / f"{what}.json", fields, NEEDED.get(what, ()))
+            values = read_fields(folder / f"{what}.json", fields, NEEDED.get(what, ()))
+            found[what] = {key: value for key, value in values.items() if value is not None or key not in fields}
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:  # damaged or edited

@@ -13,6 +13,7 @@ from typing import Any
 from steerable.atomic import write_json
 from steerable.training.choosing.advising import look_at_images
 from steerable.training.choosing.looking import with_options
+from steerable.training.choosing.orientation import SHORTEST
 from steerable.training.phases import Phase, unseen
 from steerable.training.requests.config import RunConfig
 from steerable.training.requests.run_files import ADVICE, read_fields
@@ -20,6 +21,10 @@ from steerable.training.requests.run_files import ADVICE, read_fields
 __all__ = ["advised", "request_in"]
 
 FILE = "advice.json"
+TOO_SHORT = (
+    f"Less than {SHORTEST:g} minutes are too few to look at the images, so that the network is the usual one. Give "
+    "more --minutes for advice, or look first with `steerable advise`."
+)
 
 
 def advised(
@@ -41,7 +46,11 @@ def advised(
     """
     recorded = _recorded(folder)
     if recorded is None:
-        recorded = look_at_images(config, phase=phase).to_dict()
+        is_short = config.minutes is not None and config.minutes < SHORTEST
+        if is_short and not config.volumes:  # the look would take longer than the training; volumes are refused there
+            recorded = {"model": {}, "recipe": {}, "why": TOO_SHORT}
+        else:
+            recorded = look_at_images(config, phase=phase).to_dict()
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / FILE, recorded)
     if tell is not None:

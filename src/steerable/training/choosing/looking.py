@@ -101,6 +101,8 @@ def tried(config: RunConfig, data: TrainingData, other: Alternative, progress: P
     if held_out < FEWEST_TO_TRY_BY or len(data.train) - len(data.train.classes) < held_out:
         return None
     train, validation = data.train.split(held_out, seed=config.seed)
+    if isinstance(train, MaskedImages) and isinstance(validation, MaskedImages):
+        validation = validation.middles(float(train.samples_per_epoch))  # whole ones may take longer than the trial
     quick = replace(config.recipe, batch_size=min(TRIAL_BATCH, config.recipe.batch_size))
     config = replace(config, recipe=quick, parameters=None)
     both = config, with_options(config, other.model, other.changes)

@@ -19,7 +19,7 @@ from steerable.training.choosing.quick_trials import Trial
 from steerable.training.learning.preparing import TrainingData
 from steerable.training.requests.config import RunConfig
 
-__all__ = ["OPEN", "POSES", "look_for_an_up", "with_orientation"]
+__all__ = ["OPEN", "POSES", "SHORTEST", "look_for_an_up", "with_orientation"]
 
 OPEN = "auto"
 """The orientation of a run that looks at its images."""

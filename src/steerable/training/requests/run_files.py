@@ -366,7 +366,7 @@ COMPARISON: Fields = {
         lambda v: _by_name(COMPARED_FIGURE, "").holds(v) and v.keys() >= {*COMPARED},
         "the figures of both networks and their differences",
     ),
-    "judged_by": _one_of("", "upright"),
+    "judged_by": Kind(lambda v: v in ("", "upright"), "upright, or nothing"),
 }
 """``comparison.json``."""
 

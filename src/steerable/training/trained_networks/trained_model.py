@@ -164,17 +164,17 @@ class TrainedModel(nn.Module):
         if asked is None:
             raise ValueError("an exported network does not know its data; name a data set or folder with `--dataset`.")
         check_source(asked)
-        has_name = asked in DATASETS
-        asked = asked if has_name else str(Path(asked).expanduser().resolve())
-        if asked != known and not has_name:
-            return source_name(Path(asked)), self._other_images(Path(asked), progress)
-        splits = self._splits(asked, data_dir, progress)
+        own = known if known is not None and _place(asked) == _place(known) else None
+        if own is None and asked not in DATASETS:
+            path = Path(asked).expanduser().resolve()
+            return source_name(path), self._other_images(path, progress)
+        splits = self._splits(own or asked, data_dir, progress)
         if splits.test.classes != self.classes:
             raise ValueError(
                 f"the network knows the classes {listing(self.classes, 8)}, the data have "
                 f"{listing(splits.test.classes, 8)}; evaluate it on data with the same classes."
             )
-        if asked == known:
+        if own is not None:
             self._warn_if_changed(splits.test.digest)
         return splits.name, splits.test
 
@@ -244,6 +244,11 @@ class TrainedModel(nn.Module):
         for name, probabilities in zip(files, _each(self, images), strict=True):
             best, label = probabilities.max(0)
             yield Prediction(name, self.classes[int(label)], float(best), tuple(probabilities.tolist()))
+
+
+def _place(dataset: str) -> str | Path:
+    """A data set's name, or where a folder or table is, however its path was written."""
+    return dataset if dataset in DATASETS else Path(dataset).expanduser().resolve()
 
 
 def _each(model: TrainedModel, images: Tensor) -> Iterator[Tensor]:
