@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from steerable import nn as snn
 from steerable.algebra.group_interface import Group
 from steerable.errors import check_choice
+from steerable.models.first_weights import make_quiet
 from steerable.models.layers_by_axes import layers_of
 from steerable.types.field_types import FieldType
 from steerable.types.network_plans import ResidualBlockPlan, network_nonlinearity
@@ -82,7 +83,7 @@ def head_for(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:
     if kind == "linear":
         return nn.Linear(field_type.channels, num_classes)
     if kind == "invariant":
-        return snn.Linear(field_type, FieldType(field_type.group, [(num_classes, field_type.group.trivial)]))
+        return _quiet(snn.Linear(field_type, FieldType(field_type.group, [(num_classes, field_type.group.trivial)])))
     if kind == "mirror":
         if "m" not in field_type.group.elements:
             raise ValueError(
@@ -91,9 +92,15 @@ def head_for(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:
             )
         upright = snn.Restrict(field_type, ["e", "m"])
         scores = FieldType(upright.out_type.group, [(num_classes, upright.out_type.group.trivial)])
-        return snn.Sequential(upright, snn.Linear(upright.out_type, scores))
+        return snn.Sequential(upright, _quiet(snn.Linear(upright.out_type, scores)))
     pool = snn.GroupPool(field_type, "max")
     return nn.Sequential(pool, nn.Linear(pool.out_type.channels, num_classes))
+
+
+def _quiet(linear: snn.Linear) -> snn.Linear:
+    """The layer with small scores at first: it adds up all poses of a feature, of which D8 has sixteen."""
+    make_quiet(linear)
+    return linear
 
 
 @torch.no_grad()

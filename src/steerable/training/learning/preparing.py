@@ -42,7 +42,6 @@ Images = LabelledImages | MaskedImages
 """What a run is trained or tested on: images with a class each, or with a mask each."""
 
 FEWEST_TO_CHOOSE_BY = 3  # validation images; fewer are not held out
-CALM = 0.1  # what the drawn weights of a steerable head are multiplied by
 
 
 @dataclass(frozen=True)
@@ -260,11 +259,6 @@ def make_classifier(settings: RunConfig, data: TrainingData) -> Classifier:
     """The network, its normalisation and its schedule, from the settled config and the seed alone."""
     torch.manual_seed(settings.seed)
     model = build_model(**{**from_data(settings.model, data), **settings.model})
-    head = getattr(model, "head", None)
-    if isinstance(head, snn.EquivariantModule):
-        # It adds up all poses of a feature. Over D8 the first scores, and thus the first steps, would be so large that
-        # no feature outlives them.
-        torch._foreach_mul_([weight.detach() for weight in head.parameters()], CALM)
     for layer in model.modules():
         if isinstance(layer, snn.Conv2d | snn.Conv3d):
             layer.backend = settings.backend
