@@ -152,7 +152,7 @@ def _copies_for_one(model: Mapping[str, Any]) -> int:
     """How many copies of a group's capsules have about the channels of one copy of those of D4, which sizes are for.
 
     >>> [_copies_for_one({"name": "resnet", "group": group}) for group in ("D4", "C4", "D1", "D8", "SO2")]
-    [1, 5, 10, 1, 4]
+    [1, 5, 10, 1, 3]
     """
     entry = MODELS[model["name"]]
     if entry.width != "copies" or "stream" in model or "group" not in model or model.get("axes", 2) != 2:
