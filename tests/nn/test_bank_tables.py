@@ -1,15 +1,17 @@
-"""The tables of the GPU kernel describe the bank that the matrix products give.
+"""Lookups, the kernels for CPUs and the tables of those for GPUs give the bank that the matrix products give.
 
-The kernel itself runs in test_triton_kernels.py and test_cuda.py.
+The kernels for GPUs run in test_triton_kernels.py and test_cuda.py.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
 import torch
 from filter_zoo import cross
+from torch import Tensor
 
 import steerable as st
 from steerable import nn as snn
@@ -17,6 +19,7 @@ from steerable.algebra.families import group_on
 from steerable.algebra.groups import finite_group
 from steerable.nn.bank_tables import PARAMETERS_PER_PROGRAM, BankTables, bank_tables
 from steerable.nn.expansion import BankPlan
+from steerable.nn.numba import HAS_NUMBA
 
 CASES = [
     ("D4", "2*(regular + qm + qmr2 + qmr3)", "2*(A1 + A2 + B1 + B2 + 2*E)", (3, 3)),
@@ -92,6 +95,58 @@ def test_a_lookup_is_the_product(group: str, in_text: str, out_text: str, kernel
     assert (weight[torch.tensor(index)] * torch.tensor(factor) - expected).abs().max() < 1e-15
 
 
+def passes(expand: Callable[[Tensor], Tensor], weight: Tensor, upstream: Tensor) -> list[Tensor]:
+    """The bank, its gradient, the gradient of that, and several gradients at once."""
+    theta, again = weight.clone().requires_grad_(), upstream.clone().requires_grad_()
+    bank = expand(theta)
+    (gradient,) = torch.autograd.grad(bank, theta, again, create_graph=True)
+    (third,) = torch.autograd.grad(gradient, again, theta.detach(), retain_graph=True)
+    several = torch.stack([upstream, 2 * upstream])
+    return [bank, gradient, third, *torch.autograd.grad(bank, theta, several, is_grads_batched=True)]
+
+
+@pytest.mark.skipif(not HAS_NUMBA, reason="the kernels for CPUs come with numba, which the extra `fast` installs")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize(("group", "in_text", "out_text", "kernel"), CASES)
+def test_kernels_give_the_products(
+    group: str, in_text: str, out_text: str, kernel: Kernel, groups: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from steerable.nn.numba import compiling
+    from steerable.nn.numba.bank import BankOnCpu
+
+    monkeypatch.setattr(compiling, "_SHARED_FROM", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    g, filters = filters_of(group, kernel)
+    types = (st.FieldType(g, " + ".join([text] * groups)) for text in (in_text, out_text))
+    plan = BankPlan(*types, filters, groups)
+    assert plan.takes_kernels
+    weight, basis = torch.randn(plan.parameters, dtype=torch.float64), torch.tensor(plan.basis)
+    upstream = torch.randn(plan.bank_shape, dtype=torch.float64).movedim(1, -1).contiguous().movedim(-1, 1)
+    kernels = BankOnCpu(plan, torch.float64)
+    found = passes(lambda theta: kernels.bank(theta, torch.float64), weight, upstream)
+    expected = passes(lambda theta: plan.expand(theta, basis), weight, upstream)
+    for a, b in zip(found, expected, strict=True):
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        assert (a - b).abs().max() < 1e-12
+    single = BankOnCpu(plan, torch.float32).bank(weight.float(), torch.float32)
+    assert (single - expected[0]).abs().max() < 1e-6
+
+
+@pytest.mark.skipif(not HAS_NUMBA, reason="the kernels for CPUs come with numba, which the extra `fast` installs")
+def test_layers_take_the_kernels_for_plain_parameters_alone() -> None:
+    g = st.dihedral(4)
+    layer = snn.Conv2d(st.FieldType(g, "2*regular"), st.FieldType(g, "qm + A2"), 3)
+    (bank, _), weight = layer.expand(), layer.weight
+    assert type(bank.grad_fn).__name__ == "_ExpandBackward"
+    assert layer._kernels_on_cpu(weight.to("meta")) is None
+    assert layer._kernels_on_cpu(weight.bfloat16()) is None
+    jacobian = torch.func.jacrev(lambda theta: layer.expand_from(theta, None)[0])(weight)
+    torch.testing.assert_close(torch.einsum("oiyxp,p->oiyx", jacobian, weight), bank)
+    assert not copy.deepcopy(layer)._on_cpu
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_small_banks_are_looked_up_and_large_ones_multiplied(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     g = st.dihedral(4)
@@ -100,6 +155,7 @@ def test_small_banks_are_looked_up_and_large_ones_multiplied(groups: int, monkey
     monkeypatch.setattr("steerable.nn.filter_bank._LOOKUP_LIMIT", 0)
     large = snn.Conv2d(*types, 3, groups=groups).double()
     large.load_state_dict(small.state_dict())
+    monkeypatch.setattr(snn.Conv2d, "_kernels_on_cpu", lambda layer, weight: None)
     assert small.looks_up
     assert not large.looks_up
     assert (small.expand()[0] - large.expand()[0]).abs().max() < 1e-15

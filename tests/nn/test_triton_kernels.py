@@ -229,7 +229,7 @@ def test_banks(
 
     expected = passes(lambda theta: plan.expand(theta, basis), weight.double())
     kernels = to_gpu()
-    packed = PackedTables(tables, plan.bank_shape, weight)
+    packed = PackedTables(plan, tables, weight)
     if compiled:
         found = passes(lambda theta: packed.bank_in_graph(theta, packed.index, packed.factor, dtype), weight)
     else:

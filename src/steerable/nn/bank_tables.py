@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from steerable.nn.expansion import BankPlan, PairBlock
 from steerable.types.field_types import FieldType
 
-__all__ = ["PARAMETERS_PER_PROGRAM", "BankTables", "bank_tables"]
+__all__ = ["PARAMETERS_PER_PROGRAM", "BankTables", "bank_tables", "nonzero_weights"]
 
 PARAMETERS_PER_PROGRAM = 256
 
@@ -58,9 +58,7 @@ class BankTables:
 
 def bank_tables(plan: BankPlan) -> BankTables | None:
     """The tables of a layer, or None where its capsules mix channels, it is grouped, or its bank is too large."""
-    if plan.groups > 1 or not plan.one_parameter_per_weight or not plan.parameters or plan.weights >= 2**31:
-        return None
-    if plan.turns:  # capsules that are counted by their irreps
+    if plan.groups > 1 or not plan.takes_kernels or plan.weights >= 2**31:
         return None
     in_dims = [capsule.dim for capsule, _ in plan.in_type.terms]
     out_dims = [capsule.dim for capsule, _ in plan.out_type.terms]
@@ -72,7 +70,7 @@ def bank_tables(plan: BankPlan) -> BankTables | None:
     hom_start = program = 0
     for k, block in enumerate(plan.blocks):
         a, b = divmod(k, plan.in_kinds)
-        number, u, tap, v, factors = _nonzero(plan, block)
+        number, u, tap, v, factors = nonzero_weights(plan, block)
         at = units_out[a] + u, tap, units_in[b] + v
         start[at], value[at] = block.start + number, factors
         pair = slice(units_out[a], units_out[a + 1]), slice(units_in[b], units_in[b + 1])
@@ -104,7 +102,7 @@ def bank_tables(plan: BankPlan) -> BankTables | None:
     )
 
 
-def _nonzero(plan: BankPlan, block: PairBlock) -> tuple[Places, Places, Places, Places, Floats]:
+def nonzero_weights(plan: BankPlan, block: PairBlock) -> tuple[Places, Places, Places, Places, Floats]:
     """Filter, channel out, tap, channel in and value of all weights of a pair's filters, filter by filter."""
     in_dim = block.in_capsule.dim
     if block.order_start is None:

@@ -172,6 +172,11 @@ class BankPlan:
             capsule.representation.is_signed_permutation for capsule in capsules
         )
 
+    @cached_property
+    def takes_kernels(self) -> bool:
+        """Whether this holds in the order of the bank's channels, so that kernels write it from small tables."""
+        return self.one_parameter_per_weight and self.parameters > 0 and not self.turns
+
     def lookup(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(index, factor), flat, such that ``expand(θ)`` is θ[index] · factor; one parameter per weight.
 
@@ -185,6 +190,14 @@ class BankPlan:
 
     def project(self, bank: Tensor, basis: Tensor) -> Tensor:
         """The parameters of the equivariant bank nearest to ``bank``: the inverse of ``expand`` on its range."""
+        return self._coefficients(bank, basis, nearest=not self.space.is_isometric)
+
+    def adjoint(self, bank: Tensor, basis: Tensor) -> Tensor:
+        """The gradient of the parameters from that of the bank: the transpose of ``expand``."""
+        return self._coefficients(bank, basis, nearest=False)
+
+    def _coefficients(self, bank: Tensor, basis: Tensor, *, nearest: bool) -> Tensor:
+        """ψ applied to each pair's part of the bank; after that (ψψᵀ)⁻¹ for the nearest bank."""
         parts = []
         full = bank.reshape(self.groups, -1, self.in_type.channels // self.groups, self.taps)
         for axis, places in self.turns:
@@ -194,16 +207,17 @@ class BankPlan:
             column = 0
             for block in self.blocks[start : start + self.in_kinds]:
                 height, width = block.out_copies * block.out_capsule.dim, block.in_copies * block.in_capsule.dim
-                piece = full[:, row : row + height, column : column + width].reshape(
+                piece = full.narrow(1, row, height).narrow(2, column, width).reshape(
                     self.groups, block.out_copies, block.out_capsule.dim, block.in_copies, block.in_capsule.dim, -1
                 )
-                flat = piece.transpose(2, 3).reshape(self.groups * block.out_copies, block.in_copies, -1)
+                copies = self.groups * block.out_copies, block.in_copies
+                entries = piece.transpose(2, 3).reshape(*copies, block.entries, self.taps)
                 if block.order_start is not None:
                     back = np.argsort(self.order[block.order_start : block.order_start + block.entries])
-                    flat = flat.unflatten(-1, (block.entries, -1))[..., back, :].flatten(-2)
+                    entries = take(entries, 2, torch.as_tensor(back, device=bank.device))
                 psi = block.psi(basis, self.taps)
-                theta = flat.unflatten(-1, (block.orbits, -1)) @ psi.T
-                if not self.space.is_isometric:  # the sampled filters are not orthonormal
+                theta = entries.reshape(*copies, block.orbits, -1) @ psi.T
+                if nearest:
                     theta = torch.linalg.solve(psi @ psi.T, theta, left=False)
                 parts.append(theta.reshape(-1))
                 column += width

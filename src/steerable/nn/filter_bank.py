@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from steerable.errors import frames_to_caller
 from steerable.filters.space_arguments import chosen_space
 from steerable.filters.spaces import FilterSpace
+from steerable.nn.bank_kernels import BankKernels
 from steerable.nn.bank_tables import bank_tables
 from steerable.nn.channels import is_exported, is_traced, is_transformed, take, without_autocast
 from steerable.nn.expansion import BankPlan, InvariantPlan
@@ -19,6 +20,7 @@ from steerable.nn.init import initialise
 from steerable.nn.input_errors import wrong_dtype
 from steerable.nn.kept_filters import MadeFromParameters, is_constant
 from steerable.nn.module import EquivariantModule
+from steerable.nn.numba import HAS_NUMBA
 from steerable.nn.off_grid import warn_of_angles_off_the_grid
 from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
@@ -71,6 +73,7 @@ class FilterBankModule(EquivariantModule):
             self.register_index("basis_order", self.plan.order)
         small = self.plan.parameters > 0 and self.plan.weights <= _LOOKUP_LIMIT
         self.looks_up = small and self.plan.one_parameter_per_weight
+        self._has_kernels = HAS_NUMBA and self.plan.takes_kernels
         if self.looks_up:
             index, factor = self.plan.lookup()
             self.register_index("lookup_index", index)
@@ -84,7 +87,8 @@ class FilterBankModule(EquivariantModule):
             self.register_index("bias_entry", entry)
             self.register_constant("bias_factor", factor)
             self.bias = nn.Parameter(torch.zeros(self.invariants.parameters))
-        self._tables: PackedTables | None = None  # of the kernel, which a layer has on a GPU only
+        self._tables: PackedTables | None = None  # of the kernels, which a layer has on a GPU only
+        self._on_cpu: dict[torch.dtype, BankKernels] = {}  # those of eager code there
         self._kept: MadeFromParameters | None = None
         if self.plan.parameters == 0:
             kernel, remedy = (f" with kernel size {kernel_size}", ", or a larger kernel") if kernel_size else ("", "")
@@ -158,6 +162,8 @@ class FilterBankModule(EquivariantModule):
                 bank = tables.bank_in_graph(weight, self.bank_index, self.bank_factor, dtype)
             else:
                 bank = tables.bank(weight, dtype)
+        elif (kernels := self._kernels_on_cpu(weight)) is not None:
+            bank = kernels.bank(weight, weight.dtype)
         elif self.looks_up:  # without a product, to which alone autocast would matter
             index, factor = (cast(Tensor, self._buffers[name]) for name in ("lookup_index", "lookup_factor"))
             bank = (take(weight, 0, index) * factor).view(self.plan.bank_shape)
@@ -165,6 +171,19 @@ class FilterBankModule(EquivariantModule):
             with without_autocast(weight.device):
                 bank = self.plan.expand(weight, self.basis, self._buffers.get("basis_order"))
         return bank, None if bias is None else self.expand_bias(bias)
+
+    def _kernels_on_cpu(self, weight: Tensor) -> BankKernels | None:
+        """The kernels for parameters in eager code on a CPU, where they are installed and know the layer's capsules."""
+        if not self._has_kernels or not weight.is_cpu or type(weight) not in (Tensor, nn.Parameter):
+            return None
+        if torch.compiler.is_compiling() or is_exported() or is_transformed():
+            return None
+        kernels = self._on_cpu.get(weight.dtype)
+        if kernels is None and weight.dtype in (torch.float32, torch.float64):
+            from steerable.nn.numba.bank import BankOnCpu
+
+            kernels = self._on_cpu[weight.dtype] = BankOnCpu(self.plan, weight.dtype)
+        return kernels
 
     def expand_bias(self, bias: Tensor | None) -> Tensor | None:
         """(out channels,), or None where there is no bias."""
@@ -234,7 +253,7 @@ class FilterBankModule(EquivariantModule):
             if tables is not None:
                 from steerable.nn.triton.bank import PackedTables
 
-                self._tables = PackedTables(tables, self.plan.bank_shape, self.weight)
+                self._tables = PackedTables(self.plan, tables, self.weight)
                 # As buffers they keep their place in memory for graphs that are recorded.
                 self.register_buffer("bank_index", self._tables.index, persistent=False)
                 self.register_buffer("bank_factor", self._tables.factor, persistent=False)
@@ -244,7 +263,7 @@ class FilterBankModule(EquivariantModule):
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": None, "_tables": None}
+        return {**self.__dict__, "_kept": None, "_tables": None, "_on_cpu": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

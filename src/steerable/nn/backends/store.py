@@ -29,7 +29,7 @@ LARGEST_FILE = 4096  # entries; beyond that the oldest are dropped
 LARGEST_BYTES = 10_000_000  # far more than that many entries take
 LONGEST_WAIT = 10.0  # seconds for other processes, each of which writes for some milliseconds
 MEMORY_FORMATS = {"channels_last": torch.channels_last, "contiguous_format": torch.contiguous_format}
-FORMAT = 3  # to be raised where kernels become faster: what was found with the old ones no longer holds
+FORMAT = 4  # to be raised where kernels become faster: what was found with the old ones no longer holds
 
 
 class ChoiceStore:

@@ -1,7 +1,6 @@
 """A filter bank in one kernel, straight into its final layout and dtype, and its gradient in one reduction.
 
-``PackedTables.bank(θ)`` and ``gradient(bank)`` are adjoint to each other; :mod:`steerable.nn.bank_tables` has the
-equation. Neither uses atomics: every program writes its own values, so that results are the same each time.
+:mod:`steerable.nn.bank_tables` has the equation. Neither kernel uses atomics: every program writes its own values, so that results are the same each time.
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ import triton.language as tl
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
+from steerable.nn.bank_kernels import BankKernels
 from steerable.nn.bank_tables import PARAMETERS_PER_PROGRAM, BankTables
+from steerable.nn.expansion import BankPlan
 from steerable.nn.triton.launching import Launcher
 
 __all__ = ["PackedTables"]
@@ -91,12 +92,12 @@ _INTEGERS = ("start", "step_out", "step_in", "unit_out", "copy_out", "unit_in", 
 _INTEGERS_OF_PROJECT = ("place", "blocks", "program_block")
 
 
-class PackedTables:
+class PackedTables(BankKernels):
     """The tables of a layer on a device, and in eager code the two kernels that go by them.
 
     Args:
+        plan: that of the bank.
         tables: what they are made from.
-        shape: that of the bank, (out, in, *kernel).
         like: the parameters, whose device and dtype the tables have.
 
     Attributes:
@@ -104,44 +105,30 @@ class PackedTables:
         sizes: the sizes by which they are taken apart.
     """
 
-    def __init__(self, tables: BankTables, shape: tuple[int, ...], like: Tensor) -> None:
+    def __init__(self, plan: BankPlan, tables: BankTables, like: Tensor) -> None:
+        super().__init__(plan)
         integers = [getattr(tables, name) for name in (*_INTEGERS, *_INTEGERS_OF_PROJECT)]
         factor = np.concatenate([tables.value.ravel(), tables.factor.ravel()])
         self.index = torch.tensor(np.concatenate([table.ravel() for table in integers]), device=like.device)
         self.factor = torch.tensor(factor, dtype=like.dtype, device=like.device)
         self.sizes = [*(table.size for table in integers), *tables.start.shape, tables.place.shape[1]]
-        self._parameters, self._shape = like.numel(), shape
-        outputs, inputs, *kernel = shape  # in memory the channels that go in lie side by side
+        outputs, inputs, *kernel = plan.bank_shape  # in memory the channels that go in lie side by side
         self._stride = torch.empty(outputs, *kernel, inputs, device="meta").movedim(-1, 1).stride()
         self._launchers: tuple[Launcher, Launcher] | None = None
 
-    def bank(self, weight: Tensor, dtype: torch.dtype) -> Tensor:
-        """The bank in eager code, (out, in, *kernel) in channels_last; differentiable any number of times."""
-        if torch.is_grad_enabled() and weight.requires_grad:
-            return _Expand.apply(weight, self, dtype)  # type: ignore[no-any-return]
-        return self.expand(weight, dtype)
-
     def bank_in_graph(self, weight: Tensor, index: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
-        """The same in compiled graphs, which must see the tables as buffers of the layer."""
+        """``bank`` in compiled graphs, which must see the tables as buffers of the layer."""
         bank: Tensor = _expand(weight, index, factor, self.sizes, dtype)
-        outputs, inputs, *kernel = self._shape
+        outputs, inputs, *kernel = self.plan.bank_shape
         return bank.view(outputs, *kernel, inputs).movedim(-1, 1)
 
-    def gradient(self, bank: Tensor, dtype: torch.dtype) -> Tensor:
-        """The adjoint of ``bank`` in eager code, (parameters,); differentiable any number of times."""
-        if torch.is_grad_enabled() and bank.requires_grad:
-            return _Project.apply(bank, self, dtype)  # type: ignore[no-any-return]
-        return self.project(bank, dtype)
-
     def expand(self, weight: Tensor, dtype: torch.dtype) -> Tensor:
-        """``bank`` without derivatives."""
-        bank = torch.empty_strided(self._shape, self._stride, dtype=dtype, device=weight.device)
+        bank = torch.empty_strided(self.plan.bank_shape, self._stride, dtype=dtype, device=weight.device)
         self._made_launchers()[0]((weight.contiguous(), bank))
         return bank
 
     def project(self, bank: Tensor, dtype: torch.dtype) -> Tensor:
-        """``gradient`` without derivatives."""
-        weight = torch.empty(self._parameters, dtype=dtype, device=bank.device)
+        weight = torch.empty(self.plan.parameters, dtype=dtype, device=bank.device)
         self._made_launchers()[1]((bank.movedim(1, -1).contiguous(), weight))
         return weight
 
@@ -206,28 +193,3 @@ def _project_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None,
 
 _expand.register_autograd(_expand_backward, setup_context=_remember)
 _project.register_autograd(_project_backward, setup_context=_remember)
-
-
-# ---------------------------------------------------------------- the same for eager code, where an operator costs more
-
-
-class _Expand(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, tables: PackedTables, dtype: torch.dtype) -> Tensor:
-        ctx.tables, ctx.dtype = tables, weight.dtype
-        return tables.expand(weight, dtype)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.tables.gradient(grad, ctx.dtype), None, None
-
-
-class _Project(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, bank: Tensor, tables: PackedTables, dtype: torch.dtype) -> Tensor:
-        ctx.tables, ctx.dtype = tables, bank.dtype
-        return tables.project(bank, dtype)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.tables.bank(grad, ctx.dtype), None, None
