@@ -25,6 +25,7 @@ __all__ = [
     "hides_shapes",
     "in_channels_last",
     "is_batched",
+    "is_dispatched",
     "is_exported",
     "is_recorded",
     "is_traced",
@@ -80,6 +81,11 @@ def is_transformed() -> bool:
 
 # What torch.compiler.assume_constant_result does, without importing a compiler: ask at compile time, keep the answer.
 is_transformed._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def is_dispatched() -> bool:
+    """Whether somebody follows torch's operations one by one, as fake tensors do, who would not see a kernel."""
+    return torch._C._len_torch_dispatch_stack() > 0
 
 
 def take_channels(x: Tensor, index: Tensor) -> Tensor:

@@ -207,8 +207,12 @@ class BankPlan:
             column = 0
             for block in self.blocks[start : start + self.in_kinds]:
                 height, width = block.out_copies * block.out_capsule.dim, block.in_copies * block.in_capsule.dim
-                piece = full.narrow(1, row, height).narrow(2, column, width).reshape(
-                    self.groups, block.out_copies, block.out_capsule.dim, block.in_copies, block.in_capsule.dim, -1
+                piece = (
+                    full.narrow(1, row, height)
+                    .narrow(2, column, width)
+                    .reshape(
+                        self.groups, block.out_copies, block.out_capsule.dim, block.in_copies, block.in_capsule.dim, -1
+                    )
                 )
                 copies = self.groups * block.out_copies, block.in_copies
                 entries = piece.transpose(2, 3).reshape(*copies, block.entries, self.taps)

@@ -14,7 +14,7 @@ from steerable.filters.space_arguments import chosen_space
 from steerable.filters.spaces import FilterSpace
 from steerable.nn.bank_kernels import BankKernels
 from steerable.nn.bank_tables import bank_tables
-from steerable.nn.channels import is_exported, is_traced, is_transformed, take, without_autocast
+from steerable.nn.channels import is_dispatched, is_exported, is_traced, is_transformed, take, without_autocast
 from steerable.nn.expansion import BankPlan, InvariantPlan
 from steerable.nn.init import initialise
 from steerable.nn.input_errors import wrong_dtype
@@ -176,7 +176,7 @@ class FilterBankModule(EquivariantModule):
         """The kernels for parameters in eager code on a CPU, where they are installed and know the layer's capsules."""
         if not self._has_kernels or not weight.is_cpu or type(weight) not in (Tensor, nn.Parameter):
             return None
-        if torch.compiler.is_compiling() or is_exported() or is_transformed():
+        if torch.compiler.is_compiling() or is_exported() or is_transformed() or is_dispatched():
             return None
         kernels = self._on_cpu.get(weight.dtype)
         if kernels is None and weight.dtype in (torch.float32, torch.float64):

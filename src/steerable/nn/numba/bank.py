@@ -88,10 +88,9 @@ class BankOnCpu(BankKernels):
 
     def __init__(self, plan: BankPlan, dtype: torch.dtype) -> None:
         super().__init__(plan)
-        self._kind = KINDS[dtype]
-        numbers, values, pairs, first = [], [], [], 0
-        for k, block in enumerate(plan.blocks):
-            column = 0 if k % plan.in_kinds == 0 else column + pairs[-1][1] * pairs[-1][3]
+        self._kind, self._line = KINDS[dtype], plan.weights // plan.out_type.channels
+        numbers, values, pairs, first, column = [], [], [], 0, 0
+        for block in plan.blocks:
             length = block.in_capsule.dim * plan.taps
             number = np.zeros((block.out_capsule.dim, block.in_capsule.dim, plan.taps), dtype=np.uint32)
             value = np.zeros(number.shape, dtype=type(self._kind))
@@ -100,17 +99,16 @@ class BankOnCpu(BankKernels):
             pairs.append((block.start, block.in_copies, block.count, length, first, column))
             numbers.append(number.ravel())
             values.append(value.ravel())
-            first += number.size
+            first, column = first + number.size, (column + block.in_copies * length) % self._line
         self._tables = np.concatenate(numbers), np.concatenate(values), np.array(pairs, dtype=np.int64), _rows(plan)
-        self._line = plan.weights // plan.out_type.channels
 
     def expand(self, weight: Tensor, dtype: torch.dtype) -> Tensor:
-        bank = torch.empty(self.plan.bank_shape, dtype=dtype)
+        bank = torch.empty(self.plan.bank_shape, dtype=dtype, device="cpu")
         self._run(EXPAND, weight.contiguous(), bank)
         return bank
 
     def project(self, bank: Tensor, dtype: torch.dtype) -> Tensor:
-        weight = torch.empty(self.plan.parameters, dtype=dtype)
+        weight = torch.empty(self.plan.parameters, dtype=dtype, device="cpu")
         self._run(PROJECT, weight, bank.contiguous())
         return weight
 

@@ -1,6 +1,7 @@
 """A filter bank in one kernel, straight into its final layout and dtype, and its gradient in one reduction.
 
-:mod:`steerable.nn.bank_tables` has the equation. Neither kernel uses atomics: every program writes its own values, so that results are the same each time.
+:mod:`steerable.nn.bank_tables` has the equation. Neither kernel uses atomics: every program writes its own values, so
+that results are the same each time.
 """
 
 from __future__ import annotations
