@@ -214,7 +214,7 @@ def test_threads_share_the_capsules(memory_format: torch.memory_format, monkeypa
     alone = both_ways(norm, x)[0]
     monkeypatch.setattr(compiling, "_SHARED_FROM", 1)
     monkeypatch.setattr(compiling.torch, "get_num_threads", lambda: 3)
-    monkeypatch.setattr(compiling, "on_all_threads", lambda task: [task(k, 3) for k in (2, 0, 1)])
+    monkeypatch.setattr(compiling, "on_all_threads", lambda task, uses_torch: [task(k, 3) for k in (2, 0, 1)])
     for shared, whole in zip(both_ways(norm, x)[0], alone, strict=True):
         torch.testing.assert_close(shared, whole, rtol=1e-14, atol=1e-14)
 

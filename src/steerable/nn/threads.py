@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +28,22 @@ __all__ = ["on_all_threads"]
 Task = Callable[[int, int], None]
 
 
-def on_all_threads(task: Task) -> None:
-    """Call ``task(k, n)`` for k = 0 … n-1, n being torch's number of threads, and wait for all of them."""
+def on_all_threads(task: Task, *, uses_torch: bool = True) -> None:
+    """Call ``task(k, n)`` for k = 0 … n-1, n being torch's number of threads, and wait for all of them.
+
+    Torch records no gradients in a task. One that does not use torch need not be told so, which takes a third of the
+    time that it takes to start it.
+    """
+    if uses_torch:
+        task = partial(_without_gradients, task)
     threads = torch.get_num_threads()
     if threads == 1:
-        with torch.no_grad():
-            task(0, 1)
+        task(0, 1)
         return
     openmp = _openmp()
     if openmp is None:
         pool = _pool(os.getpid(), threads)  # a forked process has no threads but its own
-        shares = [pool.submit(_without_gradients, task, k, threads) for k in range(threads)]
+        shares = [pool.submit(task, k, threads) for k in range(threads)]
         try:
             for share in shares:
                 share.result()
@@ -87,7 +92,7 @@ def _on_openmp(openmp: Any, task: Task, threads: int) -> None:
                     number = next(numbers, None)
                 if number is None:
                     return
-                _without_gradients(task, number, threads)
+                task(number, threads)
         except BaseException as error:  # it must not pass through foreign code
             errors.append(error)
 

@@ -44,7 +44,10 @@ def in_shares(kernel: Callable[..., None], arguments: tuple[Any, ...], parts: in
     if values < _SHARED_FROM or torch.get_num_threads() == 1:
         kernel(*arguments, 0, parts)
     else:
-        on_all_threads(lambda k, n: kernel(*arguments, parts * k // n, parts * (k + 1) // n))
+        on_all_threads(
+            lambda k, n: kernel(*arguments, parts * k // n, parts * (k + 1) // n),
+            uses_torch=False,
+        )
 
 
 # ---------------------------------------------------------------- addresses
