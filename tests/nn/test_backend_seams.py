@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import test_every_backend as laws
 import torch
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from steerable.nn import backends
 from steerable.nn.backends import Choice, ConvolutionProblem, Passes, known, store
 from steerable.nn.backends.interface import Backend, Gradients, Wanted
 from steerable.nn.backends.problem import Operands
+from steerable.nn.channels import memory_format
 
 # ---------------------------------------------------------------- one more backend
 
@@ -25,7 +27,9 @@ class Shifted(Backend):
     name = "shifted"
 
     def why_not(self, problem: ConvolutionProblem) -> str | None:
-        return "it has a stride" if max(problem.window.stride) > 1 else None
+        if len(problem.window.stride) != 2:
+            return "it is not of images"
+        return "it has a stride or groups" if max(*problem.window.stride, problem.window.groups) > 1 else None
 
     def may_gain(self, problem: ConvolutionProblem, x: Tensor, *, ahead: bool) -> bool:
         return True
@@ -40,7 +44,8 @@ class Shifted(Backend):
             for r in range(bank.shape[2])
             for c in range(bank.shape[3])
         )
-        return y if bias is None else y + bias[:, None, None]  # type: ignore[return-value]
+        y = y if bias is None else y + bias[:, None, None]
+        return y.contiguous(memory_format=memory_format(operands.x))  # type: ignore[union-attr]
 
     def gradients(self, gradient: Tensor, operands: Operands, wanted: Wanted) -> Gradients:
         used.append(wanted)
@@ -94,6 +99,12 @@ def test_a_backend_is_one_class_and_one_entry(options: dict[str, object]) -> Non
     assert "backend=shifted" in repr(layer)
     assert_same(layer, dense)
     assert set(used) == {(True, True)}
+
+
+def test_the_laws_of_all_backends_hold_for_it() -> None:
+    for case in laws.CASES.values():
+        laws.test_it_computes_what_the_dense_one_does("shifted", case)
+    laws.test_it_keeps_channels_last("shifted")
 
 
 @pytest.mark.parametrize(

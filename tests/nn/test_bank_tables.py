@@ -76,8 +76,8 @@ def test_each_parameter_is_a_sum_of_few_weights(group: str, in_text: str, out_te
     flat = bank.movedim(1, -1).flatten()
     projected = torch.full((plan.parameters,), torch.nan, dtype=torch.float64)
     place, factor = torch.tensor(tables.place).long(), torch.tensor(tables.factor)
-    for program, k in enumerate(tables.program_block):
-        first, chunks, per_copy, count, parameter, row, weight, next_out, next_in = (int(n) for n in tables.blocks[k])
+    for program, k in enumerate(tables.program_pair):
+        first, chunks, per_copy, count, parameter, row, weight, next_out, next_in = (int(n) for n in tables.pairs[k])
         copy, chunk = divmod(program - first, chunks)
         p = torch.arange(chunk * PARAMETERS_PER_PROGRAM, min((chunk + 1) * PARAMETERS_PER_PROGRAM, per_copy))
         at = weight + copy * next_out + p // count * next_in

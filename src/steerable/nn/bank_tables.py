@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steerable.nn.expansion import BankPlan, PairBlock
+from steerable.nn.expansion import BankPlan, PairFilters
 from steerable.types.field_types import FieldType
 
 __all__ = ["PARAMETERS_PER_PROGRAM", "BankTables", "bank_tables", "nonzero_weights"]
@@ -38,8 +38,8 @@ class BankTables:
         unit_out, copy_out, unit_in, copy_in: (channels,).
         place, factor: (basis filters, width): where the weights of one parameter lie in the bank, counted from the
             first weight of its pair of copies, and what they are multiplied by; padded with factors 0.
-        blocks: (pairs of kinds, 9), the fields of :func:`_block_row`.
-        program_block: (programs,), the pair of kinds on which each program of the gradient works.
+        pairs: (pairs of kinds, 9), the fields of :func:`_pair_row`.
+        program_pair: (programs,), the pair of kinds on which each program of the gradient works.
     """
 
     start: Integers
@@ -52,8 +52,8 @@ class BankTables:
     copy_in: Integers
     place: Integers
     factor: Floats
-    blocks: Integers
-    program_block: Integers
+    pairs: Integers
+    program_pair: Integers
 
 
 def bank_tables(plan: BankPlan) -> BankTables | None:
@@ -68,21 +68,21 @@ def bank_tables(plan: BankPlan) -> BankTables | None:
     step_out, step_in = np.zeros((2, units_out[-1], units_in[-1]), dtype=np.int32)
     numbers, places, values, rows, programs = [], [], [], [], []
     hom_start = program = 0
-    for k, block in enumerate(plan.blocks):
+    for k, pair in enumerate(plan.pairs):
         a, b = divmod(k, plan.in_kinds)
-        number, u, tap, v, factors = nonzero_weights(plan, block)
+        number, u, tap, v, factors = nonzero_weights(plan, pair)
         at = units_out[a] + u, tap, units_in[b] + v
-        start[at], value[at] = block.start + number, factors
-        pair = slice(units_out[a], units_out[a + 1]), slice(units_in[b], units_in[b + 1])
-        step_out[pair], step_in[pair] = block.in_copies * block.count, block.count
+        start[at], value[at] = pair.start + number, factors
+        where = slice(units_out[a], units_out[a + 1]), slice(units_in[b], units_in[b + 1])
+        step_out[where], step_in[where] = pair.in_copies * pair.count, pair.count
         numbers.append(hom_start + number)
         places.append((u * plan.taps + tap) * plan.in_type.channels + v)
         values.append(factors)
-        chunks = -(-block.in_copies * block.count // PARAMETERS_PER_PROGRAM)
-        rows.append(_block_row(plan, k, program, chunks, hom_start))
-        programs.append(np.full(block.out_copies * chunks, k))
-        program += block.out_copies * chunks
-        hom_start += block.count
+        chunks = -(-pair.in_copies * pair.count // PARAMETERS_PER_PROGRAM)
+        rows.append(_pair_row(plan, k, program, chunks, hom_start))
+        programs.append(np.full(pair.out_copies * chunks, k))
+        program += pair.out_copies * chunks
+        hom_start += pair.count
     number = np.concatenate(numbers)
     counts = np.bincount(number, minlength=hom_start)
     column = np.arange(number.size) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -102,43 +102,43 @@ def bank_tables(plan: BankPlan) -> BankTables | None:
     )
 
 
-def nonzero_weights(plan: BankPlan, block: PairBlock) -> tuple[Places, Places, Places, Places, Floats]:
+def nonzero_weights(plan: BankPlan, pair: PairFilters) -> tuple[Places, Places, Places, Places, Floats]:
     """Filter, channel out, tap, channel in and value of all weights of a pair's filters, filter by filter."""
-    in_dim = block.in_capsule.dim
-    if block.order_start is None:
-        psi = plan.basis[block.basis_start :][: block.count * block.entries * plan.taps]
-        number, u, v, tap = np.nonzero(psi.reshape(block.count, block.out_capsule.dim, in_dim, plan.taps))
+    in_dim = pair.in_capsule.dim
+    if pair.order_start is None:
+        psi = plan.basis[pair.basis_start :][: pair.count * pair.entries * plan.taps]
+        number, u, v, tap = np.nonzero(psi.reshape(pair.count, pair.out_capsule.dim, in_dim, plan.taps))
         return number, u, tap, v, psi[psi != 0]
     # Each orbit has the filters of one table, at places of its own.
-    rows, turns = block.count // block.orbits, block.entries // block.orbits
-    table = plan.basis[block.basis_start :][: rows * turns * plan.taps].reshape(rows, turns, plan.taps)
+    rows, turns = pair.count // pair.orbits, pair.entries // pair.orbits
+    table = plan.basis[pair.basis_start :][: rows * turns * plan.taps].reshape(rows, turns, plan.taps)
     row, turn, tap = np.nonzero(table)
-    place = np.argsort(plan.order[block.order_start : block.order_start + block.entries]).reshape(block.orbits, turns)
+    place = np.argsort(plan.order[pair.order_start : pair.order_start + pair.entries]).reshape(pair.orbits, turns)
     u, v = np.divmod(place[:, turn].ravel(), in_dim)
-    number = np.arange(block.orbits)[:, None] * rows + row
-    return number.ravel(), u, np.tile(tap, block.orbits), v, np.tile(table[row, turn, tap], block.orbits)
+    number = np.arange(pair.orbits)[:, None] * rows + row
+    return number.ravel(), u, np.tile(tap, pair.orbits), v, np.tile(table[row, turn, tap], pair.orbits)
 
 
-def _block_row(plan: BankPlan, k: int, program: int, chunks: int, hom_start: int) -> list[int]:
+def _pair_row(plan: BankPlan, k: int, program: int, chunks: int, hom_start: int) -> list[int]:
     """What a program needs to know of its pair of kinds.
 
     Its first program; programs per out copy; parameters per out copy; basis filters; first parameter; first row of
     ``place``; first weight in the bank; weights from one out copy to the next; from one in copy to the next.
     """
-    block = plan.blocks[k]
+    pair = plan.pairs[k]
     a, b = divmod(k, plan.in_kinds)
     row, column = plan.out_type.term_slices[a].start, plan.in_type.term_slices[b].start
     line = plan.taps * plan.in_type.channels
     return [
         program,
         chunks,
-        block.in_copies * block.count,
-        block.count,
-        block.start,
+        pair.in_copies * pair.count,
+        pair.count,
+        pair.start,
         hom_start,
         row * line + column,
-        block.out_capsule.dim * line,
-        block.in_capsule.dim,
+        pair.out_capsule.dim * line,
+        pair.in_capsule.dim,
     ]
 
 

@@ -28,11 +28,11 @@ from steerable.nn.channels import take
 from steerable.types.field_types import FieldType
 from steerable.types.unfolding import unfolded
 
-__all__ = ["BankPlan", "InvariantPlan", "PairBlock"]
+__all__ = ["BankPlan", "InvariantPlan", "PairFilters"]
 
 
 @dataclass(frozen=True)
-class PairBlock:
+class PairFilters:
     """The superblock H_ij: all filters from one kind of capsule to another.
 
     Its coefficients Θ_ij have the shape (groups · out_copies, in_copies, count), copies counted within one of the
@@ -99,7 +99,7 @@ class BankPlan:
             unfolded(_share(in_type, groups, "in_type")),
         )
         out_share, in_share = out_parts.terms, in_parts.terms
-        self.blocks: list[PairBlock] = []
+        self.pairs: list[PairFilters] = []
         bases: list[NDArray[np.float64]] = [np.zeros(0)]
         orders: list[NDArray[np.intp]] = [np.zeros(0, dtype=np.intp)]
         start = basis_start = order_start = 0
@@ -108,17 +108,17 @@ class BankPlan:
             rho_in, rho_out = in_capsule.representation, out_capsule.representation
             free = free_kernels(rho_in, rho_out, self.space)
             if free is not None:
-                block = PairBlock(*kinds, free.count, free.energy, start, basis_start, free.orbits, order_start)
+                pair = PairFilters(*kinds, free.count, free.energy, start, basis_start, free.orbits, order_start)
                 bases.append(free.table.ravel())
                 orders.append(free.order)
                 order_start += free.order.size
             else:
                 basis = sparse_kernel_basis(rho_in, rho_out, self.space)
                 energy = round(float(basis.value @ basis.value), 9)  # of an orthonormal basis it is the count, exactly
-                block = PairBlock(*kinds, basis.count, energy, start, basis_start)
+                pair = PairFilters(*kinds, basis.count, energy, start, basis_start)
                 bases.append(basis.dense().ravel())
-            self.blocks.append(block)
-            start += groups * block.coefficients
+            self.pairs.append(pair)
+            start += groups * pair.coefficients
             basis_start += bases[-1].size
         self.in_kinds = len(in_share)
         self.parameters = start
@@ -131,18 +131,18 @@ class BankPlan:
         """(out channels, in channels / groups, *size)."""
         return (self.out_type.channels, self.in_type.channels // self.groups, *self.space.size)
 
-    def theta(self, weight: Tensor, block: PairBlock) -> Tensor:
+    def theta(self, weight: Tensor, pair: PairFilters) -> Tensor:
         """Θ_ij as a view of the parameter vector: (groups · out_copies, in_copies, count)."""
-        flat = weight.narrow(0, block.start, self.groups * block.coefficients)
-        return flat.view(self.groups * block.out_copies, block.in_copies, block.count)
+        flat = weight.narrow(0, pair.start, self.groups * pair.coefficients)
+        return flat.view(self.groups * pair.out_copies, pair.in_copies, pair.count)
 
     def expand(self, weight: Tensor, basis: Tensor, order: Tensor | None = None) -> Tensor:
         """The filter bank, of shape ``bank_shape``, group by group; ``basis`` and ``order`` are the plan's."""
         if order is None and self.order.size:
             order = torch.as_tensor(self.order, device=weight.device)
         rows = []
-        for start in range(0, len(self.blocks), self.in_kinds):
-            row = [self._superblock(weight, basis, order, b) for b in self.blocks[start : start + self.in_kinds]]
+        for start in range(0, len(self.pairs), self.in_kinds):
+            row = [self._superblock(weight, basis, order, pair) for pair in self.pairs[start : start + self.in_kinds]]
             rows.append(torch.cat(row, dim=2) if len(row) > 1 else row[0])
         bank = torch.cat(rows, dim=1) if len(rows) > 1 else rows[0]
         end = self.order.size
@@ -151,18 +151,18 @@ class BankPlan:
             bank = take(bank, axis, cast(Tensor, order).narrow(0, end, places.size))
         return bank.reshape(self.bank_shape)
 
-    def _superblock(self, weight: Tensor, basis: Tensor, order: Tensor | None, block: PairBlock) -> Tensor:
+    def _superblock(self, weight: Tensor, basis: Tensor, order: Tensor | None, pair: PairFilters) -> Tensor:
         """H_ij of shape (groups, out_copies · dim out, in_copies · dim in, taps)."""
-        out_dim, in_dim = block.out_capsule.dim, block.in_capsule.dim
-        theta, copies = self.theta(weight, block), (self.groups, block.out_copies, block.in_copies)
-        if block.order_start is None:
-            filters = theta @ block.psi(basis, self.taps)
+        out_dim, in_dim = pair.out_capsule.dim, pair.in_capsule.dim
+        theta, copies = self.theta(weight, pair), (self.groups, pair.out_copies, pair.in_copies)
+        if pair.order_start is None:
+            filters = theta @ pair.psi(basis, self.taps)
         else:
-            product = theta.unflatten(-1, (block.orbits, -1)) @ block.psi(basis, self.taps)
-            entries = product.reshape(*copies, block.entries, self.taps)
-            filters = take(entries, 3, cast(Tensor, order).narrow(0, block.order_start, block.entries))
+            product = theta.unflatten(-1, (pair.orbits, -1)) @ pair.psi(basis, self.taps)
+            entries = product.reshape(*copies, pair.entries, self.taps)
+            filters = take(entries, 3, cast(Tensor, order).narrow(0, pair.order_start, pair.entries))
         filters = filters.view(*copies, out_dim, in_dim, self.taps).transpose(2, 3)
-        return filters.reshape(self.groups, block.out_copies * out_dim, block.in_copies * in_dim, self.taps)
+        return filters.reshape(self.groups, pair.out_copies * out_dim, pair.in_copies * in_dim, self.taps)
 
     @cached_property
     def one_parameter_per_weight(self) -> bool:
@@ -203,24 +203,20 @@ class BankPlan:
         for axis, places in self.turns:
             full = full.index_select(axis, torch.as_tensor(np.argsort(places), device=bank.device))
         row = 0
-        for start in range(0, len(self.blocks), self.in_kinds):
+        for start in range(0, len(self.pairs), self.in_kinds):
             column = 0
-            for block in self.blocks[start : start + self.in_kinds]:
-                height, width = block.out_copies * block.out_capsule.dim, block.in_copies * block.in_capsule.dim
-                piece = (
-                    full.narrow(1, row, height)
-                    .narrow(2, column, width)
-                    .reshape(
-                        self.groups, block.out_copies, block.out_capsule.dim, block.in_copies, block.in_capsule.dim, -1
-                    )
-                )
-                copies = self.groups * block.out_copies, block.in_copies
-                entries = piece.transpose(2, 3).reshape(*copies, block.entries, self.taps)
-                if block.order_start is not None:
-                    back = np.argsort(self.order[block.order_start : block.order_start + block.entries])
+            for pair in self.pairs[start : start + self.in_kinds]:
+                height, width = pair.out_copies * pair.out_capsule.dim, pair.in_copies * pair.in_capsule.dim
+                part = full.narrow(1, row, height).narrow(2, column, width)
+                dims = pair.out_copies, pair.out_capsule.dim, pair.in_copies, pair.in_capsule.dim
+                piece = part.reshape(self.groups, *dims, self.taps)
+                copies = self.groups * pair.out_copies, pair.in_copies
+                entries = piece.transpose(2, 3).reshape(*copies, pair.entries, self.taps)
+                if pair.order_start is not None:
+                    back = np.argsort(self.order[pair.order_start : pair.order_start + pair.entries])
                     entries = take(entries, 2, torch.as_tensor(back, device=bank.device))
-                psi = block.psi(basis, self.taps)
-                theta = entries.reshape(*copies, block.orbits, -1) @ psi.T
+                psi = pair.psi(basis, self.taps)
+                theta = entries.reshape(*copies, pair.orbits, -1) @ psi.T
                 if nearest:
                     theta = torch.linalg.solve(psi @ psi.T, theta, left=False)
                 parts.append(theta.reshape(-1))

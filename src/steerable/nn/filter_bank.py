@@ -132,9 +132,9 @@ class FilterBankModule(EquivariantModule):
 
         Capsules of SO(3) and O(3) that are sums of irreps, such as ``sphere(2)``, are counted by these irreps.
         """
-        for block in self.plan.blocks:
-            if (block.out_capsule.name, block.in_capsule.name) == (out_capsule, in_capsule):
-                return self.plan.theta(self.weight, block)
+        for pair in self.plan.pairs:
+            if (pair.out_capsule.name, pair.in_capsule.name) == (out_capsule, in_capsule):
+                return self.plan.theta(self.weight, pair)
         raise ValueError(
             f"this layer has no filters from `{in_capsule}` to `{out_capsule}`; it maps `{self.in_type}` to "
             f"`{self.out_type}`."

@@ -44,13 +44,13 @@ def initialise(layer: WithFilterBank, rule: str) -> None:
 def he_(layer: WithFilterBank, gain: float = math.sqrt(2.0)) -> None:
     """Normal coefficients such that each output channel has variance gain² for white input of variance 1."""
     plan = layer.plan
-    for start in range(0, len(plan.blocks), plan.in_kinds):
-        row = plan.blocks[start : start + plan.in_kinds]
-        energy = sum(block.in_copies * block.energy for block in row) / layer.upsampling
+    for start in range(0, len(plan.pairs), plan.in_kinds):
+        row = plan.pairs[start : start + plan.in_kinds]
+        energy = sum(pair.in_copies * pair.energy for pair in row) / layer.upsampling
         if energy:
             deviation = gain * math.sqrt(row[0].out_capsule.dim / energy)
-            for block in row:
-                nn.init.normal_(plan.theta(layer.weight, block), std=deviation)
+            for pair in row:
+                nn.init.normal_(plan.theta(layer.weight, pair), std=deviation)
 
 
 @torch.no_grad()

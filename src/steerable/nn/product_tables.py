@@ -40,15 +40,15 @@ class ProductTables:
     def __init__(self, in_type: FieldType, out_type: FieldType) -> None:
         self.in_type, self.out_type = in_type, out_type
         self.hands = max(copies for _, copies in (*in_type.terms, *out_type.terms))
-        blocks = [_PairOfKinds(in_type, i, j) for i, j in _pairs_of_kinds(in_type)]
-        starts = np.cumsum([0, *(len(block.left) for block in blocks)])
+        pairs = [_PairOfKinds(in_type, i, j) for i, j in _pairs_of_kinds(in_type)]
+        starts = np.cumsum([0, *(len(pair.left) for pair in pairs)])
         rows, columns, numbers, kinds = ([np.zeros(0, dtype=np.intp)] for _ in range(4))
         values = [np.zeros(0)]
         first_row = self.count = 0
         for o, (capsule, _) in enumerate(out_type.terms):
-            for block, start in zip(blocks, starts, strict=False):
-                basis, scale = block.basis(capsule)
-                row, column = np.divmod(basis.position, len(block.left))
+            for pair, start in zip(pairs, starts, strict=False):
+                basis, scale = pair.basis(capsule)
+                row, column = np.divmod(basis.position, len(pair.left))
                 rows.append(first_row + row)
                 columns.append(start + column)
                 numbers.append(self.count + basis.number)
@@ -63,7 +63,7 @@ class ProductTables:
         self.number, self.factor = _lookup(
             position, np.concatenate(numbers), np.concatenate(values), math.prod(self.shape)
         )
-        factors = np.concatenate([np.stack([block.left, block.right, block.kinds], axis=1) for block in blocks])[used]
+        factors = np.concatenate([np.stack([pair.left, pair.right, pair.kinds], axis=1) for pair in pairs])[used]
         self.left = self._dealt(factors[:, 0], factors[:, 2] // len(in_type.terms))
         self.right = self._dealt(factors[:, 1], factors[:, 2] % len(in_type.terms))
         self.places, self.present = self._gathered()

@@ -98,7 +98,7 @@ class Backend(ABC):
 
     @abstractmethod
     def forward(self, operands: Operands, bias: Tensor | None) -> Tensor:
-        """(batch, in, *grid) → (batch, out, *grid')."""
+        """(batch, in, *grid) → (batch, out, *grid'), in the memory format of the input."""
 
     @abstractmethod
     def gradients(self, gradient: Tensor, operands: Operands, wanted: Wanted) -> Gradients:

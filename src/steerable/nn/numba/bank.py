@@ -90,16 +90,16 @@ class BankOnCpu(BankKernels):
         super().__init__(plan)
         self._kind, self._line = KINDS[dtype], plan.weights // plan.out_type.channels
         numbers, values, pairs, first, column = [], [], [], 0, 0
-        for block in plan.blocks:
-            length = block.in_capsule.dim * plan.taps
-            number = np.zeros((block.out_capsule.dim, block.in_capsule.dim, plan.taps), dtype=np.uint32)
+        for pair in plan.pairs:
+            length = pair.in_capsule.dim * plan.taps
+            number = np.zeros((pair.out_capsule.dim, pair.in_capsule.dim, plan.taps), dtype=np.uint32)
             value = np.zeros(number.shape, dtype=type(self._kind))
-            which, u, tap, v, factors = nonzero_weights(plan, block)
+            which, u, tap, v, factors = nonzero_weights(plan, pair)
             number[u, v, tap], value[u, v, tap] = which, factors
-            pairs.append((block.start, block.in_copies, block.count, length, first, column))
+            pairs.append((pair.start, pair.in_copies, pair.count, length, first, column))
             numbers.append(number.ravel())
             values.append(value.ravel())
-            first, column = first + number.size, (column + block.in_copies * length) % self._line
+            first, column = first + number.size, (column + pair.in_copies * length) % self._line
         self._tables = np.concatenate(numbers), np.concatenate(values), np.array(pairs, dtype=np.int64), _rows(plan)
 
     def expand(self, weight: Tensor, dtype: torch.dtype) -> Tensor:
@@ -122,9 +122,9 @@ def _rows(plan: BankPlan) -> Integers:
     """For each copy of an outgoing capsule its first pair of kinds, its number, its first row in the bank, its rows."""
     rows, row = [], 0
     for group in range(plan.groups):
-        for k in range(0, len(plan.blocks), plan.in_kinds):
-            block = plan.blocks[k]
-            for copy in range(block.out_copies):
-                rows.append((k, group * block.out_copies + copy, row, block.out_capsule.dim))
-                row += block.out_capsule.dim
+        for k in range(0, len(plan.pairs), plan.in_kinds):
+            pair = plan.pairs[k]
+            for copy in range(pair.out_copies):
+                rows.append((k, group * pair.out_copies + copy, row, pair.out_capsule.dim))
+                row += pair.out_capsule.dim
     return np.array(rows, dtype=np.int64)

@@ -63,14 +63,14 @@ def _project_kernel(
     weight,
     place,
     factor,
-    blocks,
-    program_block,
+    pairs,
+    program_pair,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
     ACCUMULATE: tl.constexpr,
 ):
     program = tl.program_id(0)
-    row = blocks + 9 * tl.load(program_block + program)
+    row = pairs + 9 * tl.load(program_pair + program)
     first_program, chunks = tl.load(row), tl.load(row + 1)
     per_copy, count, first_parameter = tl.load(row + 2), tl.load(row + 3), tl.load(row + 4)
     first_filter, first_weight = tl.load(row + 5), tl.load(row + 6)
@@ -90,7 +90,7 @@ def _project_kernel(
 
 
 _INTEGERS = ("start", "step_out", "step_in", "unit_out", "copy_out", "unit_in", "copy_in")
-_INTEGERS_OF_PROJECT = ("place", "blocks", "program_block")
+_INTEGERS_OF_PROJECT = ("place", "pairs", "program_pair")
 
 
 class PackedTables(BankKernels):
@@ -156,9 +156,9 @@ def _expand_grid(sizes: list[int]) -> tuple[int, int, int]:
 
 
 def _project_tables(parts: Any, factor: Tensor, sizes: list[int]) -> tuple[Any, ...]:
-    place, blocks, program_block = parts[7:]
+    place, pairs, program_pair = parts[7:]
     accumulate = tl.float64 if factor.dtype == torch.float64 else tl.float32
-    return place, factor[sizes[0] :], blocks, program_block, sizes[13], PARAMETERS_PER_PROGRAM, accumulate
+    return place, factor[sizes[0] :], pairs, program_pair, sizes[13], PARAMETERS_PER_PROGRAM, accumulate
 
 
 @triton_op("steerable::expand_bank", mutates_args=())

@@ -175,7 +175,7 @@ class IrrepBlockPlan:
             in_kinds, out_kinds = ([(rho.dual(), n) for rho, n in kinds] for kinds in (out_kinds, in_kinds))
         self.direction = Direction(in_kinds, out_kinds, bank.space)
         self.pairs: list[PairMap] = []
-        for number, pair in enumerate(bank.blocks):
+        for number, pair in enumerate(bank.pairs):
             if pair.count == 0:  # the two kinds share no irrep
                 continue
             b, a = divmod(number, bank.in_kinds)
