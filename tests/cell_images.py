@@ -28,13 +28,19 @@ def cells(seed: int, height: int = 48, width: int = 48, count: int = 4) -> tuple
 
 
 def write_cells(
-    root: Path, count: int = 12, *, size: tuple[int, int] = (48, 48), instances: bool = False, masks: str = "masks"
+    root: Path,
+    count: int = 12,
+    *,
+    size: tuple[int, int] = (48, 48),
+    instances: bool = False,
+    masks: str = "masks",
+    first: int = 0,
 ) -> Path:
-    """A folder with `images` and masks of so many images, as PNG."""
+    """A folder with `images` and masks of so many images, as PNG; ``first`` is the seed of the first one."""
     for name in ("images", masks):
         (root / name).mkdir(parents=True, exist_ok=True)
     for number in range(count):
-        image, mask = cells(number, *size, count=3 + number % 3)
+        image, mask = cells(first + number, *size, count=3 + number % 3)
         Image.fromarray(image).save(root / "images" / f"{number:03}.png")
         labels = mask if instances else (mask > 0).astype(np.uint8) * 255
         Image.fromarray(labels).save(root / masks / f"{number:03}.png")

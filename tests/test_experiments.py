@@ -185,8 +185,8 @@ def test_nuclei_are_looked_for_in_every_subset_and_runs_make_a_table(
     runs = nuclei_runs.planned()
     folders = {run.folder(tmp_path, network) for run in runs for network in nuclei_runs.NETWORKS}
     assert len(folders) == 2 * len(runs) == 2 * 3 * 3
-    for part in ("train", "test"):
-        write_cells(tmp_path / "data" / part, 11 if part == "train" else 2, size=(32, 32), instances=True)
+    for part, first, count in (("train", 0, 11), ("test", 11, 2)):
+        write_cells(tmp_path / "data" / part, count, size=(32, 32), instances=True, first=first)
     config = nuclei_runs.config_of(runs[0], str(tmp_path / "data"), minutes=5.0)
     assert (config.labels, config.seed, config.minutes, config.model) == (10, 0, 5.0, {"name": "unet"})
     held_out = nuclei_runs.config_of(runs[0], str(tmp_path / "data"), minutes=5.0, evaluate="validation")

@@ -98,6 +98,7 @@ def test_the_split_is_seeded(tmp_path: Path) -> None:
         ([(30, 20), (30, 20)], 7, 7),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.* far from squares")
 def test_the_common_size(sizes: list[tuple[int, int]], given: int | None, expected: int, tmp_path: Path) -> None:
     for i, size in enumerate(sizes):
         save(tmp_path / "a" / f"{i}.png", RED, size)

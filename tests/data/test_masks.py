@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import unicodedata
 import warnings
@@ -117,8 +118,8 @@ def test_a_folder_is_read_and_split(tmp_path: Path, masks: str) -> None:
 
 @pytest.mark.parametrize("names", [("train", "val", "test"), ("Training", "Validation", "TESTING")])
 def test_parts_in_folders(tmp_path: Path, names: tuple[str, ...]) -> None:
-    for part in names:
-        write_cells(tmp_path / "outer" / part, 3)
+    for number, part in enumerate(names):
+        write_cells(tmp_path / "outer" / part, 3, first=3 * number)
     for kind in ("images", "masks"):
         for part in names:
             source = tmp_path / "outer" / part / kind
@@ -127,6 +128,10 @@ def test_parts_in_folders(tmp_path: Path, names: tuple[str, ...]) -> None:
         splits = load_mask_folder(root)
         assert splits.validation is not None
         assert [len(splits.train), len(splits.validation), len(splits.test)] == [3, 3, 3]
+    train, _, test = (tmp_path / "outer" / name / "images" for name in names)
+    shutil.copy(train / "000.png", test / "001.png")
+    with pytest.warns(UserWarning, match="1 test image is among the training images as well.*/images/001.png`. Remove"):
+        load_mask_folder(tmp_path / "outer")
 
 
 def test_names_that_differ_by_words(tmp_path: Path) -> None:
@@ -138,6 +143,40 @@ def test_names_that_differ_by_words(tmp_path: Path) -> None:
     assert [(p.image.name, p.mask.name) for p in paired_folder(root).pairs] == [
         (f"img_00{k}.png", f"00{k}-Mask.png") for k in range(3)
     ]
+
+
+@pytest.mark.parametrize(
+    ("image", "mask"), [("{}.ome.tif", "{}.png"), ("{}.ome.tiff", "{}_mask.ome.tif"), ("{}.jpg", "{}.jpg.png")]
+)
+def test_endings_that_programs_add(tmp_path: Path, image: str, mask: str) -> None:
+    for name in ("a", "b"):
+        for folder, wanted in (("images", image), ("masks", mask)):
+            path = tmp_path / folder / wanted.format(name)
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+    pairs = [(pair.image.name, pair.mask.name) for pair in paired_folder(tmp_path).pairs]
+    assert pairs == [(image.format(name), mask.format(name)) for name in ("a", "b")]
+
+
+def test_one_mask_does_not_serve_two_images(tmp_path: Path) -> None:
+    """A camera's file and its preview would be trained and tested on."""
+    root = write_cells(tmp_path / "cells", 4)
+    for path in (root / "images").iterdir():
+        Image.open(path).save(path.with_suffix(".tif"))
+    found = paired_folder(root)
+    assert [pair.image.suffix for pair in found.pairs] == [".png"] * 4
+    assert found.skipped[0] == ("images/000.tif", "its mask, `000.png`, is that of another image as well")
+    shutil.copy(root / "masks" / "000.png", root / "masks" / "000.tif.png")
+    assert len(paired_folder(root).pairs) == 5
+
+
+@pytest.mark.parametrize("inside", ["", "train"])
+def test_masks_that_are_not_used_are_named(tmp_path: Path, inside: str) -> None:
+    for folder in ("images", "labels", "masks"):
+        (tmp_path / folder / inside).mkdir(parents=True)
+        (tmp_path / folder / inside / "a.png").touch()
+    (note,) = paired_folder(tmp_path).notes
+    assert re.match("the masks of .* are read from `labels`, and `masks` is not used", note)
 
 
 def test_one_file_for_each_object(tmp_path: Path) -> None:
@@ -308,8 +347,8 @@ def test_bad_files_are_named_and_left_out(tmp_path: Path) -> None:
 
 
 def test_labels_with_gaps_and_strangers(tmp_path: Path) -> None:
-    for part in ("train", "test"):
-        write_cells(tmp_path / part, 3)
+    for part, first in (("train", 0), ("test", 3)):
+        write_cells(tmp_path / part, 3, first=first)
         for number, path in enumerate(sorted((tmp_path / part / "masks").iterdir())):
             labels = np.zeros((48, 48), np.uint8)
             labels[:8], labels[8:16] = 5, 17
@@ -324,6 +363,32 @@ def test_labels_with_gaps_and_strangers(tmp_path: Path) -> None:
     text = " ".join(str(warning.message) for warning in warned)
     assert "gaps" in text
     assert "no training image shows" in text
+
+
+def test_palettes_that_number_colours_anew_in_each_mask_do_not_mix_the_classes(tmp_path: Path) -> None:
+    """Programs that save few colours number those of each image by themselves; here black is 1, or 2."""
+    colours = np.array([[0, 0, 0], [255, 0, 0], [0, 0, 255]], np.uint8)
+    for name, save in (("colours", lambda picture: picture), ("palettes", _with_own_palette)):
+        write_cells(tmp_path / name, 6)
+        for number, path in enumerate(sorted((tmp_path / name / "masks").iterdir())):
+            labels = np.zeros((48, 48), np.uint8)
+            labels[:8], labels[8:24] = 1, 2 * (number % 2)
+            save(Image.fromarray(colours[labels])).save(path)
+    numbers = [read_label_file(path) for path in sorted((tmp_path / "palettes" / "masks").iterdir())]
+    assert len({int(labels[-1, -1]) for labels in numbers}) == 2
+    expected = load_mask_folder(tmp_path / "colours")
+    with pytest.warns(UserWarning, match="the palettes of the masks differ, and the colours are the classes"):
+        found = load_mask_folder(tmp_path / "palettes")
+    assert (found.values, found.classes) == (expected.values, expected.classes)
+    assert all(map(torch.equal, found.train.masks, expected.train.masks))
+    for path in sorted((tmp_path / "palettes" / "masks").iterdir()):
+        picture = palette_picture().resize((48, 48))
+        picture.save(path)
+    assert load_mask_folder(tmp_path / "palettes").values == (0, 1, 2)
+
+
+def _with_own_palette(picture: Image.Image) -> Image.Image:
+    return picture.convert("P", palette=Image.Palette.ADAPTIVE, colors=8)
 
 
 def test_a_foreground_that_is_1_in_some_masks_and_255_in_others_is_one_class(tmp_path: Path) -> None:

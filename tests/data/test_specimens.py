@@ -100,6 +100,14 @@ def test_columns_that_are_not_there(group_by: str, message: str, tmp_path: Path)
         load_dataset(table_of_patients(tmp_path), group_by=group_by)
 
 
+def test_a_table_whose_first_column_has_no_name(tmp_path: Path) -> None:
+    """As pandas writes it: these numbers are no specimens."""
+    table = table_of_patients(tmp_path)
+    header, *rows = table.read_text().splitlines()
+    table.write_text("\n".join([f",{header}", *(f"{number},{row}" for number, row in enumerate(rows))]))
+    assert load_dataset(table).train.specimens == ()
+
+
 def test_what_cannot_be_grouped_is_refused(tmp_path: Path) -> None:
     folder = folder_of_patients(tmp_path / "few", patients=1)
     with pytest.raises(ValueError, match="no whole specimen can be held out: there are 1, `patient0`"):
@@ -112,6 +120,24 @@ def test_what_cannot_be_grouped_is_refused(tmp_path: Path) -> None:
         folder_of_patients(tmp_path / "divided" / part, patients=3)
     with pytest.raises(ValueError, match="has images of `patient0`, `patient1`, `patient2` for training and for test"):
         load_dataset(tmp_path / "divided", group_by="folder")
+
+
+def test_an_image_that_lies_in_no_folder_is_a_specimen_of_its_own(tmp_path: Path) -> None:
+    """Also where another class, or the test, has an image of the same name."""
+    names = [f"train/{{}}/{name}" for name in ("0.png", "a/1.png", "b/1.png", "c/1.png")]
+    names += [f"test/{{}}/{name}" for name in ("0.png", "d/1.png", "e/1.png")]
+    for number, name in enumerate(name.format(label) for name in names for label in ("healthy", "ill")):
+        picture(tmp_path / name, number)
+    splits = load_dataset(tmp_path, group_by="folder")
+    assert set(splits.train.specimens) == {"a", "b", "c", "train/healthy/0.png", "train/ill/0.png"}
+    assert set(splits.test.specimens) == {"d", "e", "test/healthy/0.png", "test/ill/0.png"}
+
+
+def test_a_folder_without_specimens_is_not_grouped(tmp_path: Path) -> None:
+    for number in range(6):
+        picture(tmp_path / ("healthy" if number % 2 else "ill") / f"{number}.png", number)
+    with pytest.raises(ValueError, match=r"no image in .* lies in a folder inside its class folder.*leave the option"):
+        load_dataset(tmp_path, group_by="folder")
 
 
 def test_a_row_without_a_specimen_is_left_out_and_named(tmp_path: Path) -> None:

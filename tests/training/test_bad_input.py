@@ -118,6 +118,10 @@ GOES_ON: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda r: [picture(r / "Pear" / f"{i}.png", (0, 0, i + 1)) for i in range(5)],
         "the classes `Pear`, `pear` differ in capitals or spaces only",
     ),
+    "long images": (
+        lambda r: [picture(r / "pear" / f"long {i}.png", (0, 0, i), size=(8, 17 + i)) for i in range(3)],
+        "3 of 13 images are far from squares: less than half of each lies in its middle square.*Cut or pad them",
+    ),
     "another depth": (
         lambda r: picture(r / "apple" / "x.png", 25700, "I;16"),
         r"`apple/x.png` \(its pixels are 16-bit, expected 8-bit as in the training images, because one scale does not ",
@@ -283,6 +287,28 @@ def test_a_table_is_read(separator: str, tmp_path: Path) -> None:
         assert file.startswith(f"images/{splits.classes[int(label)][0]}")
 
 
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("train", "train", "Val", "test", "test"), (4, 2, 4)),
+        (("train", "train", "train", "valid", "valid"), (6, 0, 4)),
+        (("train",) * 5, (8, 0, 2)),
+        (("", "train", "train", "train", "test"), (8, 0, 2)),
+    ],
+)
+def test_a_column_of_a_table_divides_the_images(
+    words: tuple[str, ...], parts: tuple[int, int, int], tmp_path: Path
+) -> None:
+    """Test images that the table names are not trained on; without any, those for validation are the test."""
+    split = {f"images/{name[0]}{i}.png": word for name in CLASSES for i, word in enumerate(words)}
+    rows = [f"{line},{split[line.partition(',')[0]]}" for line in ROWS.splitlines()]
+    splits = load_dataset(table(tmp_path, "file,label,Split\n" + "\n".join(rows)))
+    found = splits.train, splits.validation, splits.test
+    assert tuple(0 if part is None else len(part) for part in found) == parts
+    assert all(split[file] in ("train", "") for file in splits.train.files)
+    assert {"test", "valid"} & set(words) == {split[file] for file in splits.test.files} - {"train"}
+
+
 TABLE_GOES_ON = {
     "a label without a file": (ROWS + "images/a9.png,apple\n", r"`images/a9.png` \(line 12: the file does not exist\)"),
     "a folder for a file": (ROWS + "images,apple\n", r"`images` \(line 12: the file is a folder\)"),
@@ -310,6 +336,16 @@ def test_a_table_that_can_be_used_is_used(rows: str, message: str, tmp_path: Pat
     with pytest.warns(UserWarning, match=message):
         splits = load_dataset(table(tmp_path, "file,label\n" + rows))
     assert min(splits.train.counts) >= 3
+
+
+def test_a_column_that_divides_the_images_in_another_way_is_named(tmp_path: Path) -> None:
+    rows = [f"{line},fold {i % 3}" for i, line in enumerate(ROWS.splitlines())]
+    source = table(tmp_path, "file,label,split\n" + "\n".join(rows))
+    with pytest.warns(
+        UserWarning, match="`split` with `fold 0`, `fold 1`, `fold 2`, expected train, val and test; it is"
+    ):
+        splits = load_dataset(source)
+    assert (splits.train.counts, splits.test.counts) == ((4, 4), (1, 1))
 
 
 def test_a_table_from_windows(tmp_path: Path) -> None:

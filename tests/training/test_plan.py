@@ -318,11 +318,14 @@ def test_the_command_refuses_what_contradicts_a_plan(whole: Path, tmp_path: Path
     plan = ("--plan", str(whole / "plan.json"))
     outcome = command_line.steerable("train", "digits", "--out", "x", *plan, "--seed", "5", cwd=tmp_path, code=2)
     assert "error: the plan is that of a run that differs in `seed`." in outcome.stderr
+    plan = ("--plan", str(whole))
     outcome = command_line.steerable("train", "digits", "--out", "x", *plan, "-mcopies=2", cwd=tmp_path, code=2)
     assert "error: the plan is that of a run that differs in `model`." in outcome.stderr
     request = ("--plan", str(whole / "config.json"))
     outcome = command_line.steerable("train", "digits", "--out", "x", *request, cwd=tmp_path, code=2)
     assert outcome.stderr.startswith(f"error: `{whole / 'config.json'}` has no `version`, expected 1.")
+    outcome = command_line.steerable("train", "digits", "--out", "x", "--plan=~/nowhere.json", cwd=tmp_path, code=2)
+    assert f"`{Path('~/nowhere.json').expanduser()}` does not exist." in " ".join(outcome.stderr.split())
     assert not list(tmp_path.iterdir())
 
 

@@ -193,6 +193,10 @@ def test_a_trained_network_evaluates_and_predicts(run: Path, folder: Path, tmp_p
     for asked, tile in ((images, 128), (folder / "images", 64), (images / "deeper" / "large.tif", 64)):
         with pytest.raises(ValueError, match="another network, of images from another folder, or with another tile"):
             trained.write_label_images(asked, tmp_path / "out", tile=tile)
+    # Label images among the images are none of them.
+    for _ in range(2):
+        assert len(trained.write_label_images(images, images / "labels", tile=64)[0]) == 2
+    shutil.rmtree(images / "labels")
     found, skipped = trained.predict_files(images, tile=64)
     for (name, numbers), file in zip(found, written, strict=True):
         assert Path(name).stem == Path(file).stem

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from steerable import __version__
 from steerable.errors import listing
 
-__all__ = ["DataDir", "Json", "RunFolder", "app", "at_home", "console", "run", "shown"]
+__all__ = ["DataDir", "Json", "RunFolder", "RunFolders", "app", "at_home", "console", "run", "shown", "there"]
 
 app = typer.Typer(
     help="Steerable CNNs: networks that give the same answer however an image is turned or mirrored.",
@@ -36,6 +36,14 @@ def at_home(path: Path | None) -> Path | None:
     return None if path is None else path.expanduser()
 
 
+def there(path: Path | None) -> Path | None:
+    """The same, for a file or folder that has to exist."""
+    path = at_home(path)
+    if path is not None and not path.exists():
+        raise typer.BadParameter(f"`{path}` does not exist.")
+    return path
+
+
 def _existing(path: Path) -> Path:
     path = path.expanduser()
     if path.is_dir():
@@ -51,6 +59,11 @@ RunFolder = Annotated[
     typer.Argument(
         metavar="RUN", help="A run folder, or a folder that `export` wrote.", callback=_existing, show_default=False
     ),
+]
+
+RunFolders = Annotated[
+    list[Path],
+    typer.Argument(metavar="RUNS", help="Run folders.", callback=lambda paths: list(map(_existing, paths))),
 ]
 
 LONG = 2.0  # seconds after which one wonders what a command is doing

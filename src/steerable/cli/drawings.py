@@ -41,7 +41,9 @@ def figures(
 def explore(
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on; 0 for any that is free.", min=0, max=65535)] = 7860,
-    runs: Annotated[Path, typer.Option(help="The folder whose run folders the Model tab may open.")] = Path("."),
+    runs: Annotated[
+        Path, typer.Option(help="The folder whose run folders the Model tab may open.", callback=at_home)
+    ] = Path("."),
     name: Annotated[
         list[str] | None,
         typer.Option(help="Another name by which browsers reach it, such as that of a proxy. Repeatable."),

@@ -7,16 +7,14 @@ from typing import Annotated
 
 import typer
 
-from steerable.cli.application import app, at_home
+from steerable.cli.application import RunFolders, app, at_home
 
 __all__ = ["report"]
 
 
 @app.command()
 def report(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUNS", help="Run folders to compare.", exists=True, file_okay=False)
-    ],
+    runs: RunFolders,
     out: Annotated[Path, typer.Option(help="The HTML file to write.", callback=at_home)] = Path("report.html"),
 ) -> None:
     """Write one HTML page about one or several runs.

@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from steerable.cli.application import DataDir, Json, RunFolder, app, at_home, console, shown
+from steerable.cli.application import DataDir, Json, RunFolder, app, at_home, console, shown, there
 from steerable.cli.comparisons import print_comparison, recorded_comparison
 from steerable.training.evaluation.class_figures import counted_thing, nothing_learnt
 
@@ -49,18 +49,11 @@ def evaluate(
     print_results(results, as_json, None)
 
 
-def _there(path: Path) -> Path:
-    path = path.expanduser()
-    if not path.exists():
-        raise typer.BadParameter(f"`{path}` does not exist.")
-    return path
-
-
 @app.command()
 def predict(
     run: RunFolder,
     images: Annotated[
-        Path, typer.Argument(metavar="IMAGES", help="An image or a volume, or a folder of them.", callback=_there)
+        Path, typer.Argument(metavar="IMAGES", help="An image or a volume, or a folder of them.", callback=there)
     ],
     out: Annotated[
         Path | None, typer.Option("--csv", help="The CSV file to write, instead of printing.", callback=at_home)

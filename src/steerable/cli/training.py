@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steerable.cli.application import Json, app, at_home, shown
+from steerable.cli.application import Json, app, at_home, shown, there
 from steerable.cli.option_fields import HeadedCommand, with_options
 from steerable.cli.trained_models import print_results
 from steerable.errors import one_of
@@ -39,6 +39,14 @@ BY_DATA = ("parameters", "minutes", "validation", "patience", "task", "volumes",
 """Settings whose default depends on the data set: the help texts say how."""
 
 Dataset = Annotated[str, typer.Argument(metavar="DATASET", help=settings_of(RunConfig)["dataset"].help)]
+
+
+def _plan_in(path: Path | None) -> Path | None:
+    """The file, or that of a run folder."""
+    path = at_home(path)
+    return there(path / "plan.json" if path is not None and path.is_dir() else path)
+
+
 Out = Annotated[
     Path | None,
     typer.Option(help="The run folder; an interrupted run in it is resumed. By default runs/NAME.", callback=at_home),
@@ -46,9 +54,8 @@ Out = Annotated[
 PlanFile = Annotated[
     Path | None,
     typer.Option(
-        help="The plan.json of another run on the same images, to repeat that run bit for bit.",
-        exists=True,
-        dir_okay=False,
+        help="The plan.json of another run on the same images, or its folder, to repeat that run bit for bit.",
+        callback=_plan_in,
     ),
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 import torch
 
+from steerable.data.copies import digest, trained_and_tested
 from steerable.data.files import named, source_name
 from steerable.data.images import Pixels, Progress, read_squares, told_apart, with_channels
 from steerable.data.labelled_images import LabelledImages
@@ -122,7 +122,7 @@ def assemble(
                 "test folder and let training images be held out."
             )
         train, test = _held_out(train, test_fraction, seed, source, notes)
-    notes += _trained_and_tested(train, test)
+    notes += trained_and_tested(train.images.numpy(), test.images.numpy(), test.files)
     for note in notes:
         warnings.warn(note, stacklevel=3)
     told = replace(known, channels=channels) if known.depth else None
@@ -175,7 +175,7 @@ def _same_pixels_other_label(read: Sequence[Read], size: int) -> list[str]:
     seen: dict[bytes, LabelledFile] = {}
     pairs = []
     for file, pixels in read:
-        first = seen.setdefault(_digest(pixels), file)
+        first = seen.setdefault(digest(pixels), file)
         if first.label != file.label:
             pairs.append(f"`{first.name}` ({first.label}) and `{file.name}` ({file.label})")
     if not pairs:
@@ -187,27 +187,6 @@ def _same_pixels_other_label(read: Sequence[Read], size: int) -> list[str]:
         f"the same {same}, has two labels: {'; '.join(pairs[:5])}{more}. Nothing can learn both; remove one of each "
         "pair."
     ]
-
-
-def _trained_and_tested(train: LabelledImages, test: LabelledImages) -> list[str]:
-    """A note that names test images of which a copy is among the training images; those of one colour do not count."""
-    known = set(map(_digest, train.images.numpy()))
-    copies = [
-        name
-        for name, pixels in zip(test.files, test.images.numpy(), strict=True)
-        if np.ptp(pixels.reshape(len(pixels), -1), axis=1).any() and _digest(pixels) in known
-    ]
-    if not copies:
-        return []
-    count = "1 test image is" if len(copies) == 1 else f"{len(copies):,} test images are"
-    return [
-        f"{count} among the training images as well, pixel by pixel, which makes the test look better than it is: "
-        f"{listing(copies, 5)}. Remove the copies."
-    ]
-
-
-def _digest(pixels: Pixels) -> bytes:
-    return hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).digest()
 
 
 def _held_out(

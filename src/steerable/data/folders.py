@@ -63,8 +63,9 @@ def labelled_folder(root: Path, *, fewest_classes: int = 2, group_by: str | None
         for name in classes:
             found, closed = files_below(folder / name) if (folder / name).is_dir() else ([], [])
             for path in found:
-                specimen = _specimen(path.relative_to(folder / name)) if group_by else ""
-                files.append(LabelledFile(path, printable(path.relative_to(root)), printable(name), part, specimen))
+                shown = printable(path.relative_to(root))
+                specimen = _specimen(path.relative_to(folder / name), shown) if group_by else ""
+                files.append(LabelledFile(path, shown, printable(name), part, specimen))
             skipped += [(os.path.relpath(name, root), why) for name, why in closed]
             if not found and not closed:
                 empty.append(name)
@@ -72,6 +73,11 @@ def labelled_folder(root: Path, *, fewest_classes: int = 2, group_by: str | None
             notes.append(f"{listing(empty)} in `{folder}` has no images and is left out. Add some if it is a class.")
     if not any(file.part == "train" for file in files) and not skipped:
         raise ValueError(f"no class in `{parts['train']}` has an image: {listing(classes)} are empty. Add images.")
+    if group_by and files and all(file.specimen == file.name for file in files):
+        raise ValueError(
+            f"no image in `{root}` lies in a folder inside its class folder, and --group-by {BY_FOLDER} takes such "
+            "folders for specimens. Make one for each specimen, or leave the option out."
+        )
     if "test" in parts and not any(file.part == "test" for file in files):
         raise ValueError(
             f"`{parts['test']}` has no images, expected test images there. Add some, or remove the folder and let "
@@ -86,9 +92,9 @@ def labelled_folder(root: Path, *, fewest_classes: int = 2, group_by: str | None
     return FoundFiles(files, skipped, notes)
 
 
-def _specimen(inside: Path) -> str:
+def _specimen(inside: Path, shown: str) -> str:
     """The folder inside the class folder; an image that lies in none is a specimen of its own."""
-    return printable(inside.parts[0])
+    return printable(inside.parts[0]) if len(inside.parts) > 1 else shown
 
 
 def _parts(root: Path) -> dict[Part, Path]:

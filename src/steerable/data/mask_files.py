@@ -12,7 +12,7 @@ from steerable.data.files import Unusable, check_regular, files_below, printable
 from steerable.data.stored_images import DEEP, opened, stored_mode
 from steerable.data.tiff_pages import is_tiff, tiff_pages
 
-__all__ = ["Labels", "label_name", "read_label_file"]
+__all__ = ["Labels", "colours_shown", "label_name", "read_label_file"]
 
 Labels = npt.NDArray[np.int64]
 
@@ -21,17 +21,18 @@ COLOUR = 1 << 32
 LARGEST = COLOUR - 1
 
 
-def read_label_file(path: Path) -> Labels:
+def read_label_file(path: Path, *, by_colour: bool = False) -> Labels:
     """The numbers of a label image, (height, width); ``Unusable`` with the reason where it holds something else.
 
-    A folder has a file for each object, in which this object is not 0; objects are numbered in the order of names.
-    A PNG or TIFF with a palette gives the numbers of its colours, not the colours. An image with three equal channels
-    is grey, however it is stored. Different colours become numbers from ``COLOUR`` on. Transparency does not count.
+    A folder has a file for each object, in which this object is not 0 or black; objects are numbered in the order of
+    names. A file with a palette gives the numbers of its colours, or with ``by_colour`` the colours. An image with
+    three equal channels is grey, however it is stored. Different colours become numbers from ``COLOUR`` on.
+    Transparency does not count.
     """
     if path.is_dir():
         return _of_objects(path)
     check_regular(path)
-    planes = _planes(path)
+    planes = _planes(path, by_colour)
     if not planes.size:
         raise Unusable(f"it has the shape {planes.shape}, expected at least one pixel")
     if planes.dtype.kind == "f":
@@ -56,7 +57,7 @@ def _of_objects(folder: Path) -> Labels:
     found: Labels | None = None
     for number, path in enumerate(files_below(folder)[0], start=1):
         try:
-            shown = read_label_file(path)
+            shown = read_label_file(path, by_colour=True)
         except Exception as error:
             raise Unusable(f"`{printable(path.name)}`: {reason(error)}") from error
         found = np.zeros_like(shown) if found is None else found
@@ -78,7 +79,19 @@ def label_name(value: int) -> str:
     return str(value) if value < COLOUR else f"#{value - COLOUR:06x}"
 
 
-def _planes(path: Path) -> npt.NDArray[Any]:
+def colours_shown(path: Path) -> dict[int, tuple[int, ...]]:
+    """The colours of the numbers that a label image with a palette shows; nothing where it has no palette."""
+    if path.is_dir() or path.suffix.lower() == ".npy":
+        return {}
+    with opened(path) as image:
+        if image.mode not in ("P", "PA"):
+            return {}
+        numbers = np.unique(np.asarray(image.getchannel(0)))
+        palette = image.getpalette() or []
+    return {int(number): tuple(palette[3 * number : 3 * number + 3]) for number in numbers.tolist()}
+
+
+def _planes(path: Path, by_colour: bool) -> npt.NDArray[Any]:
     """(channels, height, width), without transparency."""
     if path.suffix.lower() == ".npy":
         return _of_array(np.load(path, mmap_mode="r", allow_pickle=False))
@@ -89,7 +102,7 @@ def _planes(path: Path) -> npt.NDArray[Any]:
         if pages and pages[0].dtype is not None:
             page = pages[0]
             return page.read()[: page.shown]
-    return _of_picture(path)
+    return _of_picture(path, by_colour)
 
 
 def _of_array(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -100,7 +113,7 @@ def _of_array(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.array(array, np.uint8 if array.dtype.kind == "b" else None)[None]
 
 
-def _of_picture(path: Path) -> npt.NDArray[Any]:
+def _of_picture(path: Path, by_colour: bool) -> npt.NDArray[Any]:
     from PIL import ImageOps
 
     with opened(path) as image:
@@ -111,10 +124,10 @@ def _of_picture(path: Path) -> npt.NDArray[Any]:
         upright = ImageOps.exif_transpose(image)
         if upright.mode in ("CMYK", "YCbCr", "LAB", "HSV"):
             raise Unusable(f"its colours are {upright.mode}, expected one number for each pixel, or RGB")
-        if upright.mode in ("PA", "LA"):
-            upright = upright.getchannel(0)
-        elif upright.mode in ("RGBA", "RGBX"):
+        if upright.mode in ("RGBA", "RGBX") or (by_colour and upright.mode in ("P", "PA")):
             upright = upright.convert("RGB")
+        elif upright.mode in ("PA", "LA"):
+            upright = upright.getchannel(0)
         numbers = np.array(upright)
     if numbers.dtype.kind == "b":
         numbers = numbers.astype(np.uint8)

@@ -11,11 +11,12 @@ from typing import NamedTuple, get_args
 import numpy as np
 import torch
 
+from steerable.data.copies import trained_and_tested
 from steerable.data.files import Unusable, left_out, named, reason, source_name
 from steerable.data.images import Pixels, Progress, each_file, told_apart, whole_image, with_channels
 from steerable.data.mask_files import Labels, label_name, read_label_file
 from steerable.data.mask_pairs import FoundPairs, ImageAndMask, paired_folder
-from steerable.data.mask_survey import class_values, kind_of_masks, object_numbers, tile_for
+from steerable.data.mask_survey import class_values, kind_of_masks, object_numbers, palettes_differ, tile_for
 from steerable.data.masked_images import MaskedImages, MaskKind
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.pixel_survey import Survey, common_channels, survey
@@ -71,31 +72,38 @@ def load_mask_folder(
     root = Path(root).expanduser()
     found = paired_folder(root)
     looked_at = _surveyed(found, root, pixels, stretch)
-    read, unusable = read_masked(found.pairs, looked_at.pixels, progress)
-    skipped, notes = [*found.skipped, *unusable], [*found.notes, *looked_at.notes]
-    if skipped:
+    notes = [*found.notes, *looked_at.notes]
+    by_colour = palettes_differ([pair.mask for pair in found.pairs], notes)
+    read, unusable = read_masked(found.pairs, looked_at.pixels, progress, by_colour=by_colour)
+    if skipped := [*found.skipped, *unusable]:
         notes.append(left_out(skipped, root))
     if not any(item.pair.part == "train" for item in read):
         raise ValueError(f"none of the training images in `{root}` can be used: {named(skipped)}.")
-    by_object = any(item.pair.mask.is_dir() for item in read)
-    chosen = kind or ("instances" if by_object else kind_of_masks([item.labels for item in read]))
-    values: tuple[int, ...] = ()
-    if chosen == "instances":
-        read = with_numbered_objects(read, root, notes)
-    else:
-        read = _with_one_foreground(read, notes)
-        values = class_values([item.labels for item in read if item.pair.part == "train"], root, notes)
+    read, values = _classes_or_objects(read, kind, root, notes)
     side = tile_for([item.labels.shape for item in read]) if tile is None else tile
-    is_known = isinstance(pixels, PixelFormat)
-    channels = common_channels([item.pixels for item in read], looked_at.pixels, known=is_known)
+    known = isinstance(pixels, PixelFormat)
+    channels = common_channels([item.pixels for item in read], looked_at.pixels, known=known)
     parts = _parts(read, found, values, notes, root, tile=side, channels=channels)
     train, test = parts["train"], parts.get("test")
     if test is None:
         train, test = _held_out(train, test_fraction, seed, root, skipped)
+    notes += trained_and_tested(map(np.asarray, train.images), map(np.asarray, test.images), test.files)
     for note in notes:
         warnings.warn(note, stacklevel=2)
     told = tuple(notes), replace(looked_at.pixels, channels=channels), values
     return Splits(train, test, source_name(root), tuple(skipped), parts.get("validation"), *told)
+
+
+def _classes_or_objects(
+    read: list[MaskedPair], kind: MaskKind | None, root: Path, notes: list[str]
+) -> tuple[list[MaskedPair], tuple[int, ...]]:
+    """The pairs with the numbers of objects, or with the values that stand for classes."""
+    by_object = any(item.pair.mask.is_dir() for item in read)
+    chosen = kind or ("instances" if by_object else kind_of_masks([item.labels for item in read]))
+    if chosen == "instances":
+        return with_numbered_objects(read, root, notes), ()
+    read = _with_one_foreground(read, notes)
+    return read, class_values([item.labels for item in read if item.pair.part == "train"], root, notes)
 
 
 def _held_out(
@@ -113,23 +121,26 @@ def _held_out(
 def _surveyed(found: FoundPairs, root: Path, pixels: PixelFormat | Selection, stretch: Stretching) -> Survey:
     """What the image files have in common."""
     training = [pair.image for pair in found.pairs if pair.part == "train"]
-    looked_at = survey([pair.image for pair in found.pairs], training, root, SURVEYED, pixels)
+    looked_at = survey([pair.image for pair in found.pairs], training, root, SURVEYED, pixels, whole=True)
     if isinstance(pixels, PixelFormat):
         return looked_at
     return looked_at._replace(pixels=with_stretching(looked_at.pixels, training, stretch))
 
 
 def read_masked(
-    pairs: Sequence[ImageAndMask], pixels: PixelFormat, progress: Progress | None = None
+    pairs: Sequence[ImageAndMask], pixels: PixelFormat, progress: Progress | None = None, *, by_colour: bool = False
 ) -> tuple[list[MaskedPair], list[tuple[str, str]]]:
-    """Return (pairs with their pixels and labels, [(name, why it cannot be used)])."""
+    """Return (pairs with their pixels and labels, [(name, why it cannot be used)]).
+
+    With ``by_colour`` the colours in palettes are the labels, not their numbers.
+    """
     by_image = {pair.image: pair for pair in pairs}
 
     def both(path: Path) -> tuple[Pixels, Labels]:
         found = whole_image(path, pixels)
         mask = by_image[path].mask
         try:
-            labels = read_label_file(mask)
+            labels = read_label_file(mask, by_colour=by_colour)
         except Exception as error:  # whatever decoders raise
             raise Unusable(f"its mask cannot be used: {reason(error)}") from error
         if labels.shape != found.shape[1:]:

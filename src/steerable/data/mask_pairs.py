@@ -18,8 +18,10 @@ __all__ = ["LAYOUT", "FoundPairs", "ImageAndMask", "has_masks", "paired_folder"]
 
 IMAGE_FOLDERS = ("images", "image", "imgs")
 MASK_FOLDERS = ("labels", "masks", "label", "mask", "annotations")
-WORDS = frozenset(("image", "img", "mask", "masks", "label", "labels", "seg", "segmentation", "gt", "annotation"))
-"""What people add to the names of images and masks to tell them apart."""
+WORDS = frozenset(
+    ("image", "img", "mask", "masks", "label", "labels", "seg", "segmentation", "gt", "annotation", "ome")
+)
+"""What people and microscopes (`.ome.tif`) add to the names of images and masks."""
 LAYOUT = (
     "`images` and `labels` (or `masks`), with one label image for each image and of the same name, or one folder of "
     "that name with a mask of each object"
@@ -59,22 +61,22 @@ def paired_folder(root: Path) -> FoundPairs:
 
     ``root`` holds ``images`` and ``labels`` (or ``masks``); or ``train`` and ``test`` (and ``val``) do; or ``images``
     and ``labels`` have the sub-folders ``train`` and ``test``. Files belong together that have the same name up to the
-    ending, or up to words such as ``_mask`` and ``img_``. In place of a mask there may be a folder of that name, with a
-    mask of each object. Any of these may be divided among sub-folders that have ``images`` and ``masks`` each; where
-    such a one has a single image, all its masks are of objects in it.
+    ending, as ``a.jpg`` and ``a.png`` or ``a.jpg.png``, or up to words such as ``_mask`` and ``img_``. In place of a
+    mask there may be a folder of that name, with a mask of each object. Any of these may be divided among sub-folders
+    that have ``images`` and ``masks`` each; where such a one has a single image, all its masks are of objects in it.
     """
     if not root.is_dir():
         raise FileNotFoundError(f"`{root}` is not a folder. Give a folder with {LAYOUT}.")
     folders = _part_folders(root)
     if not folders:
         raise ValueError(f"`{root}` is not laid out for segmentation, expected {LAYOUT}, in it or in its `train`.")
-    found = FoundPairs([], [], [])
+    images, masks = folders["train"][0]
+    found = FoundPairs([], [], _other_masks(root, masks))
     for part, pairs in folders.items():
-        for images, masks in pairs:
-            _pair(root, part, images, masks, found)
+        for pair in pairs:
+            _pair(root, part, *pair, found)
     if not any(pair.part == "train" for pair in found.pairs):
         why = "; ".join(f"`{name}` ({reason})" for name, reason in found.skipped[:5])
-        images, masks = folders["train"][0]
         raise ValueError(
             f"no image in `{images}` has a mask in `{masks}`, expected {LAYOUT}. {why or 'They have no files.'}"
         )
@@ -123,15 +125,18 @@ def _pair(root: Path, part: Part, images: Path, masks: Path, found: FoundPairs) 
         name = printable(path.relative_to(root))
         relative = path.relative_to(images).with_suffix("")
         stem = _stem(relative)
-        candidates = exact.get(stem, [])
+        candidates = exact.get(_stem(path.relative_to(images))) or exact.get(stem, [])
         if not candidates and len(common[_key(relative)]) == 1:
             candidates = similar.get(_key(relative), [])
         if not candidates and stem in inside:
             candidates = [inside[stem]]
         if not candidates and images.parent != root and len(image_files) == 1 and mask_files:
             candidates = [masks]
+        shared = used.intersection(candidates)
         used.update(candidates)
-        if len(candidates) == 1:
+        if shared:
+            found.skipped.append((name, f"its mask, `{printable(min(shared).name)}`, is that of another image as well"))
+        elif len(candidates) == 1:
             found.pairs.append(ImageAndMask(path, candidates[0], name, part))
         elif candidates:
             several = listing([printable(mask.name) for mask in candidates], 3)
@@ -140,6 +145,16 @@ def _pair(root: Path, part: Part, images: Path, masks: Path, found: FoundPairs) 
             found.skipped.append((name, f"it has no mask of this name in `{printable(masks.name)}`"))
     if unused := [printable(path.relative_to(root)) for path in mask_files if used.isdisjoint((path, path.parent))]:
         found.notes.append(f"no image belongs to {listing(unused, 5)}; such masks are not used. Are images missing?")
+
+
+def _other_masks(root: Path, masks: Path) -> list[str]:
+    """A note on masks that lie beside those that are used, in a folder of another name."""
+    folder = masks if masks.name.lower() in MASK_FOLDERS else masks.parent
+    others = [name for name in sub_folders(folder.parent) if name.lower() in MASK_FOLDERS and name != folder.name]
+    if not others:
+        return []
+    used, here = printable(folder.relative_to(root)), printable(folder.parent)
+    return [f"the masks of `{here}` are read from `{used}`, and {listing(others)} is not used. Remove the wrong one."]
 
 
 def _by(key: Callable[[Path], str], folder: Path, files: Iterable[Path]) -> dict[str, list[Path]]:

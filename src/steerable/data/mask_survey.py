@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from steerable.data.mask_files import COLOUR, Labels, label_name
+from steerable.data.images import each_file
+from steerable.data.mask_files import COLOUR, Labels, colours_shown, label_name
 from steerable.data.masked_images import MaskKind
 from steerable.data.regions import connected_regions
 from steerable.errors import listing
 
-__all__ = ["class_values", "kind_of_masks", "object_numbers", "tile_for"]
+__all__ = ["class_values", "kind_of_masks", "object_numbers", "palettes_differ", "tile_for"]
 
 MOST_CLASSES = 64  # with more, a mask holds something else than classes
 LARGEST_TILE, SMALLEST_TILE, STEP = 128, 32, 16
@@ -50,6 +51,22 @@ def kind_of_masks(masks: Sequence[Labels]) -> MaskKind:
         return "classes"
     regions = sum(connected_regions(labels)[1] for labels in some)
     return "instances" if regions <= 1.25 * values else "classes"
+
+
+def palettes_differ(masks: Sequence[Path], notes: list[str]) -> bool:
+    """Whether the numbers in masks with palettes say nothing, because each file numbers the colours that it shows.
+
+    Colours are then the classes, which ``notes`` say. Where there are too many of them, numbers are those of objects.
+    """
+    known: dict[int, tuple[int, ...]] = {}
+    colours, differ = set(), False
+    for found in each_file(colours_shown, masks):
+        for number, colour in found.items() if isinstance(found, dict) else ():
+            differ |= known.setdefault(number, colour) != colour
+            colours.add(colour)
+    if differ := differ and len(colours) <= MOST_CLASSES:
+        notes.append("the palettes of the masks differ, and the colours are the classes, not their numbers.")
+    return differ
 
 
 def object_numbers(masks: Sequence[Labels], root: Path, notes: list[str]) -> list[Labels]:

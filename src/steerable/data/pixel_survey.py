@@ -46,6 +46,8 @@ def survey(
     source: Path,
     image_size: int | None,
     pixels: PixelFormat | Selection,
+    *,
+    whole: bool = False,
 ) -> Survey:
     """What the files have in common, as far as it is not given.
 
@@ -58,6 +60,7 @@ def survey(
         source: where they come from, for messages.
         image_size: height and width; by default :func:`common_size`.
         pixels: how the numbers in the files become bytes, or only which pages and channels to use.
+        whole: whether the images are used as a whole, and not their middle squares.
     """
     if image_size is not None and isinstance(pixels, PixelFormat):
         return Survey(image_size, pixels, [])
@@ -75,7 +78,7 @@ def survey(
     (most, _), *_ = Counter(kinds).most_common()
     channels = max(header.channels for header, kind in zip(headers, kinds, strict=True) if kind == most)
     common = PixelFormat(most[0], channels, selection=selection)
-    notes = [*_unused(headers), *_far_from_cubes(headers)]
+    notes = [*_unused(headers), *([] if whole else _far_from_squares(headers))]
     if common.depth != "8-bit":
         common, gaps = _scaled(training, size, common, source)
         notes += gaps
@@ -167,17 +170,17 @@ def _scaled(paths: Sequence[Path], size: int, common: PixelFormat, source: Path)
     return replace(common, channels=channels, low=low, high=high), notes if gaps else []
 
 
-def _far_from_cubes(headers: Sequence[StoredImage]) -> list[str]:
-    """A note on volumes of which the middle cube is less than half."""
+def _far_from_squares(headers: Sequence[StoredImage]) -> list[str]:
+    """A note on images of which the middle square is less than half, or on volumes and their middle cube."""
     whole = [math.prod(header.size) * math.prod(header.spacing or (1.0,)) for header in headers]
-    cubes = [(header.side * min(header.spacing or (1.0,))) ** len(header.size) for header in headers]
-    far = sum(2 * cube < volume for cube, volume in zip(cubes, whole, strict=True))
-    if len(headers[0].size) == 2 or not far:
-        return []
-    return [
-        f"{far} of {len(headers)} volumes are far from cubes: less than half of each lies in its middle cube, which is "
-        "what the network sees. Cut or pad them to cubes if the rest matters."
+    middle = [(header.side * min(header.spacing or (1.0,))) ** len(header.size) for header in headers]
+    far = sum(2 * inside < all_of_it for inside, all_of_it in zip(middle, whole, strict=True))
+    things, shape = ("images", "square") if len(headers[0].size) == 2 else ("volumes", "cube")
+    notes = [
+        f"{far} of {len(headers)} {things} are far from {shape}s: less than half of each lies in its middle {shape}, "
+        f"which is what the network sees. Cut or pad them to {shape}s if the rest matters."
     ]
+    return notes if far else []
 
 
 def _unreadable(paths: Sequence[Path], reasons: Sequence[object], source: Path, axes: int) -> ValueError:

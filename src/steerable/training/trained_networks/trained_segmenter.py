@@ -20,8 +20,10 @@ from steerable.data.files import Unusable, files_below, left_out, named, printab
 from steerable.data.given_images import given_pixels
 from steerable.data.images import Progress, each_file, whole_image, with_channels
 from steerable.data.label_files import label_file
+from steerable.data.mask_files import COLOUR, label_name
 from steerable.data.mask_folders import load_mask_folder, read_masked, stacked_masks, with_numbered_objects
 from steerable.data.mask_pairs import paired_folder
+from steerable.data.mask_survey import palettes_differ
 from steerable.data.masked_images import MaskedImages, MaskKind
 from steerable.data.splits import Splits
 from steerable.errors import listing
@@ -185,18 +187,19 @@ class TrainedSegmenter(TrainedModel):
         """All images of a folder with their masks, or those of its test part."""
         root, found = path, paired_folder(path)
         pairs = [pair for pair in found.pairs if pair.part == "test"] or found.pairs
-        read, unusable = read_masked(pairs, self.pixels, progress)
+        values = () if self._has_objects else self.mask_values
+        by_colour = max(values, default=0) >= COLOUR or palettes_differ([pair.mask for pair in pairs], [])
+        read, unusable = read_masked(pairs, self.pixels, progress, by_colour=by_colour)
         if not read:
             raise ValueError(f"none of the images in `{root}` can be used: {named([*found.skipped, *unusable])}.")
-        values = () if self._has_objects else self.mask_values
         if not values:
             read = with_numbered_objects(read, root, [])
         else:
             unknown = sorted({*np.concatenate([np.unique(item.labels) for item in read]).tolist()} - {*values})
             if unknown:
                 raise ValueError(
-                    f"the masks in `{root}` hold {listing(list(map(str, unknown)), 8)}, and the network knows only "
-                    f"{listing(list(map(str, values)), 8)}; evaluate it on masks with these numbers."
+                    f"the masks in `{root}` hold {listing(list(map(label_name, unknown)), 8)}, and the network knows "
+                    f"only {listing(list(map(label_name, values)), 8)}; evaluate it on masks with these numbers."
                 )
         if skipped := [*found.skipped, *unusable]:
             warnings.warn(left_out(skipped, root), stacklevel=4)
@@ -212,7 +215,7 @@ class TrainedSegmenter(TrainedModel):
 
         Args:
             path: a file or a folder.
-            out: the folder for the label images, with sub-folders as ``path`` has them.
+            out: the folder for the label images, with sub-folders as ``path`` has them. It may lie inside ``path``.
             tile: see :meth:`whole`.
             progress: called with (thousandths of images done, thousandths of all images), row of tiles by row.
 
@@ -222,6 +225,8 @@ class TrainedSegmenter(TrainedModel):
         path, out = Path(path).expanduser(), Path(out).expanduser()
         Tiling.for_network(self.model, tile)  # refused before anything is read
         files, skipped = _files_at(path)
+        inside = out.resolve()
+        files = [file for file in files if inside not in file.resolve().parents]
         self._claim(out, tile, path if path.is_dir() else path.parent)
         with exclusive(out / MANIFEST) as alone:
             if not alone:
