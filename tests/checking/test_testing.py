@@ -228,6 +228,56 @@ def test_what_large_numbers_hide_is_found_on_small_ones(weights: Callable[[Tenso
         st.typecheck(partial(attention, weights=weights), vectors)
 
 
+SIGNS = FieldType(D4, "4*A2")
+
+
+@pytest.mark.parametrize("bound", [nn.Hardtanh(-6.0, 7.0), lambda x: x.clamp(max=8.0), lambda x: x * (x < 9)])
+def test_bounds_that_ordinary_numbers_do_not_reach_are_found(bound: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(AssertionError, match="not equivariant on numbers of many magnitudes"):
+        st.testing.assert_equivariant(bound, in_type=SIGNS, out_type=SIGNS)
+    st.testing.assert_equivariant(bound, in_type=REGULAR, out_type=REGULAR)
+
+
+class Tokens(nn.Module):
+    """Attention between pixels where the layer knows where the batch is, and else between samples."""
+
+    def __init__(self, *, batch_first: bool) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=batch_first)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x.flatten(2).transpose(1, 2)
+        return x + self.attention(tokens, tokens, tokens)[0].transpose(1, 2).reshape(x.shape)
+
+
+MIXED: dict[str, Callable[[Tensor], Tensor]] = {
+    "attention": Tokens(batch_first=False),
+    "mean": lambda x: x - x.mean(0),
+    "the next sample": lambda x: x + x.roll(1, 0),
+    "the first sample": lambda x: torch.cat([x[:1], x[1:] + x[:1]]),
+    "saturated": lambda x: (torch.softmax(x.flatten(1) @ x.flatten(1).mT, -1) @ x.flatten(1)).view_as(x),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_samples_of_a_batch_are_turned_one_by_one(name: str) -> None:
+    """Turned all alike, samples that are mixed with each other look sound."""
+    types = {"in_type": FieldType(D4, "4*A1"), "out_type": FieldType(D4, "4*A1")}
+    assert st.testing.equivariance_error(MIXED[name], **types) < 1e-5
+    with pytest.raises(AssertionError, match="not equivariant where other samples of the batch stay as they are"):
+        st.testing.assert_equivariant(MIXED[name], **types)
+    st.testing.assert_equivariant(MIXED[name], **types, batch=1)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [Tokens(batch_first=True), lambda x: x.mean(0, keepdim=True), lambda x: F.batch_norm(x, None, None, training=True)],
+    ids=["attention", "one output for all", "norm by the batch"],
+)
+def test_sound_functions_of_batches_pass(function: Callable[[Tensor], Tensor]) -> None:
+    st.testing.assert_equivariant(function, in_type=FieldType(D4, "4*A1"), out_type=FieldType(D4, "4*A1"))
+
+
 def test_a_model_may_demand_a_size_by_an_assertion() -> None:
     def odd_only(x: Tensor) -> Tensor:
         assert x.shape[-1] % 2, "odd sizes only"

@@ -26,13 +26,17 @@ from steerable.checking.other_angles import (
     is_nearly_invariant,
     is_pooled,
     move_field,
+    rounding,
 )
+from steerable.nn.plain import without_acceleration
 from steerable.types.field_types import FieldType
 
 __all__ = [
     "SMALL",
+    "Alike",
     "element_that_fails",
     "grid_generators",
+    "in_double",
     "is_invariant",
     "left_unchanged",
     "random_like",
@@ -42,6 +46,10 @@ __all__ = [
 
 SMALL = 0.01
 """How much smaller a second look takes the values of fields."""
+
+_CARRIED = 100.0  # all layers round, where only the inputs are rounded otherwise on purpose
+
+Run = Callable[[Mapping[int, Tensor]], list[Tensor]]
 
 
 def element_that_fails(
@@ -83,15 +91,57 @@ def element_that_fails(
         parent_of = embedding(out_group, in_group)
         outputs = [v for v, result in zip(before, results, strict=True) if result is not None]
         pooled = all(field.ndim == 2 for field in (*drawn.values(), *outputs))
+        alike = Alike(run, drawn, before, slack, deep=network is not None)
         for g in grid_generators(out_group, pooled=pooled):
             after = run({key: move_field(x, parent_of(g), types[key]) for key, x in drawn.items()})
-            for value, moved, result in zip(before, after, results, strict=True):
-                if result is not None and not agree(moved, move_field(value, g, result), slack):
+            for number, (value, moved, result) in enumerate(zip(before, after, results, strict=True)):
+                if result is not None and not alike(number, moved, move_field(value, g, result)):
                     return str(g)
         constants_turn = network is None or constants_turn_in(network)
         trial = OtherAngles(run, drawn, types, results, slack, constants_turn, feels_border=network is not None)
         off_grid = () if pooled else tuple(g for g in out_group.generators if g not in set(out_group.grid_elements))
         return next((str(g) for g in off_grid if trial.fails(g, parent_of(g))), None)
+
+
+class Alike:
+    """Whether an output is what it should be, up to rounding.
+
+    Many layers may carry rounding far. So what a deep function gives may be as far off as a small multiple of what it
+    gives when its inputs are rounded otherwise.
+
+    Args:
+        run: gives the outputs.
+        inputs: its inputs.
+        outputs: what it gives for these.
+        slack: how many times more rounding is allowed than one operation leaves.
+        deep: whether it is more than one operation.
+    """
+
+    def __init__(self, run: Run, inputs: Mapping[int, Tensor], outputs: Sequence[Tensor], slack: float, *, deep: bool):
+        self._run, self._inputs, self._outputs, self._slack, self._deep = run, inputs, outputs, slack, deep
+        self._carried: list[float] | None = None
+
+    def __call__(self, number: int, found: Tensor, expected: Tensor) -> bool:
+        if agree(found, expected, self._slack):
+            return True
+        if not self._deep or rounding(found) == 0:
+            return False
+        if self._carried is None:
+            self._carried = self._far()
+        least = _CARRIED * self._carried[number] / (self._slack * rounding(found))
+        return agree(found, expected, self._slack, least=least)
+
+    def _far(self) -> list[float]:
+        """How far rounding of the inputs carries each output; 0 where the same inputs give other outputs."""
+        if not all(agree(a, b, 0.0) for a, b in zip(self._run(self._inputs), self._outputs, strict=True)):
+            return [0.0] * len(self._outputs)  # by chance, which is no rounding
+        generator = torch.Generator().manual_seed(1)
+        nudged = {}
+        for key, x in self._inputs.items():
+            sign = torch.randn(x.shape, generator=generator, dtype=torch.float64, device="cpu").sign().to(x)
+            nudged[key] = x * (1 + 4 * torch.finfo(x.dtype).eps * sign)
+        differences = (a.double() - b.double() for a, b in zip(self._run(nudged), self._outputs, strict=True))
+        return [float(d.abs().nan_to_num(0, 0, 0).amax()) if d.numel() else 0.0 for d in differences]
 
 
 @contextmanager
@@ -192,3 +242,21 @@ def random_like(x: Tensor, generator: torch.Generator) -> Tensor:
     values = normal * size.exp()
     values[(len(x) + 1) // 2 :] *= SMALL
     return values.to(x.device, x.dtype)
+
+
+def in_double(function: Callable[[Tensor], Any], x: Tensor) -> tuple[Callable[[Tensor], Any], Tensor]:
+    """A function and its input in float64, which tells a small fault from rounding; as they are where that fails.
+
+    Of a model it is a copy.
+    """
+    if x.dtype == torch.float64:
+        return function, x
+    try:
+        twin = function
+        if isinstance(function, nn.Module):
+            twin = without_acceleration(copy.deepcopy(getattr(function, "_orig_mod", function))).double()
+        for _ in tensors_in(twin(x.double())):
+            return twin, x.double()
+    except Exception:  # a model that cannot be copied, or that works in one precision only
+        pass
+    return function, x

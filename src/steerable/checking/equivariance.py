@@ -20,7 +20,14 @@ from torch import Tensor, nn
 from steerable.algebra.embeddings import embedding
 from steerable.algebra.group_interface import Element, Group
 from steerable.algebra.groups import FiniteGroup
-from steerable.checking.commutation import SMALL, grid_generators, left_unchanged, redrawn_parameters
+from steerable.checking.commutation import (
+    SMALL,
+    grid_generators,
+    in_double,
+    left_unchanged,
+    random_like,
+    redrawn_parameters,
+)
 from steerable.checking.discs import distance_in_disc, in_disc
 from steerable.checking.examples import dtype_of, examples
 from steerable.checking.other_angles import OtherAngles, constants_turn_in, rounding
@@ -140,8 +147,9 @@ def assert_equivariant(
     the network, and the default is coarse: it overlooks small faults, and a sound network can exceed it on some images.
 
     Without x and size it is measured on an odd and on an even size, where it takes both: ``x[..., ::2, ::2]`` is exact
-    on one of them only. The second look is at small numbers, since a softmax of large ones is 1 and 0 whatever they
-    are.
+    on one of them only. Further looks are at small numbers, since a softmax of large ones is 1 and 0 whatever they are;
+    at numbers of many magnitudes, in float64, since ordinary ones do not reach a bound of 6; and at a batch of which
+    one sample alone is moved.
 
     Constant images turn by every angle without interpolation, so a module whose filters respond to them as they should
     is tried on those too, where only rounding is allowed, or ``tolerance`` if that is more.
@@ -154,6 +162,7 @@ def assert_equivariant(
     if (chosen := options.get("elements")) is not None:
         options["elements"] = _listed(chosen)
     in_type, out_type = _types(function, options.get("in_type"), options.get("out_type"))
+    options["in_type"], options["out_type"] = in_type, out_type
     exact, interpolated = _errors_by_kind(function, x, **options)
     if tolerance is None:  # whole numbers have single precision at most once they are computed with
         tolerance = _TOLERANCES.get(x.dtype if x is not None else dtype_of(function), _TOLERANCES[torch.float32])
@@ -173,12 +182,14 @@ def assert_equivariant(
         errors, _ = _errors_by_kind(function, SMALL * other, **options)
         where = (_size_in_words(other) if others else "") + f", on numbers of about {SMALL}"
         _assert_at_most(tolerance, errors, where, "the largest output")
-    if isinstance(function, nn.Module) and _is_to_be_trained(function):
-        with redrawn_parameters(function):
+    with redrawn_parameters(function):
+        if isinstance(function, nn.Module) and _is_to_be_trained(function):
             _train_once(function, field)
-            exact, _ = _errors_by_kind(function, x, **options)
-        when = " once it has been trained (freeze what training is to leave alone with `requires_grad_(False)`)"
-        _assert_at_most(tolerance, exact, when, "the largest output")
+            errors, _ = _errors_by_kind(function, x, **options)
+            when = " once it has been trained (freeze what training is to leave alone with `requires_grad_(False)`)"
+            _assert_at_most(tolerance, errors, when, "the largest output")
+        if x is None:
+            _assert_on_further_looks(function, field, tolerance, options)
 
 
 def _size_in_words(x: Tensor) -> str:
@@ -202,6 +213,39 @@ def _train_once(module: nn.Module, x: Tensor) -> None:
     module.train()
     with torch.no_grad(), torch.random.fork_rng(devices=[]), suppress(RuntimeError, ValueError, TypeError):
         module(x.clone())
+
+
+def _assert_on_further_looks(
+    function: Callable[[Tensor], Tensor], x: Tensor, tolerance: float, options: MeasurementOptions
+) -> None:
+    """Measure what ordinary numbers hide when all are moved alike; x is an input that the function takes."""
+    with _evaluation(function):
+        for run, other, where in _further_looks(function, x):
+            errors, _ = _errors_by_kind(run, other, **options)
+            _assert_at_most(tolerance, errors, where, "the largest output")
+
+
+def _further_looks(
+    function: Callable[[Tensor], Tensor], x: Tensor
+) -> Iterator[tuple[Callable[[Tensor], Tensor], Tensor, str]]:
+    """What is measured, on which input, and both in words."""
+    twin, wide = in_double(function, x)
+    if wide.dtype == torch.float64:  # else rounding would pass for a fault where numbers are large
+        wide = random_like(wide, torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            is_finite = bool(twin(wide.clone()).isfinite().all())
+        if is_finite:
+            yield twin, wide, " on numbers of many magnitudes"
+    small = SMALL * x
+    with torch.no_grad():
+        answers = len(function(small.clone()))
+    for k in {0, len(x) - 1} if answers == len(x) > 1 else ():
+
+        def one_of_many(one: Tensor, k: int = k) -> Tensor:
+            return function(torch.cat([small[:k], one, small[k + 1 :]]))[k : k + 1]
+
+        others = " where other samples of the batch stay as they are (if they belong together, try batch=1)"
+        yield one_of_many, small[k : k + 1], others
 
 
 def _assert_constants_turn(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -13,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from steerable.algebra.embeddings import embedding
 from steerable.checking.calls import Refused, replaced, tensors_in
-from steerable.checking.commutation import element_that_fails, grid_generators, redrawn_parameters
-from steerable.checking.other_angles import agree, move_field
+from steerable.checking.commutation import Alike, element_that_fails, grid_generators, in_double, redrawn_parameters
+from steerable.checking.other_angles import move_field
 from steerable.checking.places import Run
 from steerable.types.field_types import FieldType
 
@@ -38,7 +37,7 @@ def confirm_as_a_whole(model: Callable[[Any], Any], x: Tensor, in_type: FieldTyp
     replaced(types, lambda found: results.append(found) if isinstance(found, FieldType) else None)
     if not results:
         return
-    model, x = _in_double(model, x)
+    model, x = in_double(model, x)
     trial = _Trial(model, x, in_type, results)
     with redrawn_parameters(model):
         element, mode = trial.element_that_fails(), ""
@@ -87,15 +86,16 @@ class _Trial:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             x = _drawn_like(self._x)
             before = self._outputs(x.clone())
+            alike = Alike(lambda fields: self._outputs(fields[0].clone()), {0: x}, before, 10.0, deep=True)
             for g in grid_generators(self._results[0].group):
                 parent = embedding(self._results[0].group, self._in_type.group)(g)
                 first = move_field(x[:1], parent, self._in_type)
                 if first.shape != x[:1].shape:
                     continue
                 after = self._outputs(torch.cat([first, x[1:]]))
-                for one, other, result in zip(before, after, self._results, strict=True):
-                    if len(one) == len(x) and not agree(
-                        other, torch.cat([move_field(one[:1], g, result), one[1:]]), 10.0
+                for number, (one, other, result) in enumerate(zip(before, after, self._results, strict=True)):
+                    if len(one) == len(x) and not alike(
+                        number, other, torch.cat([move_field(one[:1], g, result), one[1:]])
                     ):
                         return True
         return False
@@ -155,16 +155,3 @@ class _NothingNarrow(TorchDispatchMode):
 
 def _drawn_like(x: Tensor) -> Tensor:
     return torch.randn(x.shape, device="cpu").to(x)
-
-
-def _in_double(model: Callable[[Any], Any], x: Tensor) -> tuple[Callable[[Any], Any], Tensor]:
-    """A copy of the model in float64, which tells a small fault from rounding; the model itself where that fails."""
-    if not isinstance(model, nn.Module) or x.dtype == torch.float64:
-        return model, x
-    try:
-        twin = copy.deepcopy(model).double()
-        for _ in tensors_in(twin(x.double())):
-            return twin, x.double()
-    except Exception:  # a model that cannot be copied, or that works in one precision only
-        pass
-    return model, x
