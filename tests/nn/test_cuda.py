@@ -144,7 +144,7 @@ def test_a_network_of_volumes_learns_as_on_the_cpu(half: bool, last: bool, monke
 
     exact = results(copy.deepcopy(net).double(), x.double(), False)
     twin = copy.deepcopy(net).cuda()
-    assert all(m._tables is not None for m in twin.modules() if isinstance(m, snn.Conv3d))
+    assert all(m._on_gpu is not None for m in twin.modules() if isinstance(m, snn.Conv3d))
     found = results(twin, x.cuda(), half)
     assert all(torch.isfinite(t).all() for t in found)
     # A bias before a norm has no gradient but rounding; in bfloat16 the maximum of a pool may be another voxel.

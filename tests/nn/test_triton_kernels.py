@@ -106,7 +106,7 @@ def test_every_layer_agrees_with_the_cpu(case: Case, to_gpu: ToGpu) -> None:
     kernels = to_gpu(twin)
     found = step(twin, xs)
     banks = [m for m in twin.modules() if isinstance(m, FilterBankModule) and getattr(m, "backend", "") != "fourier"]
-    if any(bank._tables is not None for bank in banks):
+    if any(bank._on_gpu is not None for bank in banks):
         assert {"_expand_kernel", "_project_kernel"} <= kernels
     assert_close(found, expected, 1e-10)
 
@@ -213,7 +213,7 @@ def test_banks(
     group: str, in_text: str, out_text: str, kernel: Kernel, compiled: bool, dtype: torch.dtype, to_gpu: ToGpu
 ) -> None:
     """The bank, its gradient, and the gradient of that."""
-    from steerable.nn.triton.bank import PackedTables
+    from steerable.nn.triton.bank import BankOnGpu
 
     plan, tables = planned(group, in_text, out_text, kernel)
     wide = torch.promote_types(dtype, torch.float32)
@@ -229,7 +229,7 @@ def test_banks(
 
     expected = passes(lambda theta: plan.expand(theta, basis), weight.double())
     kernels = to_gpu()
-    packed = PackedTables(plan, tables, weight)
+    packed = BankOnGpu(plan, tables, weight)
     if compiled:
         found = passes(lambda theta: packed.bank_in_graph(theta, packed.index, packed.factor, dtype), weight)
     else:
@@ -244,9 +244,9 @@ def test_banks(
 def test_a_layer_takes_the_kernel_for_volumes(to_gpu: ToGpu) -> None:
     fields_of_o = st.FieldType(st.octahedral(), "2*regular")
     conv = snn.Conv3d(fields_of_o, fields_of_o, 3, padding=1)
-    assert conv._tables is None
+    assert conv._on_gpu is None
     to_gpu(conv)
-    assert conv._tables is not None
+    assert conv._on_gpu is not None
     assert conv.bank_index.dtype == torch.int32
 
 

@@ -26,7 +26,7 @@ from steerable.nn.triton import HAS_TRITON
 from steerable.types.field_types import FieldType
 
 if TYPE_CHECKING:
-    from steerable.nn.triton.bank import PackedTables
+    from steerable.nn.triton.bank import BankOnGpu
 
 __all__ = ["FilterBankModule"]
 
@@ -87,8 +87,8 @@ class FilterBankModule(EquivariantModule):
             self.register_index("bias_entry", entry)
             self.register_constant("bias_factor", factor)
             self.bias = nn.Parameter(torch.zeros(self.invariants.parameters))
-        self._tables: PackedTables | None = None  # of the kernels, which a layer has on a GPU only
-        self._on_cpu: dict[torch.dtype, BankKernels] = {}  # those of eager code there
+        self._on_gpu: BankOnGpu | None = None  # the kernels there, for parameters that are there
+        self._on_cpu: dict[torch.dtype, BankKernels] = {}  # those of eager code, made when they are first needed
         self._kept: MadeFromParameters | None = None
         if self.plan.parameters == 0:
             kernel, remedy = (f" with kernel size {kernel_size}", ", or a larger kernel") if kernel_size else ("", "")
@@ -153,15 +153,15 @@ class FilterBankModule(EquivariantModule):
 
     def expand_from(self, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """The same as functions of other parameters of the same shape."""
-        tables = self._tables
-        if tables is not None and weight.is_cuda and not (is_transformed() or is_exported()):
+        on_gpu = self._on_gpu
+        if on_gpu is not None and weight.is_cuda and not (is_transformed() or is_exported()):
             # In one kernel, in channels_last, already in the dtype in which the convolution runs.
             dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else weight.dtype
             # The tables of a copy by nn.DataParallel are those of another device.
-            if torch.compiler.is_compiling() or tables.index.get_device() != weight.get_device():
-                bank = tables.bank_in_graph(weight, self.bank_index, self.bank_factor, dtype)
+            if torch.compiler.is_compiling() or on_gpu.index.get_device() != weight.get_device():
+                bank = on_gpu.bank_in_graph(weight, self.bank_index, self.bank_factor, dtype)
             else:
-                bank = tables.bank(weight, dtype)
+                bank = on_gpu.bank(weight, dtype)
         elif (kernels := self._kernels_on_cpu(weight)) is not None:
             bank = kernels.bank(weight, weight.dtype)
         elif self.looks_up:  # without a product, to which alone autocast would matter
@@ -193,7 +193,7 @@ class FilterBankModule(EquivariantModule):
 
     def filters(self) -> tuple[Tensor, Tensor | None]:
         """``expand()``, or what it gave last time where that is kept. ``to_plain`` fixes it for good."""
-        if self._tables is not None:  # nothing is kept on a GPU, and the kernel is quicker than to find that out
+        if self._on_gpu is not None:  # nothing is kept on a GPU, and the kernel is quicker than to find that out
             return self.expand_from(self.weight, self.bias)
         known = self.kept("filters", self.expand)
         return self.expand() if known is None else known
@@ -238,12 +238,12 @@ class FilterBankModule(EquivariantModule):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
         self._kept = None
-        self._renew_tables()
+        self._renew_kernels_on_gpu()
         return self
 
-    def _renew_tables(self) -> None:
-        """Make the tables of the kernel on the device of the parameters, or remove them where there is none."""
-        self._tables = None
+    def _renew_kernels_on_gpu(self) -> None:
+        """Make the kernels on the device of the parameters, or remove them where there are none."""
+        self._on_gpu = None
         # Removed rather than None: torch.export counts buffers that are None as if they were inputs.
         for name in ("bank_index", "bank_factor"):
             if name in self._buffers:
@@ -251,20 +251,20 @@ class FilterBankModule(EquivariantModule):
         if self.weight.is_cuda and HAS_TRITON:
             tables = bank_tables(self.plan)
             if tables is not None:
-                from steerable.nn.triton.bank import PackedTables
+                from steerable.nn.triton.bank import BankOnGpu
 
-                self._tables = PackedTables(self.plan, tables, self.weight)
+                self._on_gpu = BankOnGpu(self.plan, tables, self.weight)
                 # As buffers they keep their place in memory for graphs that are recorded.
-                self.register_buffer("bank_index", self._tables.index, persistent=False)
-                self.register_buffer("bank_factor", self._tables.factor, persistent=False)
+                self.register_buffer("bank_index", self._on_gpu.index, persistent=False)
+                self.register_buffer("bank_factor", self._on_gpu.factor, persistent=False)
 
     def train(self, mode: bool = True) -> Self:
         self._kept = None
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": None, "_tables": None, "_on_cpu": {}}
+        return {**self.__dict__, "_kept": None, "_on_gpu": None, "_on_cpu": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._renew_tables()
+        self._renew_kernels_on_gpu()

@@ -20,7 +20,7 @@ from steerable.nn.bank_tables import PARAMETERS_PER_PROGRAM, BankTables
 from steerable.nn.expansion import BankPlan
 from steerable.nn.triton.launching import Launcher
 
-__all__ = ["PackedTables"]
+__all__ = ["BankOnGpu"]
 
 _CHANNELS_PER_PROGRAM = 256
 
@@ -93,7 +93,7 @@ _INTEGERS = ("start", "step_out", "step_in", "unit_out", "copy_out", "unit_in", 
 _INTEGERS_OF_PROJECT = ("place", "pairs", "program_pair")
 
 
-class PackedTables(BankKernels):
+class BankOnGpu(BankKernels):
     """The tables of a layer on a device, and in eager code the two kernels that go by them.
 
     Args:
