@@ -305,7 +305,7 @@ def on(
     sizes: tuple[Size, ...] = ((5, 5), (4, 7), VECTOR),
     **options: object,
 ) -> Case:
-    """A layer made from one type that treats each pixel alike."""
+    """A layer made from one type that treats each pixel alike, and takes pooled fields where sizes have ``VECTOR``."""
     flags = {k: options.pop(k) for k in tuple(options) if k in Case.__dataclass_fields__}
     name = layer.__name__ + (f"-{label}" if label else "")
     return Case(name, lambda G: layer(kind(G), *args, **options), sizes, **flags)

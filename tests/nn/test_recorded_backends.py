@@ -106,6 +106,12 @@ def test_what_does_not_fit_is_refused_and_nothing_changes(change: dict[str, str 
     assert set(snn.recorded_backends(net).values()) == {"auto"}
 
 
+def test_a_convolution_by_itself_has_no_name_and_what_it_cannot_follow_comes_with_a_way_on() -> None:
+    strided = snn.Conv2d(TYPES[1], TYPES[2], 2, stride=2)
+    with pytest.raises(ValueError, match=r"^the recorded backend .* Use a record of the same network, or choose"):
+        snn.use_backends(strided, {"": "/".join(4 * ["fourier[numba]"])})
+
+
 def test_without_numba_a_record_that_needs_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "numba_available", lambda: False)
     with pytest.raises(ValueError, match="Install the library that is named in brackets") as error:

@@ -27,7 +27,7 @@ from steerable.training.choosing.advice import (
 )
 from steerable.training.choosing.advising import SizeAndTime, advise
 from steerable.training.choosing.defaults import configured
-from steerable.training.choosing.looking import Findings, find_out, tried, with_options
+from steerable.training.choosing.looking import Findings, find_out, tried, with_changes
 from steerable.training.choosing.orientation import look_for_an_up
 from steerable.training.choosing.pose_probe import PoseEvidence, probe_poses, probe_tilt
 from steerable.training.choosing.quick_trials import Trial, try_both
@@ -207,7 +207,7 @@ def test_a_trial_finds_that_the_labels_depend_on_the_pose(upright: Path) -> None
     config = configured(str(upright), {}, validation=0.25, seed=0, accelerator="cpu")
     data = prepare_data(config)
     config = replace(config, model=sizes_to_try(config.model, data.side)[0], parameters=None)
-    found = try_both(config, with_options(config, {"head": "linear"}, {}), data, steps=40)
+    found = try_both(config, with_changes(config, {"head": "linear"}, {}), data, steps=40)
     assert found.steps == 40
     assert found.usual.value < 0.8 < found.other.value
     assert found.difference.beyond_chance

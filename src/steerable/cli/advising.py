@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from steerable.cli.application import Json, app, console, shown
+from steerable.cli.application import Json, app, console, progress_bar
 from steerable.extras import require
 from steerable.training.phases import unseen
 from steerable.training.requests.config import RunConfig
@@ -39,7 +39,7 @@ def advise(
     shows whether a network should be allowed to use that. Test images are not looked at.
     """
     require("lightning", "torchmetrics", "huggingface_hub", "safetensors")
-    phase = unseen if as_json else shown
+    phase = unseen if as_json else progress_bar
     # Without a terminal, a machine that loads slowly would put a line before every message about a mistake.
     with phase("loading PyTorch") if sys.stderr.isatty() else nullcontext():
         from steerable.training.choosing.advising import advise as found_out

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from steerable import __version__
 from steerable.errors import listing
 
-__all__ = ["DataDir", "Json", "RunFolder", "RunFolders", "app", "at_home", "console", "run", "shown", "there"]
+__all__ = ["DataDir", "Json", "RunFolder", "RunFolders", "app", "at_home", "console", "progress_bar", "run", "there"]
 
 app = typer.Typer(
     help="Steerable CNNs: networks that give the same answer however an image is turned or mirrored.",
@@ -93,7 +93,7 @@ def run() -> None:
 
 
 @contextmanager
-def shown(what: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar with the time, there as long as something is done; a line where there is no terminal.
 
     What it gives is called with (done, total); until then the bar only moves. A line comes only where something takes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from steerable.cli.application import console, shown
+from steerable.cli.application import console, progress_bar
 from steerable.training.evaluation.comparison_in_words import basis, compared_figures, verdict
 
 if TYPE_CHECKING:
@@ -46,5 +46,5 @@ def recorded_comparison(
     recorded = read_comparison(run)
     if recorded is None or dataset is None:
         return recorded
-    with shown("comparing both networks") as progress:
+    with progress_bar("comparing both networks") as progress:
         return compare(trained, load_trained(run / SUB_RUN), dataset=dataset, data_dir=data_dir, progress=progress)

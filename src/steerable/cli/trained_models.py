@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from steerable.cli.application import DataDir, Json, RunFolder, app, at_home, console, shown, there
+from steerable.cli.application import DataDir, Json, RunFolder, app, at_home, console, progress_bar, there
 from steerable.cli.comparisons import print_comparison, recorded_comparison
 from steerable.training.evaluation.class_figures import counted_thing, nothing_learnt
 
@@ -42,7 +42,7 @@ def evaluate(
 
     trained = load_trained(run)
     where = None if data_dir is None else str(data_dir)
-    with nullcontext() if as_json else shown("testing all poses") as progress:
+    with nullcontext() if as_json else progress_bar("testing all poses") as progress:
         results = trained.evaluate(dataset, where, progress)
     if (compared := recorded_comparison(run, trained, dataset, where)) is not None:
         results["comparison"] = compared
@@ -90,7 +90,7 @@ def predict(
         return
     if labels is not None or tile is not None:
         raise ValueError("--out and --tile are for segmentation, and this network classifies images. Leave them out.")
-    with nullcontext() if out is None else shown("predicting") as progress:
+    with nullcontext() if out is None else progress_bar("predicting") as progress:
         predictions, skipped = trained.predict_files(images, progress)
     _say_left_out(images, predictions, skipped)
     if as_json:
@@ -142,7 +142,7 @@ def _segment(trained: TrainedSegmenter, images: Path, out: Path | None, tile: in
         raise ValueError(f"{refused} is for networks that classify images, and this one segments them. Leave it out.")
     if out is None:
         raise ValueError("this network segments images: give a folder for the label images, such as --out predicted.")
-    with shown("segmenting") as progress:
+    with progress_bar("segmenting") as progress:
         written, skipped = trained.write_label_images(images, out, tile=tile, progress=progress)
     _say_left_out(images, written, skipped)
     legend = "0 background, 1, 2, … objects" if trained.answer.kind == "instances" else ", ".join(_legend(trained))
@@ -204,7 +204,7 @@ def export(
     if safetensors is not None:
         written["safetensors"] = str(export_safetensors(trained, safetensors, licence=licence))
     if onnx is not None:
-        with nullcontext() if as_json else shown("writing the ONNX file"):
+        with nullcontext() if as_json else progress_bar("writing the ONNX file"):
             written["onnx"] = str(export_onnx(trained, onnx))
     if as_json:
         sides = ["height", "width"] if isinstance(trained, TrainedSegmenter) else trained.input_shape[1:]

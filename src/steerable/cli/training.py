@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steerable.cli.application import Json, app, at_home, shown, there
+from steerable.cli.application import Json, app, at_home, progress_bar, there
 from steerable.cli.option_fields import HeadedCommand, with_options
 from steerable.cli.trained_models import print_results
 from steerable.errors import one_of
@@ -147,7 +147,7 @@ def train(
     said = {name: value for name, value in settings.items() if _is_said(context, name)}
     said["progress"] = settings["progress"] and not as_json
     speaks = os.environ.get("LOCAL_RANK", "0") == "0"  # with DDP, one process speaks for all
-    phase = shown if said["progress"] and speaks else unseen
+    phase = progress_bar if said["progress"] and speaks else unseen
     # Without a terminal, a machine that loads slowly would put a line before every message about a mistake.
     with phase("loading PyTorch") if sys.stderr.isatty() else nullcontext():
         from steerable.reporting.report import write_report

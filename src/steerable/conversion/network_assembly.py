@@ -9,13 +9,13 @@ from torch import fx, nn
 
 from steerable import nn as snn
 from steerable.conversion.plan import ConversionPlan, Replacement, Step
-from steerable.conversion.refusals import NoCounterpart, free_path, function_name, refusal
+from steerable.conversion.refusals import NoCounterpart, call_name, free_path, refusal
 from steerable.conversion.report import ReportRow
 from steerable.conversion.widths import Widths
 from steerable.nn.admissibility import require
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.init import he_
-from steerable.nn.scalar_functions import function_name as scalar_function_name
+from steerable.nn.scalar_functions import function_name
 from steerable.types.field_types import FieldType
 
 __all__ = ["assembled", "count_parameters"]
@@ -118,7 +118,7 @@ def _report_row(path: str, step: Step, module: nn.Module, note: str) -> ReportRo
 
 def _before(step: Step, plain: nn.Module | None) -> str:
     if plain is None or step.call.node.op != "call_module":
-        return f"{function_name(step.call.node)}(…)"
+        return f"{call_name(step.call.node)}(…)"
     name = type(plain).__name__
     return f"{name} {step.before[0].channels} → {step.after.channels}" if step.mixes else name
 
@@ -131,7 +131,7 @@ def _after(module: nn.Module) -> str:
     if not isinstance(module, snn.EquivariantModule):
         return f"{name} (kept)"
     if isinstance(module, snn.Pointwise) and type(module) in (snn.Pointwise, snn.Odd):
-        name = f"{name}({scalar_function_name(module.function)})"
+        name = f"{name}({function_name(module.function)})"
     if isinstance(module, snn.Concat) or module.in_type == module.out_type:
         return f"{name} {module.out_type}"
     return f"{name} {module.in_type} → {module.out_type}"

@@ -123,7 +123,7 @@ def convert(
 
 
 def _request(group: Group, match: Match, mix: Mix, *rest: Any) -> dict[str, Any] | None:
-    """What was asked for, as a file can hold it; None where a part is a function or a group of one's own."""
+    """The arguments of ``convert`` as a file can hold them; None where one is a function or a group of one's own."""
     names = ("downsampling", "head", "in_channels", "out_type")
     asked = {"group": group.name, "match": match, "mix": mix, **dict(zip(names, rest, strict=True))}
     asked["out_type"] = None if asked["out_type"] is None else str(asked["out_type"])

@@ -13,7 +13,7 @@ from steerable.checking.calls import OTHER_NAMES, Operation
 from steerable.checking.operations import known_layer, known_operation
 from steerable.conversion.refusals import (
     NoCounterpart,
-    function_name,
+    call_name,
     path_below_root,
     place_of_call,
     place_of_module,
@@ -49,7 +49,7 @@ class PlainCall:
     @property
     def name(self) -> str:
         """The bare name of the operation, ``add`` for ``x += y``, or of a function that is not known."""
-        return self.operation.name if self.operation is not None else function_name(self.node)
+        return self.operation.name if self.operation is not None else call_name(self.node)
 
     @property
     def source(self) -> Any:

@@ -11,8 +11,8 @@ __all__ = [
     "ROOT",
     "ConversionError",
     "NoCounterpart",
+    "call_name",
     "free_path",
-    "function_name",
     "path_below_root",
     "place_of_call",
     "place_of_module",
@@ -57,7 +57,7 @@ def place_of_call(node: fx.Node) -> str:
     """What a function or method called in some ``forward`` is called in messages: itself, and the module it is in."""
     path, owner = scope_of(node)
     where = f"`{path}`" if path else "the network"
-    return f"`{function_name(node)}` in the forward of {where} ({owner})"
+    return f"`{call_name(node)}` in the forward of {where} ({owner})"
 
 
 def scope_of(node: fx.Node) -> tuple[str, str]:
@@ -69,7 +69,7 @@ def scope_of(node: fx.Node) -> tuple[str, str]:
     return path_below_root(path), str(getattr(owner, "__name__", owner))
 
 
-def function_name(node: fx.Node) -> str:
+def call_name(node: fx.Node) -> str:
     """The bare name: ``relu`` for F.relu, torch.relu_ and Tensor.relu."""
     target = node.target
     name = target if isinstance(target, str) else getattr(target, "__name__", str(target))

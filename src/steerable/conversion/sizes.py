@@ -12,7 +12,7 @@ from steerable.checking.operations import SHAPE_QUESTIONS
 from steerable.conversion.fitting_sizes import ExpandTo, FittedTo, PadTo, ResizeTo
 from steerable.conversion.graph_analysis import GraphAnalysis, Signal
 from steerable.conversion.plain_calls import PlainCall
-from steerable.conversion.refusals import NoCounterpart, function_name
+from steerable.conversion.refusals import NoCounterpart, call_name
 from steerable.types.field_types import FieldType
 
 __all__ = ["fields_behind", "is_about_sizes", "read_expand_to", "read_pad_to", "read_resize_to"]
@@ -23,7 +23,7 @@ _ATTRIBUTES = ("shape", "ndim", "dtype", "device")
 def is_about_sizes(analysis: GraphAnalysis, call: PlainCall) -> bool:
     """Whether a call sees no values of a field: only sizes, dtypes and devices, and what was made of those."""
     node = call.node
-    name, inputs = function_name(node), node.all_input_nodes
+    name, inputs = call_name(node), node.all_input_nodes
     if name == "getattr" and inputs[0] in analysis.signals:
         if node.args[1] in _ATTRIBUTES:
             return True

@@ -22,7 +22,7 @@ from steerable.nn.containers import Sequential
 from steerable.nn.filter_bank import FilterBankModule
 from steerable.nn.geometry import numbers_per_axis, resolved_padding, spanned
 from steerable.nn.module import EquivariantModule
-from steerable.nn.restricted_banks import exact_bank, exact_bias, in_shares, set_filters, set_up_as
+from steerable.nn.restricted_banks import exact_bank, exact_bias, order_by_groups, set_filters, set_up_as
 from steerable.nn.sampling import SamplingGuard, one_extent_missing
 from steerable.nn.seen_by_subgroup import both_ends
 from steerable.nn.selection import Select
@@ -163,8 +163,8 @@ class ConvolutionLayer(FilterBankModule):
                 filters=restricted_space(self.plan.space, subgroup),
             )
         # Selections bring the capsules of each of the convolution's groups together, where there are several.
-        start = Select(new.in_type, in_shares(seen_in, self.in_type, self.groups))
-        end = Select(new.out_type, np.argsort(in_shares(seen_out, self.out_type, self.groups)))
+        start = Select(new.in_type, order_by_groups(seen_in, self.in_type, self.groups))
+        end = Select(new.out_type, np.argsort(order_by_groups(seen_out, self.out_type, self.groups)))
         columns = seen_in.order[start.order]
         rows = seen_out.order[np.argsort(end.order)]
         set_up_as(self, new)

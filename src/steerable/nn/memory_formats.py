@@ -23,7 +23,7 @@ def laid_out(x: Tensor, memory_format: torch.memory_format) -> Tensor:
     """The same field in a memory format.
 
     A field with one channel is dense in both formats, so torch leaves it as it is, and every layer after it would keep
-    the other format. Here its strides are those of the format that is asked for.
+    the other format. Here its strides are those of the given format.
     """
     if x.shape[1] != 1:
         return x.contiguous(memory_format=memory_format)

@@ -108,7 +108,7 @@ def use_backends(network: nn.Module, recorded: Mapping[str, str]) -> None:
         try:
             choices[name] = layers[name].runner.read(text, layers[name].weight.device.type)
         except ValueError as error:
-            raise ValueError(f"layer `{name}`: {error}") from None
+            raise ValueError(f"layer `{name}`: {error}" if name else str(error)) from None
     for name, choice in choices.items():
         if choice is None:
             layers[name].backend = AUTO

@@ -13,7 +13,7 @@ from steerable.nn.filter_bank import FilterBankModule
 from steerable.types.field_types import FieldType
 from steerable.types.restriction import Seen
 
-__all__ = ["carried_over", "exact_bank", "exact_bias", "in_shares", "set_filters", "set_up_as"]
+__all__ = ["carried_over", "exact_bank", "exact_bias", "order_by_groups", "set_filters", "set_up_as"]
 
 BankT = TypeVar("BankT", bound=FilterBankModule)
 
@@ -62,7 +62,7 @@ def set_up_as(old: FilterBankModule, new: BankT) -> BankT:
     return new.to(old.weight.device, old.weight.dtype).train(old.training)
 
 
-def in_shares(seen: Seen, before: FieldType, groups: int) -> list[int]:
+def order_by_groups(seen: Seen, before: FieldType, groups: int) -> list[int]:
     """The capsules of the restricted type, those of the convolution's first group first within each kind.
 
     ``groups`` divide each kind of capsule into equal shares. A subgroup may see two kinds as one, so that the shares

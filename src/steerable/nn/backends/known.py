@@ -78,7 +78,10 @@ def read(text: str, problem: ConvolutionProblem, device: str) -> Choice | None:
     for name, part in zip(names, texts, strict=True):
         reason = BACKENDS[name].why_not(problem)
         if reason is not None:
-            raise ValueError(f"the recorded backend {shown(text)} does not support this convolution: {reason}.")
+            raise ValueError(
+                f"the recorded backend {shown(text)} does not support this convolution: {reason}. Use a record of the "
+                "same network, or choose backends again."
+            )
         here = _with_library(name, problem, device)
         if part != here:
             raise ValueError(

@@ -12,7 +12,7 @@ from typing import Any
 
 from steerable.atomic import write_json
 from steerable.training.choosing.advising import look_at_images
-from steerable.training.choosing.looking import with_options
+from steerable.training.choosing.looking import with_changes
 from steerable.training.choosing.orientation import SHORTEST
 from steerable.training.phases import Phase, unseen
 from steerable.training.requests.config import RunConfig
@@ -66,7 +66,7 @@ def request_in(config: RunConfig, folder: Path, said: Collection[str] = ()) -> R
 
 def _with_advice(config: RunConfig, recorded: Mapping[str, Any], said: Collection[str]) -> RunConfig:
     changes = {name: value for name, value in recorded["recipe"].items() if name not in said}
-    return with_options(config, recorded["model"], changes)
+    return with_changes(config, recorded["model"], changes)
 
 
 def _recorded(folder: Path) -> dict[str, Any] | None:

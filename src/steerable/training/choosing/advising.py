@@ -10,7 +10,7 @@ from typing import Any
 
 from steerable.training.choosing.advice import Recommendation
 from steerable.training.choosing.fitting import ENOUGH
-from steerable.training.choosing.looking import Findings, find_out, with_options
+from steerable.training.choosing.looking import Findings, find_out, with_changes
 from steerable.training.choosing.sizing import count_parameters, sizes_to_try
 from steerable.training.choosing.speed import this_machine, with_speed
 from steerable.training.choosing.timing import epochs_within, steps_per_epoch
@@ -80,7 +80,7 @@ def advise(config: RunConfig, *, seconds: float = 60.0, phase: Phase = unseen, s
     data = _read(config, phase)
     end = time.monotonic() + seconds
     findings = find_out(config, data, phase)
-    chosen = with_options(config, findings.recommendation.model, findings.recommendation.changes)
+    chosen = with_changes(config, findings.recommendation.model, findings.recommendation.changes)
     with phase("timing sizes of the network"):
         sizes = _sizes(chosen, data, end)
     minutes, about = _minutes(sizes), _about(data)

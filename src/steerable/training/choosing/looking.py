@@ -31,7 +31,7 @@ from steerable.training.learning.preparing import Images, TrainingData
 from steerable.training.phases import Phase
 from steerable.training.requests.config import RunConfig
 
-__all__ = ["Findings", "find_out", "images_to_probe", "poses_told", "tried", "with_options"]
+__all__ = ["Findings", "find_out", "images_to_probe", "poses_told", "tried", "with_changes"]
 
 PROBED = 800  # images
 PROBE_STEPS = 100  # of each of the two probes
@@ -105,13 +105,13 @@ def tried(config: RunConfig, data: TrainingData, other: Alternative, progress: P
         validation = validation.middles(float(train.samples_per_epoch))  # whole ones may take longer than the trial
     quick = replace(config.recipe, batch_size=min(TRIAL_BATCH, config.recipe.batch_size))
     config = replace(config, recipe=quick, parameters=None)
-    both = config, with_options(config, other.model, other.changes)
+    both = config, with_changes(config, other.model, other.changes)
     usual, changed = (replace(each, model=sizes_to_try(each.model, data.side)[0]) for each in both)
     data = replace(data, train=train, validation=validation)
     return try_both(usual, changed, data, steps=TRIAL_STEPS, progress=progress)
 
 
-def with_options(config: RunConfig, model: Mapping[str, Any], changes: Mapping[str, Any]) -> RunConfig:
+def with_changes(config: RunConfig, model: Mapping[str, Any], changes: Mapping[str, Any]) -> RunConfig:
     """The request with other options of the model and other settings of the recipe, which say what a pose means."""
     model = dict(model) if "name" in model else {**config.model, **model}  # another model has other options
     return replace(config, model=model, recipe=replace(config.recipe, **changes), orientation="model")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 __all__ = ["OVERLAPS", "average_precisions"]
 
 OVERLAPS = tuple(round(0.5 + 0.05 * k, 2) for k in range(10))
-"""The overlaps that are asked for: 0.5, 0.55, …, 0.95."""
+"""The overlaps from which on an object counts as found: 0.5, 0.55, …, 0.95."""
 
 
 def average_precisions(predicted: npt.NDArray[Any], true: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

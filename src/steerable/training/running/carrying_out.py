@@ -26,7 +26,7 @@ from steerable.training.requests.config import RunConfig
 from steerable.training.requests.plan import Plan
 from steerable.training.running.deadline import Deadline
 from steerable.training.running.progress_lines import ProgressLines
-from steerable.training.running.results import Measured, figures_of, write_outcome
+from steerable.training.running.results import Measured, upright_figures, write_outcome
 from steerable.training.running.start import Start
 from steerable.training.running.stopping import StopOnRequest
 
@@ -87,7 +87,8 @@ def prepared_run(
     try:
         module.use_backends(plan.backends)
     except ValueError as error:
-        raise ValueError(f"the plan of this run cannot be followed here: {error}") from error
+        way_on = "Or begin a new run in another folder, without this plan."
+        raise ValueError(f"the plan of this run cannot be followed here: {error} {way_on}") from error
     return PreparedRun(plan, folder, data, module, trainer, keeper, stopping, origin)
 
 
@@ -114,7 +115,7 @@ def carry_out(run: PreparedRun, phase: Phase = unseen) -> dict[str, Any]:
         if settings.evaluate == "test" and isinstance(data.test, LabelledImages) and trainer.world_size == 1:
             with phase("testing"):  # once, for the loss and for all that is said of single images
                 upright = upright_scores(module, data.test, device=module.device)
-            figures.update(figures_of(upright, data.test.labels))
+            figures.update(upright_figures(upright, data.test.labels))
         else:
             measure = trainer.test if settings.evaluate == "test" else trainer.validate
             figures.update(measure(module, batches, verbose=False)[0])

@@ -29,7 +29,7 @@ from steerable.training.requests.config import RunConfig
 from steerable.training.running.environment import environment
 from steerable.training.trained_networks.model_facts import model_facts, save_network
 
-__all__ = ["Measured", "figures_of", "save_model", "write_outcome"]
+__all__ = ["Measured", "save_model", "upright_figures", "write_outcome"]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def write_outcome(
     return results
 
 
-def figures_of(scores: Tensor, labels: Tensor) -> dict[str, float]:
+def upright_figures(scores: Tensor, labels: Tensor) -> dict[str, float]:
     """The loss and the accuracy of these scores (n, classes) of the test images."""
     labels = labels.to(scores.device)
     right = (scores.argmax(1) == labels).double().mean()

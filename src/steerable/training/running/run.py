@@ -10,8 +10,8 @@ A run folder has
 - ``metrics/``: learning curves, CSV and TensorBoard
 - ``model/``: the trained network, safetensors and its config, class names and image size
 - ``mistakes.json``: the test images that were most surely taken for something else
-- ``advice.json``: where it was asked for, what was found in the images before the run and what it chose by that
-- ``plain/`` and ``comparison.json``: where it was asked for, the run of a plain network, and what sets the two apart
+- ``advice.json``: with ``--advise``, what was found in the images before the run, and what it chose by that
+- ``plain/`` and ``comparison.json``: with ``--compare plain``, the run of a plain network, and how the two differ
 - ``results.json``: the final figures; ``stopped`` says whether somebody ended the run early, which can then go on
 
 A run with ``evaluate="validation"`` does not look at test images: it has no ``mistakes.json``, and its figures are
