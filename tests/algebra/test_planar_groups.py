@@ -28,6 +28,19 @@ def test_equality_is_up_to_rounding_and_hashes_agree(g: PlanarGroup) -> None:
     assert a != "rotation(30)"
 
 
+@pytest.mark.parametrize("special", [0, 30, 60, 90, 180, 300])
+def test_turns_close_to_special_angles_keep_lengths_and_close_ones_are_exact(special: float) -> None:
+    """A cosine of 1 to nine digits goes with angles up to 0.0026°, which an irrep of frequency 50 sees 50 times."""
+    rho = O2.irrep("E50")
+    for apart in 10.0 ** np.arange(-12, -1):
+        for degrees in (special - apart, special + apart):
+            g = O2.rotation(degrees)
+            assert np.abs(g.matrix @ g.matrix.T - np.eye(2)).max() < 1e-12
+            exact = np.isin(g.matrix, (0.0, 1.0, -1.0)).all()
+            assert exact == (special % 90 == 0 and apart < 5e-8)
+            assert exact or np.abs(rho(g) @ rho(O2.inverse(g)) - np.eye(2)).max() < 1e-11
+
+
 def test_elements_of_different_groups_differ() -> None:
     assert SO2.rotation(30) != O2.rotation(30)
     assert O2.rotation(0) != O2.reflection(0)

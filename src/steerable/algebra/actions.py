@@ -26,6 +26,8 @@ __all__ = [
     "turn",
 ]
 
+_KEPT = 1e-12  # by how much the square of a length may change where a cosine or a sine is made exact
+
 
 def checked_action(group: MultiplicationTable, matrices: ArrayLike) -> FloatArray:
     """(order, k, k): the matrices, after a check that they are orthogonal and multiply as the elements do."""
@@ -73,7 +75,11 @@ def planar_matrix(power: int, n: int, *, mirrored: bool = False) -> FloatArray:
 def turn(degrees: float, *, mirrored: bool = False) -> FloatArray:
     """The 2×2 matrix of a rotation counter-clockwise, or of m after that rotation; exact at 0, ±1/2, ±1."""
     angle = math.radians(degrees % 360)
-    rotation = snap(np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]))
+    own = np.array([math.cos(angle), math.sin(angle)])
+    near = snap(own)
+    # Near 0° a cosine is 1 to nine digits long before the sine is 0; one made exact alone would not leave lengths alone.
+    c, s = near if abs(near @ near - 1) < _KEPT else own
+    rotation = np.array([[c, -s], [s, c]])
     return np.diag([-1.0, 1.0]) @ rotation + 0.0 if mirrored else rotation
 
 

@@ -94,10 +94,8 @@ class BankPlan:
         self.space = as_filter_space(in_type.group, filters)
         self.taps = self.space.taps
         self.weights = out_type.channels * (in_type.channels // groups) * self.taps
-        out_parts, in_parts = (
-            unfolded(_share(out_type, groups, "out_type")),
-            unfolded(_share(in_type, groups, "in_type")),
-        )
+        shares = _share(out_type, groups, "out_type"), _share(in_type, groups, "in_type")
+        out_parts, in_parts = (unfolded(share, self.taps) for share in shares)
         out_share, in_share = out_parts.terms, in_parts.terms
         self.pairs: list[PairFilters] = []
         bases: list[NDArray[np.float64]] = [np.zeros(0)]

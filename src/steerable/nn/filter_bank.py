@@ -130,7 +130,8 @@ class FilterBankModule(EquivariantModule):
     def theta(self, out_capsule: str, in_capsule: str) -> Tensor:
         """Θ of one pair of capsule kinds, a view of ``weight``: (groups · copies out, copies in, dim Hom).
 
-        Capsules of SO(3) and O(3) that are sums of irreps, such as ``sphere(2)``, are counted by these irreps.
+        Capsules that are sums of irreps are counted by these irreps: ``sphere(2)`` of SO(3), and in the plane large
+        ones such as ``regular(8)`` with 9×9 taps.
         """
         for pair in self.plan.pairs:
             if (pair.out_capsule.name, pair.in_capsule.name) == (out_capsule, in_capsule):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from steerable.nn.activations import ReLU
 from steerable.nn.admissibility import require
-from steerable.nn.channels import capsule_of_channel, merge_order, shift_channels, take_channels
+from steerable.nn.channels import capsule_of_channel, merge_order, scale_channels, take_channels, widened
 from steerable.nn.concatenated import CReLU
 from steerable.nn.module import EquivariantModule
 from steerable.nn.scalar_functions import ScalarFunction, check_pixelwise, function_name
@@ -18,6 +16,8 @@ from steerable.nn.segments import Segments
 from steerable.types.field_types import FieldType
 
 __all__ = ["Activation", "Gated", "NormActivation", "NormReLU"]
+
+_SQUARE_OF_NOTHING = 1e-30  # shorter capsules than its root count as that long, so that one of length 0 has a gradient
 
 
 class NormActivation(EquivariantModule):
@@ -44,12 +44,12 @@ class NormActivation(EquivariantModule):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x, pooled=True)
-        length = self.segments.norm(x)
-        factor = self.respond(length) / torch.where(length == 0, torch.ones_like(length), length)
-        return x * self.segments.spread(factor)
+        return self.segments.scale(x, self.factors(x).to(x.dtype))
 
-    def respond(self, length: Tensor) -> Tensor:
-        return self.function(length)
+    def factors(self, x: Tensor) -> Tensor:
+        """(batch, capsules, …): ν(‖x‖) / ‖x‖."""
+        length = self.segments.norm(x)
+        return self.function(length) / torch.where(length == 0, torch.ones_like(length), length)
 
 
 class NormReLU(NormActivation):
@@ -71,11 +71,14 @@ class NormReLU(NormActivation):
         """Set every b to its initial value."""
         nn.init.constant_(self.threshold, self.initial)
 
-    def respond(self, length: Tensor) -> Tensor:
+    def factors(self, x: Tensor) -> Tensor:
+        """max(1 - |b| / ‖x‖, 0), in fewer passes than max(‖x‖ - |b|, 0) / ‖x‖."""
+        wide = widened(x)
+        inverse = self.segments.sum(wide * wide).clamp_min(_SQUARE_OF_NOTHING).rsqrt()
         # A negative b would lengthen what is zero but for rounding, in a direction that is rounding too. Written so,
         # |b| has the slope 1 at 0; that of abs() is 0, and a b that begins there would never learn.
         shift = torch.where(self.threshold < 0, self.threshold, -self.threshold)
-        return self.function(shift_channels(length, shift.to(length.dtype)))
+        return self.function(1 + scale_channels(inverse, shift.to(inverse.dtype)))
 
 
 class Gated(EquivariantModule):
@@ -129,7 +132,6 @@ class Activation(EquivariantModule):
         super().__init__(field_type, FieldType(field_type.group, stack))
         self.layers = nn.ModuleList(layers)
         self.sizes = [layer.in_type.channels for layer in layers]
-        self.starts = [0, *itertools.accumulate(self.sizes)][:-1]
         order = merge_order(stack, self.out_type)
         self.reorder = not np.array_equal(order, np.arange(len(order)))
         if self.reorder:
@@ -139,6 +141,6 @@ class Activation(EquivariantModule):
         self.check_input(x, pooled=True)
         if len(self.layers) == 1:
             return self.layers[0](x)  # type: ignore[no-any-return]
-        places = zip(self.layers, self.starts, self.sizes, strict=True)
-        y = torch.cat([layer(x.narrow(1, start, size)) for layer, start, size in places], dim=1)
+        parts = x.split(self.sizes, 1)
+        y = torch.cat([layer(parts[k]) for k, layer in enumerate(self.layers)], dim=1)
         return take_channels(y, self.order) if self.reorder else y

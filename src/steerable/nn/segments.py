@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Self
 
@@ -16,14 +17,15 @@ __all__ = ["Segments"]
 
 
 class Segments(nn.Module):
-    """Reductions over the capsules of a type, along dimension 1; all capsules of a kind are reduced at once."""
+    """Reductions over the capsules of a type, along dimension 1; neighbours of one size are reduced at once."""
 
     capsule_index: Tensor
     channel_table: Tensor
 
     def __init__(self, field_type: FieldType) -> None:
         super().__init__()
-        self.shapes = [(copies, capsule.dim) for capsule, copies in field_type.terms]
+        runs = itertools.groupby(capsule.dim for capsule in field_type.capsules)
+        self.shapes = [(len(list(alike)), dim) for dim, alike in runs]
         self.single = all(dim == 1 for _, dim in self.shapes)
         widest = max(dim for _, dim in self.shapes)
         # The channels of each capsule; shorter capsules are filled up with a channel after the last one, a zero.
@@ -69,13 +71,21 @@ class Segments(nn.Module):
         """(batch, capsules, …) → (batch, channels, …): each capsule's value on all of its channels."""
         return values if self.single else take_channels(values, self.capsule_index)
 
+    def scale(self, x: Tensor, factors: Tensor) -> Tensor:
+        """x times the factor of each capsule, (batch, capsules, …)."""
+        if len(self.shapes) > 1:
+            return x * self.spread(factors)
+        capsules: Tensor = x.unflatten(1, self.shapes[0]) * factors.unsqueeze(2)
+        return capsules.flatten(1, 2)
+
     def reduce(self, x: Tensor, reduction: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply a reduction of dimension 2 to (batch, copies, dim, …) for each kind, and stack the results."""
+        """Apply a reduction of dimension 2 to (batch, copies, dim, …) for each size, and stack the results."""
         if self.single:
             return x
-        reduced, start = [], 0
-        for copies, dim in self.shapes:
-            part = x.narrow(1, start, copies * dim)
-            reduced.append(part if dim == 1 else reduction(part.unflatten(1, (copies, dim))))
-            start += copies * dim
+        # One split, since the gradient of each narrow() would be as large as x.
+        parts = x.split([copies * dim for copies, dim in self.shapes], 1) if len(self.shapes) > 1 else [x]
+        reduced = [
+            parts[k] if dim == 1 else reduction(parts[k].unflatten(1, (copies, dim)))
+            for k, (copies, dim) in enumerate(self.shapes)
+        ]
         return torch.cat(reduced, dim=1) if len(reduced) > 1 else reduced[0]

@@ -158,7 +158,8 @@ class StatisticsNorm(CapsuleNorm):
             along = self.segments.sum_statistics(mean * reference) * self.inverse_square.to(mean.dtype)
             return self.segments.spread(along) * reference
         parts, at, start = [], 0, 0
-        for copies, dim in self.segments.shapes:
+        for capsule, copies in self.in_type.terms:
+            dim = capsule.dim
             matrix = self.projections[at : at + dim * dim].view(dim, dim).to(mean.dtype)
             parts.append((mean.narrow(1, start, copies * dim).unflatten(1, (copies, dim)) @ matrix).flatten(1))
             at, start = at + dim * dim, start + copies * dim

@@ -20,6 +20,10 @@ __all__ = ["Unfolded", "unfolded"]
 
 Terms = Sequence[tuple[Capsule, int]]
 
+_SMALL = 10_000
+"""Capsules of the plane stay whole where a bank between two of them has at most so many weights: one product is then
+quicker than those of many irreps, and weights that were learned on images rely on the order of whole capsules."""
+
 
 @dataclass(frozen=True)
 class Unfolded:
@@ -35,8 +39,10 @@ class Unfolded:
     order: IntArray | None
 
 
-def unfolded(terms: Terms) -> Unfolded:
-    """The irreps of capsules of groups that move space by any angle; all other capsules stay as they are.
+def unfolded(terms: Terms, taps: int = 1) -> Unfolded:
+    """The irreps of capsules of groups that move space, or the plane, by any angle; all others stay as they are.
+
+    In the plane only those capsules are replaced that are large for filters of that many taps.
 
     >>> from steerable import FieldType, so3
     >>> found = unfolded(FieldType(so3(), "2*sphere(1) + L1").terms)
@@ -46,7 +52,7 @@ def unfolded(terms: Terms) -> Unfolded:
     found: list[tuple[Capsule, int]] = []
     order, start = [np.zeros(0, dtype=np.intp)], 0
     for capsule, copies in terms:
-        parts = _parts(capsule)
+        parts = _parts(capsule, taps)
         first = np.empty((copies, capsule.dim), dtype=np.intp)  # of each copy, the places of its channels
         for part, channels in parts:
             size, several = part.dim, len(channels) // part.dim
@@ -59,13 +65,13 @@ def unfolded(terms: Terms) -> Unfolded:
     return Unfolded(tuple(found), None if np.array_equal(whole, np.arange(len(whole))) else whole)
 
 
-def _parts(capsule: Capsule) -> list[tuple[Capsule, IntArray]]:
+def _parts(capsule: Capsule, taps: int) -> list[tuple[Capsule, IntArray]]:
     """Each kind of irrep with the channels of all its copies; the capsule itself where it is not a sum of irreps."""
     rho = capsule.representation
     whole = [(capsule, np.arange(capsule.dim))]
-    if not isinstance(rho, CompactRepresentation) or rho.group.axes != 3 or rho.is_signed_permutation:
-        return whole  # weights that were learned on images rely on the order of whole capsules
-    if len(rho.waves) < 2 or not rho.is_sum_of_irreps:
+    if not isinstance(rho, CompactRepresentation) or (rho.group.axes == 2 and rho.dim**2 * taps <= _SMALL):
+        return whole
+    if rho.is_signed_permutation or len(rho.waves) < 2 or not rho.is_sum_of_irreps:
         return whole
     kinds = dict.fromkeys(rho.waves)
     channels = {
