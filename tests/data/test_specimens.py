@@ -53,7 +53,10 @@ def test_no_specimen_is_in_two_parts(kind: str, seed: int, tmp_path: Path) -> No
 
 
 def test_without_it_crops_of_a_specimen_fall_into_both(tmp_path: Path) -> None:
-    splits = load_dataset(folder_of_patients(tmp_path))
+    with pytest.warns(
+        UserWarning, match="each of `healthy`, `ill` has the folders `patient0`, .*give --group-by folder"
+    ):
+        splits = load_dataset(folder_of_patients(tmp_path))
     assert splits.train.specimens == ()
     patients = [{file.split("/")[1] for file in part.files} for part in (splits.train, splits.test)]
     assert patients[0] & patients[1]
