@@ -95,6 +95,18 @@ def test_another_folder_is_tested_as_a_whole(work: Path) -> None:
     assert "has the classes `9`, and the network knows only `0`, `1`, `2`" in run.stderr
 
 
+def test_of_the_same_images_in_another_place_those_of_the_test_are_tested(work: Path) -> None:
+    """Without that, moving a folder would test the network on images that it has learnt from."""
+    expected = json.loads(steerable("evaluate", "runs/my-digits", "--json", cwd=work).stdout)
+    (work / "my-digits").rename(work / "moved")
+    run = steerable("evaluate", "runs/my-digits", cwd=work, code=2)
+    assert f"the images of the run are no longer in `{work / 'my-digits'}`" in run.stderr
+    run = steerable("evaluate", "runs/my-digits", "--dataset", "moved", "--json", cwd=work)
+    assert json.loads(run.stdout) == expected | {"dataset": "moved"}
+    assert "the images of the run in another place, and its test images are tested" in run.stderr
+    (work / "moved").rename(work / "my-digits")
+
+
 class Page(HTMLParser):
     """Collects the pictures of a page."""
 
