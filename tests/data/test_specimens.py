@@ -81,7 +81,7 @@ def test_of_a_copy_of_its_images_a_run_is_tested_on_the_same_specimens(tmp_path:
     train(request(dataset=str(images), group_by="folder", labels=None), tmp_path / "run")
     images.rename(tmp_path / "moved")
     trained = TrainedModel.load(tmp_path / "run")
-    with pytest.warns(UserWarning, match="these are the images of the run in another place"):
+    with pytest.warns(UserWarning, match="these are the images that the network comes from"):
         _, found = trained.test_images(str(tmp_path / "moved"))
     (tmp_path / "moved").rename(images)
     assert found.digest == trained.test_images()[1].digest

@@ -146,7 +146,7 @@ def test_a_run_is_tested_on_its_own_test_images_however_its_path_is_written(
 def test_of_a_copy_of_its_images_the_test_images_are_tested(run: Path, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "copy")
     trained = load_trained(run)
-    with pytest.warns(UserWarning, match="these are the images of the run in another place, and its test images are"):
+    with pytest.warns(UserWarning, match="these are the images that the network comes from: its test"):
         found = trained.evaluate(str(tmp_path / "copy"))
     assert found == trained.evaluate() | {"dataset": "copy"}
 

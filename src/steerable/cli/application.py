@@ -63,7 +63,7 @@ RunFolder = Annotated[
 
 RunFolders = Annotated[
     list[Path],
-    typer.Argument(metavar="RUNS", help="Run folders.", callback=lambda paths: list(map(_existing, paths))),
+    typer.Argument(metavar="RUNS", help="Run folders to compare.", callback=lambda paths: list(map(_existing, paths))),
 ]
 
 LONG = 2.0  # seconds after which one wonders what a command is doing

@@ -35,6 +35,7 @@ from steerable.training.evaluation.poses import pose_report
 from steerable.training.evaluation.turns import group_of
 from steerable.training.requests.config import RunConfig
 from steerable.training.requests.run_files import IMAGES, RESULTS, data_of_run, read_fields, read_object
+from steerable.training.trained_networks.model_facts import facts_in
 
 __all__ = ["Prediction", "TrainedModel"]
 
@@ -144,8 +145,8 @@ class TrainedModel(nn.Module):
     ) -> dict[str, Any]:
         """Accuracy and drift under every pose of the run's own test images, or of another data set's.
 
-        Another folder or table is tested as a whole, unless it has a test folder or holds the images of the run in
-        another place; its classes are the network's or some of them.
+        Another folder or table is tested as a whole, unless it has a test folder, or holds the images of the run in
+        another place. Its classes are the network's or some of them.
         """
         name, data = self.test_images(dataset, data_dir, progress)
         poses = pose_report(self, data, own=group_of(self.model), progress=progress)
@@ -224,14 +225,15 @@ class TrainedModel(nn.Module):
 
     def _never_trained_on(self, data: Images) -> Images:
         """The test images among these, if they are those of the run in another place; otherwise all of them."""
+        facts = facts_in(self.folder if self.config is None else self.folder / "model")
+        before = (facts.get("digests") or {}).get("test")
         try:
             _, test = data.split(TEST_FRACTION)
-            is_moved = test.digest == data_of_run(self.folder)["digests"]["test"]
-        except (FileNotFoundError, ValueError):  # an exported network, or images of which none can be held out
-            is_moved = False
-        if not is_moved:
+        except ValueError:  # none can be held out
             return data
-        warnings.warn("these are the images of the run in another place, and its test images are tested.", stacklevel=5)
+        if test.digest != before:
+            return data
+        warnings.warn("these are the images that the network comes from: its test images are tested.", stacklevel=5)
         return test
 
     def _warn_if_changed(self, digest: str) -> None:
