@@ -75,6 +75,8 @@ def test_predictions_and_onnx_agree(work: Path, monkeypatch: pytest.MonkeyPatch)
     assert [classes[k] for k in probabilities.argmax(1)] == [row["class"] for row in rows]
     np.testing.assert_allclose(probabilities.max(1), [float(row["probability"]) for row in rows], atol=1e-3)
 
+    tested = json.loads(steerable("evaluate", "exported", "--dataset", "my-digits", "--json", cwd=work).stdout)
+    assert tested["images"] == 36  # not those that it was trained on
     again = json.loads(steerable("predict", "exported", "new-digits", "--json", cwd=work).stdout)
     assert [(item["file"], item["class"]) for item in again] == [(row["file"], row["class"]) for row in rows]
     monkeypatch.setenv("HOME", str(work))  # a shell leaves the second ~ as it is
@@ -93,6 +95,18 @@ def test_another_folder_is_tested_as_a_whole(work: Path) -> None:
     (work / "other" / "2").rename(work / "other" / "9")
     run = steerable("evaluate", "runs/my-digits", "--dataset", "other", cwd=work, code=2)
     assert "has the classes `9`, and the network knows only `0`, `1`, `2`" in run.stderr
+
+
+def test_of_the_same_images_in_another_place_those_of_the_test_are_tested(work: Path) -> None:
+    """Without that, moving a folder would test the network on images that it has learnt from."""
+    expected = json.loads(steerable("evaluate", "runs/my-digits", "--json", cwd=work).stdout)
+    (work / "my-digits").rename(work / "moved")
+    run = steerable("evaluate", "runs/my-digits", cwd=work, code=2)
+    assert f"the images of the run are no longer in `{work / 'my-digits'}`" in run.stderr
+    run = steerable("evaluate", "runs/my-digits", "--dataset", "moved", "--json", cwd=work)
+    assert json.loads(run.stdout) == expected | {"dataset": "moved"}
+    assert "these are the images that the network comes from: its test images are tested" in run.stderr
+    (work / "moved").rename(work / "my-digits")
 
 
 class Page(HTMLParser):

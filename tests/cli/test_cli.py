@@ -30,6 +30,30 @@ def steerable(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("alloc_cpu.cpp:127: can't allocate memory: 131072 bytes\nmore"), RuntimeError("odd")],
+)
+def test_too_little_memory_is_a_line(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("steerable.figures.write_figures", fail)
+    if "odd" in str(error):
+        with pytest.raises(RuntimeError, match="odd"):
+            command_line.steerable("figures", "--out", "x", cwd=tmp_path, code=2)
+        return
+    outcome = command_line.steerable("figures", "--out", "x", cwd=tmp_path, code=2)
+    assert outcome.stderr.startswith("error: there is not enough memory. Smaller images or tiles, a smaller batch, or ")
+    assert ("131072 bytes)" in outcome.stderr) == bool(str(error))
+    assert outcome.stderr.count("\n") == 1
+
+
+def test_reports_are_of_runs_that_are_there(tmp_path: Path) -> None:
+    outcome = command_line.steerable("report", "~/no-such-run", cwd=tmp_path, code=2)
+    assert f"`{Path('~/no-such-run').expanduser()}` does not exist" in " ".join(outcome.stderr.split())
+
+
 def test_types_of_a_group() -> None:
     found = json.loads(steerable("types", "D4", "--json").stdout)
     capsules = {row["capsule"]: row for row in found["capsules"]}

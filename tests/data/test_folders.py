@@ -50,7 +50,14 @@ def test_sub_folders_are_classes(two_classes: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("train", "test"), [("train", "test"), ("train", "val"), ("Training", "Testing"), ("TRAIN", "Validation")]
+    ("train", "test"),
+    [
+        ("train", "test"),
+        ("train", "val"),
+        ("Training", "Testing"),
+        ("TRAIN", "Validation"),
+        ("training_set", "test_set"),
+    ],
 )
 def test_train_and_test_folders_are_kept_apart(train: str, test: str, tmp_path: Path) -> None:
     for part, count in ((train, 3), (test, 2)):

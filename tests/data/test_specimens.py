@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from small_runs import request
 
 from steerable.data import LabelledImages, load_dataset
 from steerable.training.learning.preparing import prepare_data
 from steerable.training.requests.config import RunConfig
+from steerable.training.running.run import train
+from steerable.training.trained_networks.trained_model import TrainedModel
 
 
 def picture(path: Path, number: int) -> None:
@@ -53,7 +56,10 @@ def test_no_specimen_is_in_two_parts(kind: str, seed: int, tmp_path: Path) -> No
 
 
 def test_without_it_crops_of_a_specimen_fall_into_both(tmp_path: Path) -> None:
-    splits = load_dataset(folder_of_patients(tmp_path))
+    with pytest.warns(
+        UserWarning, match="each of `healthy`, `ill` has the folders `patient0`, .*give --group-by folder"
+    ):
+        splits = load_dataset(folder_of_patients(tmp_path))
     assert splits.train.specimens == ()
     patients = [{file.split("/")[1] for file in part.files} for part in (splits.train, splits.test)]
     assert patients[0] & patients[1]
@@ -68,6 +74,19 @@ def test_a_run_keeps_specimens_together_in_all_three_parts(tmp_path: Path) -> No
     parts = [set(part.specimens) for part in (data.train, data.validation, data.test)]
     assert sum(map(len, parts)) == len(set.union(*parts)) == 10
     assert data.train.resized(4).specimens == data.train.specimens
+
+
+def test_of_a_copy_of_its_images_a_run_is_tested_on_the_same_specimens(tmp_path: Path) -> None:
+    images = folder_of_patients(tmp_path / "images")
+    train(request(dataset=str(images), group_by="folder", labels=None), tmp_path / "run")
+    images.rename(tmp_path / "moved")
+    trained = TrainedModel.load(tmp_path / "run")
+    with pytest.warns(UserWarning, match="these are the images that the network comes from"):
+        _, found = trained.test_images(str(tmp_path / "moved"))
+    (tmp_path / "moved").rename(images)
+    assert found.digest == trained.test_images()[1].digest
+    picture(tmp_path / "other" / "ill" / "0.png", 1)
+    assert len(trained.test_images(str(tmp_path / "other"))[1]) == 1
 
 
 def test_a_specimen_of_the_only_images_of_a_class_stays_in_training() -> None:

@@ -118,6 +118,14 @@ GOES_ON: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda r: [picture(r / "Pear" / f"{i}.png", (0, 0, i + 1)) for i in range(5)],
         "the classes `Pear`, `pear` differ in capitals or spaces only",
     ),
+    "folders of parts with other names": (
+        lambda r: [picture(r / n / p / "x.png", (i, 9, j)) for i, n in enumerate(CLASSES) for j, p in enumerate("ab")],
+        "each of `apple`, `pear` has the folders `a`, `b`.*if they are the classes, call the folders above them `tra",
+    ),
+    "masks beside their images": (
+        lambda r: picture(r / "apple" / "0_mask.png", 255, "L"),
+        "`apple/0_mask.png` look like masks of the images beside them, and are taken for images of their class",
+    ),
     "long images": (
         lambda r: [picture(r / "pear" / f"long {i}.png", (0, 0, i), size=(8, 17 + i)) for i in range(3)],
         "3 of 13 images are far from squares: less than half of each lies in its middle square.*Cut or pad them",

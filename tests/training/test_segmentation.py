@@ -143,6 +143,14 @@ def test_a_run_is_tested_on_its_own_test_images_however_its_path_is_written(
     assert len(set(checked)) == 1
 
 
+def test_of_a_copy_of_its_images_the_test_images_are_tested(run: Path, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "copy")
+    trained = load_trained(run)
+    with pytest.warns(UserWarning, match="these are the images that the network comes from: its test"):
+        found = trained.evaluate(str(tmp_path / "copy"))
+    assert found == trained.evaluate() | {"dataset": "copy"}
+
+
 def test_a_trained_network_evaluates_and_predicts(run: Path, folder: Path, tmp_path: Path) -> None:
     trained = load_trained(run)
     assert isinstance(trained, TrainedSegmenter)

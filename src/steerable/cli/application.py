@@ -63,13 +63,14 @@ RunFolder = Annotated[
 
 RunFolders = Annotated[
     list[Path],
-    typer.Argument(metavar="RUNS", help="Run folders.", callback=lambda paths: list(map(_existing, paths))),
+    typer.Argument(metavar="RUNS", help="Run folders to compare.", callback=lambda paths: list(map(_existing, paths))),
 ]
 
 LONG = 2.0  # seconds after which one wonders what a command is doing
 
 # A user's mistake, or the state of the user's files; anything else is a bug and shows its traceback.
 USER_ERRORS = (ValueError, TypeError, OSError)
+FULL_MEMORY = ("out of memory", "allocate memory")  # what torch says on a GPU and on a CPU
 
 
 @app.callback(invoke_without_command=True)
@@ -90,6 +91,14 @@ def run() -> None:
             app()
         except USER_ERRORS as error:
             _fail(str(error))
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and not any(words in str(error) for words in FULL_MEMORY):
+                raise
+            why = str(error).partition("\n")[0]
+            _fail(
+                "there is not enough memory. Smaller images or tiles, a smaller batch, or a smaller network need "
+                f"less.{f' ({why})' if why else ''}"
+            )
 
 
 @contextmanager

@@ -73,8 +73,8 @@ def predict(
     """Say which class each image belongs to, or write label images.
 
     The most probable class and all probabilities are printed, or written to the file --csv. A network for segmentation
-    writes a label image for each image, of any size, into the folder --out. Unreadable files are named and left out. A
-    command that was killed continues where it stopped.
+    writes a label image for each image, of any size, into the folder --out; if it is killed, the same command continues
+    where it stopped. Unreadable files are named and left out.
     """
     from steerable.atomic import check_new_file, write_text
     from steerable.data.files import printable

@@ -20,7 +20,7 @@ from steerable.data.part_folders import Part
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.pixel_survey import common_channels, survey
 from steerable.data.specimens import check_apart
-from steerable.data.splits import Splits
+from steerable.data.splits import TEST_FRACTION, Splits
 from steerable.errors import listing
 
 __all__ = ["FoundFiles", "LabelledFile", "Reading", "assemble", "read_labelled", "stacked"]
@@ -77,7 +77,7 @@ def assemble(
     *,
     image_size: int | None = None,
     pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value
-    test_fraction: float = 0.2,
+    test_fraction: float = TEST_FRACTION,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Splits[LabelledImages]:

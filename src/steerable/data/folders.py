@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
@@ -15,6 +16,8 @@ from steerable.data.splits import Splits
 from steerable.errors import listing
 
 __all__ = ["labelled_folder", "load_image_folder"]
+
+MASK = "_mask"  # with which the names of masks end
 
 
 def load_image_folder(
@@ -83,13 +86,37 @@ def labelled_folder(root: Path, *, fewest_classes: int = 2, group_by: str | None
             f"`{parts['test']}` has no images, expected test images there. Add some, or remove the folder and let "
             "training images be held out."
         )
-    loose = sorted(printable(path.name) for path in parts["train"].iterdir() if looks_like_an_image(path))
+    return FoundFiles(files, skipped, [*notes, *_odd(parts["train"], files, grouped=group_by is not None)])
+
+
+def _odd(folder: Path, files: Sequence[LabelledFile], *, grouped: bool) -> list[str]:
+    """Notes on files and folders that probably mean something else than what they are read as."""
+    notes = []
+    loose = sorted(printable(path.name) for path in folder.iterdir() if looks_like_an_image(path))
     if loose:
         notes.append(
-            f"{listing(loose, 5)} in `{parts['train']}` {'lies' if len(loose) == 1 else 'lie'} beside the class "
+            f"{listing(loose, 5)} in `{folder}` {'lies' if len(loose) == 1 else 'lie'} beside the class "
             "folders, without a label, and cannot be used. Put such files into the folder of their class."
         )
-    return FoundFiles(files, skipped, notes)
+    inside: dict[str, set[str]] = {}
+    for file in files:
+        parts = file.path.relative_to(folder).parts if file.part == "train" else ()
+        inside.setdefault(file.label, set()).update(parts[1:2] if len(parts) > 2 else ())
+    shared = set.intersection(*inside.values()) if inside else set()
+    if len(shared) > 1 and not grouped:
+        notes.append(
+            f"each of {listing(sorted(inside), 5)} has the folders {listing(sorted(map(printable, shared)), 5)}. If "
+            f"these are specimens, give --group-by {BY_FOLDER}, or the test has specimens that were trained on; if "
+            "they are the classes, call the folders above them `train` and `test`."
+        )
+    stems = {str(file.path.with_suffix("")): file.name for file in files}
+    masks = [name for stem, name in stems.items() if stem.endswith(MASK) and stem.removesuffix(MASK) in stems]
+    if masks:
+        notes.append(
+            f"{listing(masks, 5)} look like masks of the images beside them, and are taken for images of their class. "
+            "Move them to another folder."
+        )
+    return notes
 
 
 def _specimen(inside: Path, shown: str) -> str:

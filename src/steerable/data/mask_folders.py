@@ -20,7 +20,7 @@ from steerable.data.mask_survey import class_values, kind_of_masks, object_numbe
 from steerable.data.masked_images import MaskedImages, MaskKind
 from steerable.data.pixel_formats import PixelFormat, Selection
 from steerable.data.pixel_survey import Survey, common_channels, survey
-from steerable.data.splits import Splits
+from steerable.data.splits import TEST_FRACTION, Splits
 from steerable.data.stretching import Stretching, with_stretching
 from steerable.errors import check_choice, listing
 
@@ -42,7 +42,7 @@ def load_mask_folder(
     *,
     tile: int | None = None,
     kind: MaskKind | None = None,
-    test_fraction: float = 0.2,
+    test_fraction: float = TEST_FRACTION,
     seed: int = 0,
     progress: Progress | None = None,
     pixels: PixelFormat | Selection = Selection(),  # noqa: B008 - a frozen value

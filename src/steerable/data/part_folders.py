@@ -11,9 +11,9 @@ __all__ = ["PART_OF", "Part", "part_folders", "sub_folders", "with_test_part"]
 
 Part = Literal["train", "validation", "test"]
 PART_OF: dict[str, Part] = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("val", "valid", "validation"), "validation"),
-    **dict.fromkeys(("test", "testing"), "test"),
+    **dict.fromkeys(("train", "training", "train_set", "training_set"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "validation_set"), "validation"),
+    **dict.fromkeys(("test", "testing", "test_set"), "test"),
 }
 """What the folders of each part are called, in small letters."""
 

@@ -9,7 +9,10 @@ from steerable.data.labelled_images import LabelledImages
 from steerable.data.masked_images import MaskedImages
 from steerable.data.pixel_formats import PixelFormat
 
-__all__ = ["Splits"]
+__all__ = ["TEST_FRACTION", "Splits"]
+
+TEST_FRACTION = 0.2
+"""The share of test images, where none are marked."""
 
 Images = TypeVar("Images", LabelledImages, MaskedImages)
 

@@ -5,23 +5,27 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from steerable import nn as snn
-from steerable.data.assembling import read_labelled, stacked
+from steerable.data.assembling import FoundFiles, read_labelled, stacked
 from steerable.data.datasets import DATASETS, check_source, load_dataset
 from steerable.data.files import left_out, named, source_name
 from steerable.data.folders import labelled_folder
 from steerable.data.given_images import given_pixels
 from steerable.data.images import Progress, image_chunks
 from steerable.data.label_tables import labelled_table
+from steerable.data.labelled_images import LabelledImages
+from steerable.data.masked_images import MaskedImages
 from steerable.data.normalisation import Normalisation
 from steerable.data.pixel_formats import EARLIER, PixelFormat
+from steerable.data.splits import TEST_FRACTION
 from steerable.data.squares import with_channels
 from steerable.errors import did_you_mean, listing
 from steerable.models import MODELS
@@ -31,8 +35,11 @@ from steerable.training.evaluation.poses import pose_report
 from steerable.training.evaluation.turns import group_of
 from steerable.training.requests.config import RunConfig
 from steerable.training.requests.run_files import IMAGES, RESULTS, data_of_run, read_fields, read_object
+from steerable.training.trained_networks.model_facts import facts_in
 
 __all__ = ["Prediction", "TrainedModel"]
+
+Images = TypeVar("Images", LabelledImages, MaskedImages)
 
 
 @dataclass(frozen=True)
@@ -138,8 +145,8 @@ class TrainedModel(nn.Module):
     ) -> dict[str, Any]:
         """Accuracy and drift under every pose of the run's own test images, or of another data set's.
 
-        Another folder or table is tested as a whole, unless it has a test folder; its classes are the network's or
-        some of them. A copy of the run's own folder counts as another one.
+        Another folder or table is tested as a whole, unless it has a test folder, or holds the images of the run in
+        another place. Its classes are the network's or some of them.
         """
         name, data = self.test_images(dataset, data_dir, progress)
         poses = pose_report(self, data, own=group_of(self.model), progress=progress)
@@ -163,6 +170,11 @@ class TrainedModel(nn.Module):
         asked: str | None = known if dataset is None else dataset
         if asked is None:
             raise ValueError("an exported network does not know its data; name a data set or folder with `--dataset`.")
+        if dataset is None and asked not in DATASETS and not Path(asked).expanduser().exists():
+            raise FileNotFoundError(
+                f"the images of the run are no longer in `{asked}`. Say where they are now, or where others are, with "
+                "`--dataset`."
+            )
         check_source(asked)
         own = known if known is not None and _place(asked) == _place(known) else None
         if own is None and asked not in DATASETS:
@@ -187,9 +199,9 @@ class TrainedModel(nn.Module):
 
     def _other_images(self, path: Path, progress: Progress | None) -> Any:
         """All labelled images of a folder or table, with the network's size, channels and numbering of classes."""
-        files, skipped, _ = labelled_folder(path, fewest_classes=1) if path.is_dir() else labelled_table(path)
-        if any(file.part == "test" for file in files):
-            files = [file for file in files if file.part == "test"]
+        files, skipped, _ = self._files_at(path)
+        marked = [file for file in files if file.part == "test"]
+        files = marked or files
         if unknown := sorted({file.label for file in files} - set(self.classes)):
             raise ValueError(
                 f"`{path}` has the classes {listing(unknown, 8)}, and the network knows only "
@@ -201,7 +213,28 @@ class TrainedModel(nn.Module):
             raise ValueError(f"none of the images in `{path}` can be read: {named([*skipped, *unreadable])}.")
         if skipped or unreadable:
             warnings.warn(left_out([*skipped, *unreadable], path), stacklevel=4)
-        return data
+        return data if marked else self._never_trained_on(data)
+
+    def _files_at(self, path: Path) -> FoundFiles:
+        """The labelled files of a folder or table, with their specimens where the run has some and these have them."""
+        find = partial(labelled_folder, path, fewest_classes=1) if path.is_dir() else partial(labelled_table, path)
+        try:
+            return find(group_by=None if self.config is None else self.config.group_by)
+        except ValueError:
+            return find()
+
+    def _never_trained_on(self, data: Images) -> Images:
+        """The test images among these, if they are those of the run in another place; otherwise all of them."""
+        facts = facts_in(self.folder if self.config is None else self.folder / "model")
+        before = (facts.get("digests") or {}).get("test")
+        try:
+            _, test = data.split(TEST_FRACTION)
+        except ValueError:  # none can be held out
+            return data
+        if test.digest != before:
+            return data
+        warnings.warn("these are the images that the network comes from: its test images are tested.", stacklevel=5)
+        return test
 
     def _warn_if_changed(self, digest: str) -> None:
         try:

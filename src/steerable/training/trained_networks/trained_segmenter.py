@@ -150,7 +150,8 @@ class TrainedSegmenter(TrainedModel):
     ) -> dict[str, Any]:
         """Overlap and drift under every pose of the run's own test images, or of another folder's with masks.
 
-        Another folder is tested as a whole, unless it has a test folder.
+        Another folder is tested as a whole, unless it has a test folder or holds the images of the run in another
+        place.
         """
         name, data = self.test_images(dataset, data_dir, progress)
         poses = segmentation_poses(self.whole, self.answer, data, progress=progress)
@@ -186,7 +187,8 @@ class TrainedSegmenter(TrainedModel):
     def _other_images(self, path: Path, progress: Progress | None) -> MaskedImages:
         """All images of a folder with their masks, or those of its test part."""
         root, found = path, paired_folder(path)
-        pairs = [pair for pair in found.pairs if pair.part == "test"] or found.pairs
+        marked = [pair for pair in found.pairs if pair.part == "test"]
+        pairs = marked or found.pairs
         values = () if self._has_objects else self.mask_values
         by_colour = max(values, default=0) >= COLOUR or palettes_differ([pair.mask for pair in pairs], [])
         read, unusable = read_masked(pairs, self.pixels, progress, by_colour=by_colour)
@@ -203,7 +205,8 @@ class TrainedSegmenter(TrainedModel):
                 )
         if skipped := [*found.skipped, *unusable]:
             warnings.warn(left_out(skipped, root), stacklevel=4)
-        return stacked_masks(read, self.channels, self.classes, values, self.image_size)
+        data = stacked_masks(read, self.channels, self.classes, values, self.image_size)
+        return data if marked else self._never_trained_on(data)
 
     def write_label_images(
         self, path: str | Path, out: str | Path, *, tile: int | None = None, progress: Progress | None = None
