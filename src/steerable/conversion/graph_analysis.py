@@ -83,6 +83,7 @@ class GraphAnalysis:
         aliases: calls that only pass on what they got.
         steps: in order.
         taken: paths that are in use.
+        uses: by the path of a tensor that a function was handed, in words what it is handed to.
     """
 
     pools_head: bool
@@ -94,6 +95,7 @@ class GraphAnalysis:
     aliases: dict[fx.Node, fx.Node] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
+    uses: dict[str, str] = field(default_factory=dict)
     _shared: dict[str, tuple[TypeVariable, TypeVariable]] = field(default_factory=dict)
     _paths: dict[str, str] = field(default_factory=dict)
 
