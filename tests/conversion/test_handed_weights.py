@@ -129,6 +129,24 @@ def test_weights_that_are_used_twice_in_one_way_stay_one() -> None:
     assert [row.path for row in net.report.rows if "conv2d" in row.before] == ["conv2d"]
 
 
+def test_layers_that_share_a_parameter_are_refused() -> None:
+    """Their counterparts would have one each."""
+    plain = nn.Sequential(nn.Conv2d(3, 8, 1), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3))
+    plain[3].bias = plain[1].bias
+    with pytest.raises(ConversionError, match=r"`3` \(Conv2d\): its `bias` is that of `1` too"):
+        st.convert(plain, "D4")
+    once = nn.Sequential(plain[0], plain[1], plain[2], plain[1])
+    assert [row.path for row in st.convert(once, "D4").report.rows] == ["0", "1", "2"]
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+def test_compiled_networks() -> None:
+    plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU())
+    assert st.convert(torch.compile(plain, backend="eager"), "D4").plain_name == "Sequential"
+    with pytest.raises(ConversionError, match="of what TorchScript has compiled, no call is seen"):
+        st.convert(torch.jit.script(plain), "D4")
+
+
 # -------------------------------------------------------------------- chance, and what training alone does
 
 

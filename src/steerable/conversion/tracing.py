@@ -96,6 +96,11 @@ def _where(node: fx.Node) -> str:
 
 
 def _traced(model: nn.Module, *, training: bool) -> tuple[fx.Graph, nn.Module]:
+    if isinstance(model, torch.jit.ScriptModule):
+        raise refusal(
+            place_of_module("", model),
+            "of what TorchScript has compiled, no call is seen. Convert the network that it was made from.",
+        )
     try:
         caller = _Caller(copy.deepcopy(model))  # a tracer may leave constants behind in what it traces
     except Exception as error:  # whatever a module may hold besides its weights
