@@ -106,7 +106,7 @@ def programs(draw: Any) -> tuple[Program, st.FieldType, tuple[int, int, int]]:
                 warnings.simplefilter("ignore")
                 step = kind(draw, values, name)
                 value = step.call([v.clone() for v in values])
-        except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, AttributeError):
+        except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, AttributeError, AssertionError):
             continue  # not a program
         if not isinstance(value, Tensor) or value.numel() == 0 or value.numel() > 20_000:
             continue
@@ -339,6 +339,46 @@ def _shape(draw: Any, values: Values, group: str) -> Step:
     return Step(f"{text} of v{at}", lambda v: eval(code, {"x": v[at], "b": b, "c": c, "torch": torch}))
 
 
+def _tokens(draw: Any, values: Values, group: str) -> Step:
+    """Pixels as a sequence: attention in many spellings, layers on tokens, sums with an index per pixel."""
+    at, other = _pick(draw, values), _pick(draw, values)
+    b, c, h, w = values[at].shape
+    n, first = h * w, draw(hs.booleans())
+    attention = nn.MultiheadAttention(c, 1, batch_first=first).double().eval()
+    on_channels, on_pixels = nn.Linear(c, c).double(), nn.Linear(n, n).double()
+    norm = nn.LayerNorm(draw(hs.sampled_from([c, n]))).double()
+    with torch.no_grad():
+        for parameter in nn.ModuleList([attention, on_channels, on_pixels, norm]).parameters():
+            parameter.normal_()
+    text = draw(
+        hs.sampled_from(
+            ["back(attention(t, t, t, need_weights=False)[0])", "back(attention(t, s, t)[0])", "back(on_channels(t))",
+             "on_pixels(x.flatten(2)).view_as(x)", "back(norm(t))", "norm(x.flatten(2)).view_as(x)", "back(F.gelu(t))",
+             "back(F.scaled_dot_product_attention(t, t, t))", "back(F.scaled_dot_product_attention(s, t, t))",
+             "back(F.scaled_dot_product_attention(t, t, t, is_causal=True))",
+             "torch.einsum('bnc,bmc->bnm', t, s).mean(1)",
+             "torch.einsum('bnc,bmd,bnm->bcd', t, s, t @ s.mT).flatten(1)", "torch.einsum('bchw,bcvw->bchv', x, x)",
+             "torch.einsum('bnc,bnd->bcd', t, s).amax(2)", "torch.einsum('bchw->bcwh', x)", "back(torch.bmm(t, m))",
+             "torch.bmm(x.flatten(2), torch.bmm(t, x.flatten(2)).softmax(1)).view_as(x)",
+             "x.unflatten(1, (2, -1)).amax(2)", "back(torch.bmm(torch.bmm(s, s.transpose(1, 2)).softmax(-1), t))",
+             "x.unflatten(2, (1, -1)).flatten(2).sum(2)",
+             "(x.flatten(2) @ y[:, :1].flatten(2).softmax(2).transpose(1, 2)).unsqueeze(-1) * x",
+             "torch.einsum('bij,bkj->bik', x.flatten(2), y[:, :1].flatten(2)).squeeze(2)"]
+        )
+    )  # fmt: skip
+    code = compile(text, "step", "eval")
+    constants = {"torch": torch, "F": F, "attention": attention, "on_channels": on_channels, "on_pixels": on_pixels}
+    m = torch.eye(c, dtype=torch.float64).expand(b, c, c)
+
+    def call(v: Values) -> Any:
+        x, y = v[at], v[other]
+        t, s = (z.flatten(2).transpose(1, 2) for z in (x, y))
+        back = lambda tokens: tokens.transpose(1, 2).reshape(x.shape)  # noqa: E731
+        return eval(code, {**constants, "norm": norm, "m": m, "x": x, "y": y, "t": t, "s": s, "back": back})
+
+    return Step(f"{text} of v{at} and v{other}, batch_first={first}", call)
+
+
 def _join(draw: Any, values: Values, group: str) -> Step:
     chosen = [_pick(draw, values) for _ in range(draw(hs.integers(1, 3)))]
     constant = torch.randn_like(values[chosen[0]]) if draw(hs.integers(0, 3)) == 0 else None
@@ -440,5 +480,5 @@ def _library_layer(draw: Any, values: Values, group: str) -> Step:
 
 _KINDS = [
     _function, _function_with_numbers, _function_with_numbers, _arithmetic, _arithmetic, _operator, _cast, _grid, _grid,
-    _reduction, _shape, _shape, _join, _write, _plain_layer, _plain_layer, _library_layer,
+    _reduction, _shape, _shape, _tokens, _join, _write, _plain_layer, _plain_layer, _library_layer,
 ]  # fmt: skip

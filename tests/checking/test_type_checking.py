@@ -48,6 +48,24 @@ def attention(x: Tensor, heads: int, bias: Tensor | float = 0) -> Tensor:
     return (tokens @ F.dropout(scores, 0.1, training=False).transpose(-2, -1)).reshape(x.shape)
 
 
+def _tokens(x: Tensor) -> Tensor:
+    return x.flatten(2).transpose(1, 2)
+
+
+def _from_tokens(tokens: Tensor, x: Tensor) -> Tensor:
+    return tokens.transpose(1, 2).reshape(x.shape)
+
+
+def _attended(query: Tensor, key: Tensor, value: Tensor, product: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    scores = product(_tokens(query), key.flatten(2)).softmax(-1)
+    return product(value.flatten(2), scores.transpose(1, 2)).view_as(value)
+
+
+def _mask(x: Tensor) -> Tensor:
+    """The weights with which pixels are pooled."""
+    return x.mean(1, keepdim=True).flatten(2).softmax(2).transpose(1, 2)
+
+
 ADMITTED: list[tuple[str, st.FieldType, Function]] = [
     ("larger of two", STREAM, lambda x: torch.maximum(x, 2 * x)),
     ("symmetric clamp", VECTORS, lambda x: x.clamp(-1, 1)),
@@ -152,6 +170,16 @@ ADMITTED: list[tuple[str, st.FieldType, Function]] = [
     ("maximum over capsules", st.FieldType(G, "2*regular"), lambda x: x.view(2, 2, 8, 9, 9).amax(2)),
     ("attention between pixels", VECTORS, lambda x: attention(x, 2)),
     ("attention with heads", STREAM, lambda x: x + attention(x[:, :16], 2).mean((1, 2, 3), keepdim=True)),
+    ("attention by torch.bmm", VECTORS, lambda x: _attended(x, x, x, torch.bmm)),
+    (
+        "attention by torch.einsum",
+        VECTORS,
+        lambda x: _attended(x, x, x, lambda a, b: torch.einsum("bij,bjk->bik", a, b)),
+    ),
+    ("attention with other queries", STREAM, lambda x: _attended(x[:, :16], x[:, :16], x, torch.bmm)),
+    ("attention of torch", STREAM, lambda x: _from_tokens(F.scaled_dot_product_attention(*[_tokens(x)] * 3), x)),
+    ("a mask of one channel", STREAM, lambda x: (x.flatten(2) @ _mask(x)).unsqueeze(-1) + x),
+    ("maximum over unflattened capsules", st.FieldType(G, "2*regular"), lambda x: x.unflatten(1, (2, 8)).amax(2)),
     ("instance norm without weights", VECTORS, lambda x: F.instance_norm(x)),
     ("group norm without weights", STREAM, lambda x: F.group_norm(x, 1)),
     ("layer norm of everything", STREAM, lambda x: F.layer_norm(x, x.shape[1:])),
@@ -263,6 +291,13 @@ REFUSED: list[tuple[str, st.FieldType, Function, str]] = [
         lambda x: attention(x, 2, torch.full((81, 81), -9.0).triu(1)),
         "`flatten` to",
     ),
+    (
+        "attention of torch that looks back",
+        STREAM,
+        lambda x: _from_tokens(F.scaled_dot_product_attention(*[_tokens(x)] * 3, is_causal=True), x),
+        "`flatten` to shape",
+    ),
+    ("rows with rows", STREAM, lambda x: torch.einsum("bchw,bcvw->bchv", x, x), "only in attention between pixels"),
     (
         "attention between samples",
         STREAM,
@@ -408,6 +443,40 @@ def test_what_breaks_equivariance_is_refused(
     monkeypatch.setattr(linecache, "getline", lambda *_: "")
     with pytest.raises(EquivarianceError, match=re.escape(message)):
         st.typecheck(function, in_type, size=9)
+
+
+class Transformer(nn.Module):
+    """A block on tokens of scalars, whose layers may be in the wrong place."""
+
+    def __init__(self, channels: int, *, batch_first: bool = True, on_pixels: bool = False) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(channels)
+        self.attention = nn.MultiheadAttention(channels, 1, batch_first=batch_first)
+        self.mixing = nn.Linear(81 if on_pixels else channels, 81 if on_pixels else channels)
+        nn.init.eye_(self.mixing.weight)  # as it may begin, and does not stay
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.norm(_tokens(x))
+        tokens = tokens + self.attention(tokens, tokens, tokens, need_weights=False)[0]
+        if self.mixing.in_features == 81:
+            return F.gelu(self.mixing(tokens.transpose(1, 2))).view_as(x)
+        return _from_tokens(F.gelu(self.mixing(tokens)), x)
+
+
+def test_layers_on_tokens_of_scalars_are_followed() -> None:
+    """Where they mix channels, which scalars admit, and not pixels or samples."""
+    assert st.typecheck(Transformer(5), SCALARS, size=9) == SCALARS
+    wrong = [
+        (Transformer(5, batch_first=False), SCALARS),
+        (Transformer(5, on_pixels=True), SCALARS),
+        (Transformer(20), STREAM),
+    ]
+    for model, in_type in wrong:
+        with pytest.raises(EquivarianceError):
+            st.typecheck(model, in_type, size=9)
+    frozen = Transformer(5).requires_grad_(False)
+    with pytest.raises(EquivarianceError, match="`flatten` to shape"):  # what is not learned may pick pixels
+        st.typecheck(frozen, SCALARS, size=9)
 
 
 class Net(nn.Module):

@@ -17,6 +17,7 @@ from steerable.nn.type_errors import mismatch
 from steerable.types.field_types import FieldType
 
 __all__ = [
+    "between_pixels",
     "concatenate",
     "expand",
     "index",
@@ -65,6 +66,13 @@ def stack(call: Call) -> Result:
     raise Refused(
         f"`{call.name}` is not known to be equivariant, unless a mean, sum or maximum over the stack of equal fields "
         "follows. Return the fields in a list, add them up, or join their channels with `snn.Concat`."
+    )
+
+
+def between_pixels(call: Call) -> Result:
+    raise Refused(
+        f"`{call.name}` is known to be equivariant only in attention between pixels, which ends with the shape of a "
+        "field. For maps of channels use `snn.Conv2d` with kernel size 1, `snn.Linear` or `snn.TensorProduct`."
     )
 
 

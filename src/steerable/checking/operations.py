@@ -153,6 +153,7 @@ ROWS: tuple[Row, ...] = (
     row("tensor_split", channels.split, "input, indices_or_sections, dim=0"),
     row("flatten:Flatten", channels.reshape, "input, start_dim=0, end_dim=-1", becomes="flattening"),
     row("view reshape", channels.reshape, "input, *shape, **options", becomes="reshape"),
+    row("unflatten", channels.reshape, "input, dim, sizes"),
     row("squeeze", channels.reshape, "input, dim=None", becomes="reshape"),
     row("view_as reshape_as", channels.reshape, "input, other", models="other"),
     row("unsqueeze", channels.reshape, "input, dim", becomes="reshape"),
@@ -190,6 +191,26 @@ ROWS: tuple[Row, ...] = (
         channels.softmax,
         "input, dim=None, _stacklevel=3, dtype=None, *, out=None",
         becomes="softmax",
+    ),
+    # attention between pixels
+    row("bmm", channels.between_pixels, "input, mat2, *, out=None", fields="input mat2"),
+    row("einsum", channels.between_pixels, "equation, *operands", fields="operands"),
+    row(
+        "scaled_dot_product_attention",
+        channels.between_pixels,
+        "query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False",
+        fields="query key value",
+    ),
+    row(
+        "multi_head_attention_forward",
+        channels.between_pixels,
+        "query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, "
+        "add_zero_attn, dropout_p, out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, "
+        "need_weights=True, attn_mask=None, use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, "
+        "v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True, is_causal=False",
+        fields="query key value",
+        weights="in_proj_weight in_proj_bias bias_k bias_v out_proj_weight out_proj_bias q_proj_weight k_proj_weight "
+        "v_proj_weight",
     ),
     # torch's own layers
     row("matmul mm", layers.linear, "input, other, *, out=None", weights="other"),
@@ -273,8 +294,7 @@ _REMEDIES = {
     ),
     "rand_like randn_like bernoulli": "Chance does not move with the image. Draw one number per sample, in training.",
     "argmax argmin topk": "Apply it to what the model returns.",
-    "einsum bmm tensordot": "Use `snn.Conv2d` with kernel size 1, `snn.Linear` or `snn.TensorProduct`.",
-    "unflatten": "Use `snn.GroupPool` to reduce capsules, or `snn.Select` to take some.",
+    "tensordot baddbmm": "Use `snn.Conv2d` with kernel size 1, `snn.Linear` or `snn.TensorProduct`.",
     "glu": "Use x.chunk(2, 1) and a product, or `snn.Gated`.",
 }
 REMEDIES = {name: remedy for names, remedy in _REMEDIES.items() for name in names.split()}

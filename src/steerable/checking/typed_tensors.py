@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from steerable.checking.calls import Refused, Result, Unfit, bound_call, replaced, tensors_in
 from steerable.checking.commutation import element_that_fails, is_invariant
@@ -213,7 +213,9 @@ def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
             raise next(iter(waiting.values())).refused
         result = operation.rule(call)
     except TypeError as refusal:
-        tensors = [t for t in tensors_in((plain_args, plain_kwargs)) if id(t) in known or t.numel() != 1]
+        learned = {id(t) for key in operation.weights for t in tensors_in(call[key]) if _is_learned(t)}
+        given = [t for t in tensors_in((plain_args, plain_kwargs)) if id(t) not in learned]
+        tensors = [t for t in given if id(t) in known or t.numel() != 1]
         function = _function_of(tensors, func, plain_args, plain_kwargs)
         after = next_step(call, tensors, waiting, function, refused_at_place(refusal))
         if after is None:
@@ -241,10 +243,16 @@ def _function_of(
 def _typed_step(value: Any, after: Unfinished) -> Any:
     """What a step gives: a field where it is the last one. Beside it may be the places of maxima, which are not one."""
     if isinstance(value, tuple):
-        return type(value)([_typed_step(value[0], after), *(_wrapped(place, None) for place in value[1:])])
+        others = [None if other is None else _wrapped(other, None) for other in value[1:]]
+        return type(value)([_typed_step(value[0], after), *others])
     found = _wrapped(value, after.finished)
     found.unfinished = None if after.finished else after
     return found
+
+
+def _is_learned(tensor: Tensor) -> bool:
+    """Whether a tensor is a parameter, which the model as a whole is tried with other values of."""
+    return isinstance(tensor, nn.Parameter) and tensor.requires_grad
 
 
 def _on_plain_tensors() -> bool:

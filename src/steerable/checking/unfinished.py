@@ -27,14 +27,19 @@ __all__ = ["Unfinished", "next_step"]
 
 _LINEAR = frozenset(
     (
-        "stack flatten view reshape squeeze view_as reshape_as unsqueeze permute transpose swapdims swapaxes movedim "
-        "moveaxis mean sum"
+        "stack flatten unflatten view reshape squeeze view_as reshape_as unsqueeze permute transpose swapdims swapaxes "
+        "movedim moveaxis mean sum bmm einsum"
     ).split()
 )
-_FIRST = _LINEAR | frozenset("amax amin max min logsumexp var std softmax log_softmax softmin".split())
+_FIRST = _LINEAR | frozenset(
+    "amax amin max min logsumexp var std softmax log_softmax softmin scaled_dot_product_attention".split()
+)
 # Nothing that picks some of the values: what is made of all but one pixel would rarely show.
 _FURTHER = _FIRST | frozenset(
-    "matmul mm add sub mul multiply div neg clone contiguous dropout relu sigmoid exp square".split()
+    (
+        "matmul mm add sub mul multiply div neg clone contiguous dropout relu gelu silu tanh sigmoid exp square linear "
+        "layer_norm multi_head_attention_forward"
+    ).split()
 )
 
 
@@ -44,17 +49,22 @@ class Unfinished:
 
     Attributes:
         fields: the fields.
-        field_type: their type, which is the same for all.
+        types: the type of each field, by its identity; all are of one group.
         make: gives the tensor from the fields, by their identity, and from what earlier steps gave, which it adds to.
         refused: the error for using the tensor as it is.
         finished: the type of the tensor, where it is a field.
     """
 
     fields: tuple[Tensor, ...]
-    field_type: FieldType
+    types: Mapping[int, FieldType]
     make: Callable[[Mapping[int, Tensor], dict[int, Tensor]], Tensor]
     refused: EquivarianceError
     finished: FieldType | None = None
+
+    @property
+    def field_type(self) -> FieldType:
+        """The type of the first field."""
+        return self.types[id(self.fields[0])]
 
     def of(self, values: Mapping[int, Tensor], earlier: dict[int, Tensor] | None = None) -> Tensor:
         """The tensor that comes of other values of the fields; each step is taken once."""
@@ -88,8 +98,8 @@ def next_step(
     if any(copy._version for copy in copies) or value.dtype != tensors[0].dtype:
         return None  # it writes into them, or they are no longer the same numbers
     steps = [waiting.get(id(tensor)) or _before(call, tensor, refused) for tensor in tensors]
-    field_type = steps[0].field_type if steps[0] else None
-    if field_type is None or any(step is None or step.field_type != field_type for step in steps):
+    types = {key: field_type for step in steps if step for key, field_type in step.types.items()}
+    if not all(steps) or len({field_type.group for field_type in types.values()}) != 1:
         return None
     fields = {id(field): field for step in steps if step for field in step.fields}
 
@@ -97,7 +107,7 @@ def next_step(
         return _first(function(*(step.of(values, earlier) for step in steps if step)))
 
     first = next(iter(waiting.values())).refused if waiting else refused
-    after = Unfinished(tuple(fields.values()), field_type, make, first)
+    after = Unfinished(tuple(fields.values()), types, make, first)
     return replace(after, finished=_type_of(after, value, "" if call.name in _LINEAR or not waiting else call.name))
 
 
@@ -110,26 +120,27 @@ def _first(value: Any) -> Tensor:
 def _before(call: Call, field: Tensor, refused: EquivarianceError) -> Unfinished | None:
     """A field before the first step; None for what is not one."""
     field_type = call.type_of(field)
-    return (
-        None if field_type is None else Unfinished((field,), field_type, lambda values, _: values[id(field)], refused)
-    )
+    if field_type is None:
+        return None
+    return Unfinished((field,), {id(field): field_type}, lambda values, _: values[id(field)], refused)
 
 
 def _type_of(made: Unfinished, value: Tensor, name: str) -> FieldType | None:
-    """The type of what was made: that of the fields, or scalars where it has other channels; None for no field.
+    """The type of what was made: that of a field, or scalars where all have other channels; None for no field.
 
     Refused where that is because of a capsule that does not admit the step of this name.
     """
-    field, group = made.fields[0], made.field_type.group
+    group = made.field_type.group
     is_pooled = all(n == 1 for n in value.shape[2:]) and value.ndim <= 2 + (group.axes or 2)
-    if value.ndim < 2 or len(value) != len(field) or not (is_pooled or value.shape[2:] == field.shape[2:]):
+    shapes = [field.shape for field in made.fields]
+    if value.ndim < 2 or len(value) != shapes[0][0] or not (is_pooled or value.shape[2:] in [s[2:] for s in shapes]):
         return None
-    kept = value.shape[1] == made.field_type.channels
-    found = made.field_type if kept else FieldType(group, [(value.shape[1], group.trivial)])
-    if _commutes(made, found):
-        return found
+    kept = [t for t in dict.fromkeys(made.types.values()) if t.channels == value.shape[1]]
+    for found in kept or [FieldType(group, [(value.shape[1], group.trivial)])]:
+        if _commutes(made, found):
+            return found
     if name and kept:
-        admitted(f"`{name}`", found, "pointwise")
+        admitted(f"`{name}`", kept[0], "pointwise")
     return None
 
 
@@ -147,7 +158,7 @@ def _commutes(made: Unfinished, found: FieldType) -> bool:
             one = slice(k := number % len(before), k + 1)
             others = {key: size * random_like(x, generator) for key, x in values.items()}
             for key, x in values.items():
-                others[key][one] = _moved(x[one], g, made.field_type, orders)
+                others[key][one] = _moved(x[one], g, made.types[key], orders)
             if not agree(made.of(others)[one], _moved(before[one], g, found, orders)):
                 return False
             is_finite = is_finite or bool(before[one].isfinite().all())

@@ -14,9 +14,10 @@ from steerable import nn as snn
 from steerable.checking.operations import known_layer
 from steerable.conversion.functions_as_layers import as_layer, as_padding
 from steerable.conversion.graph_analysis import Form, GraphAnalysis, Signal
+from steerable.conversion.handed_weights import read_with_weights
 from steerable.conversion.layer_calls import read_layer
 from steerable.conversion.layouts import COMPUTED, read_layout
-from steerable.conversion.network_weights import is_weight, read_layer_norm, read_reshaped_weight, read_scale
+from steerable.conversion.network_weights import is_weight, read_reshaped_weight, read_scale
 from steerable.conversion.plain_calls import PlainCall
 from steerable.conversion.refusals import NoCounterpart
 from steerable.conversion.sizes import is_about_sizes, read_expand_to, read_pad_to, read_resize_to
@@ -144,6 +145,9 @@ def _read_upsampling(analysis: GraphAnalysis, call: PlainCall) -> None:
 
 def _read_as_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
     """Read a function as the layer that does the same."""
+    if call.becomes and call.operation is not None and call.operation.weights:
+        read_with_weights(analysis, call)
+        return
     if analysis.depends_on_sizes(call.others):
         if call.becomes not in ("average pooling", "maximum pooling"):
             raise NoCounterpart(COMPUTED)
@@ -161,7 +165,6 @@ FUNCTION_READERS: dict[str, Callable[[GraphAnalysis, PlainCall], None]] = {
     "negative": _read_negative,
     "same": _read_same,
     "concatenation": _read_concatenation,
-    "layer norm": read_layer_norm,
     "padding": _read_padding,
     "upsampling": _read_upsampling,
     "expansion": read_expand_to,

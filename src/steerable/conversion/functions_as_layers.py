@@ -38,11 +38,6 @@ class FunctionLayer(nn.Module):
 def as_layer(call: PlainCall) -> nn.Module:
     """The module that does what a function or method does; NoCounterpart where there is none."""
     operation = call.operation
-    if operation is not None and operation.becomes and operation.weights:
-        raise NoCounterpart(
-            "a function that is handed its weights hides whose they are. Use the module "
-            f"nn.{operation.layers[0].__name__}."
-        )
     if operation is None or not (operation.layers or operation.becomes == "activation"):
         raise NoCounterpart(_NOT_KNOWN)
     defaults = {key: p.default for key, p in operation.signature.parameters.items() if p.default is not p.empty}

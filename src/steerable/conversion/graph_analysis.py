@@ -83,6 +83,8 @@ class GraphAnalysis:
         aliases: calls that only pass on what they got.
         steps: in order.
         taken: paths that are in use.
+        owners: the layer that each parameter belongs to.
+        uses: by the path of a tensor that a function was handed, in words what it is handed to.
     """
 
     pools_head: bool
@@ -94,6 +96,8 @@ class GraphAnalysis:
     aliases: dict[fx.Node, fx.Node] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
+    owners: dict[Tensor, str] = field(default_factory=dict)
+    uses: dict[str, str] = field(default_factory=dict)
     _shared: dict[str, tuple[TypeVariable, TypeVariable]] = field(default_factory=dict)
     _paths: dict[str, str] = field(default_factory=dict)
 

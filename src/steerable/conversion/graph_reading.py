@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
@@ -13,8 +14,8 @@ from steerable.conversion.graph_analysis import GraphAnalysis, Signal, Weight
 from steerable.conversion.layer_calls import read_layer
 from steerable.conversion.plain_calls import PlainCall, plain_call
 from steerable.conversion.plan import ConversionPlan, Step
-from steerable.conversion.refusals import NoCounterpart, place_of_call, place_of_module, refusal
-from steerable.conversion.tracing import traced_network
+from steerable.conversion.refusals import ConversionError, NoCounterpart, place_of_call, place_of_module, refusal
+from steerable.conversion.tracing import Trace, traced_in_evaluation, traced_network
 from steerable.conversion.type_variables import TypeVariable
 from steerable.types.field_types import FieldType
 
@@ -29,9 +30,31 @@ def read_network(
 ) -> ConversionPlan:
     """Follow one image through the network; ConversionError at the first part without a counterpart.
 
-    ``analysis`` is filled; it begins with nothing but the options.
+    What a network in evaluation mode does in training alone, such as auxiliary heads, may be without one.
+
+    Args:
+        model: the network.
+        analysis: what is filled; it begins with nothing but the options.
+        in_channels: the number of channels of the image, where no layer shows it.
+        out_type: the type of the output; None for scalars.
     """
-    trace = traced_network(model)
+    trace, blank = traced_network(model), copy.deepcopy(analysis)
+    try:
+        return _read_trace(trace, model, analysis, in_channels, out_type)
+    except ConversionError as reason:
+        if model.training or not any("only_in_training" in node.meta for node in trace.graph.nodes):
+            raise
+        trace = traced_in_evaluation(model, str(reason).removeprefix("cannot convert ").partition(": ")[0])
+        return _read_trace(trace, model, blank, in_channels, out_type)
+
+
+def _read_trace(
+    trace: Trace,
+    model: nn.Module,
+    analysis: GraphAnalysis,
+    in_channels: int | None,
+    out_type: FieldType | None,
+) -> ConversionPlan:
     analysis.taken.update(path for path, _ in model.named_modules())
     nodes = list(trace.graph.nodes)
     image, result = nodes[0], nodes[-1]

@@ -59,7 +59,21 @@ def read_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
             "its `forward` was replaced on the object, which may change what it computes. Write a class with that "
             "forward, or restore it with `del layer.forward`."
         )
+    if call.node.op == "call_module":
+        _check_not_tied(analysis, call)
     LAYER_READERS.get(call.becomes, _read_with_counterpart)(analysis, call)
+
+
+def _check_not_tied(analysis: GraphAnalysis, call: PlainCall) -> None:
+    """NoCounterpart for a layer that has a parameter in common with another one."""
+    plain: Any = call.plain
+    for name, parameter in plain.named_parameters(recurse=False):
+        first = analysis.owners.setdefault(parameter, call.path)
+        if first != call.path:
+            raise NoCounterpart(
+                f"its `{name}` is that of `{first}` too, and layers with separate weights would take their place. Call "
+                "one layer twice, or give each its own."
+            )
 
 
 def _reason(plain: nn.Module) -> str:

@@ -1,4 +1,4 @@
-"""Reading the network's own tensors that a ``forward`` uses: learned scales, and the weights of a layer norm."""
+"""Reading the network's own tensors that a ``forward`` uses: learned scales."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from torch import Tensor, fx, nn
 
 from steerable.conversion.extra_layers import CapsuleScale
 from steerable.conversion.graph_analysis import GraphAnalysis, Weight
-from steerable.conversion.layer_calls import read_layer
 from steerable.conversion.plain_calls import PlainCall, called
 from steerable.conversion.refusals import NoCounterpart, path_below_root
 
-__all__ = ["is_weight", "read_layer_norm", "read_reshaped_weight", "read_scale"]
+__all__ = ["is_weight", "read_reshaped_weight", "read_scale"]
 
 
 def is_weight(analysis: GraphAnalysis, value: object) -> bool:
@@ -63,24 +62,3 @@ def read_scale(analysis: GraphAnalysis, call: PlainCall, field: fx.Node, other: 
     note = "" if single else "one scale per capsule in place of one per channel"
     scaled = dataclasses.replace(analysis.named_by_weight(call, weight), plain=plain)
     analysis.add(scaled, (field,), signal, lambda _, after: CapsuleScale(after, start, single=single), note=note)
-
-
-def read_layer_norm(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Record F.layer_norm, with weights of the network's own, as the module that does the same."""
-    given = call.arguments()
-    weights = [given.get(name) for name in ("weight", "bias")]
-    if any(w is not None and not (is_weight(analysis, w) and analysis.weights[w].learned) for w in weights):
-        raise NoCounterpart("its weight and bias are not parameters of the network. Use the module nn.LayerNorm.")
-    if weights[0] is None and weights[1] is not None:
-        raise NoCounterpart("it has a bias without a weight. Use the module nn.LayerNorm.")
-    shape = analysis.measured(given["normalized_shape"], 0)
-    if not analysis.always(given["normalized_shape"], lambda _: shape):
-        raise NoCounterpart("it normalises pixels, and their number varies. Normalise the channels only.")
-    affine = weights[0] is not None
-    with torch.device("meta"):  # only its options are read, and how many parameters it has
-        plain = nn.LayerNorm(list(shape), given.get("eps", 1e-5), affine, bias=weights[1] is not None)
-    if weights[0] is None:
-        named = analysis.named(call, "layer_norm")
-    else:
-        named = analysis.named_by_weight(call, analysis.weights[weights[0]], "layer_norm")
-    read_layer(analysis, dataclasses.replace(named, plain=plain))

@@ -103,6 +103,7 @@ def convert(
         ConversionError: a TypeError that names the first module or function without a counterpart, with the remedy.
     """
     expect(model, nn.Module, "a torch.nn.Module to convert")
+    model = getattr(model, "_orig_mod", model)  # a compiled network is converted as it was written
     group = _known_group(group)
     _check_options({"match": match, "downsampling": downsampling, "head": head}, in_channels)
     analysis = GraphAnalysis(head == "pool", group.axes or 2, downsampling)

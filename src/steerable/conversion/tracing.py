@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import operator
+import pickle
+import random
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
@@ -25,7 +28,7 @@ from steerable.conversion.refusals import (
 from steerable.conversion.training_and_evaluation import ModesDiffer, compare_modes
 from steerable.nn import EquivariantModule
 
-__all__ = ["Trace", "traced_network"]
+__all__ = ["Trace", "traced_in_evaluation", "traced_network"]
 
 # torch.fx cannot follow these where a size is among several arguments, and would keep one random draw for good.
 _FACTORIES = ("rand", "randn", "empty", "ones", "zeros", "full")
@@ -59,15 +62,14 @@ def traced_network(model: nn.Module) -> Trace:
     Raises:
         ConversionError: naming the module whose ``forward`` cannot be followed.
     """
-    evaluation, root = _traced(model, training=False)
+    evaluation, _ = _traced(model, training=False)
     if not model.training:
         try:
             graph, root_in_training = _traced(model, training=True)
             return Trace(graph, root_in_training, compare_modes(graph, evaluation))
         except (ModesDiffer, ConversionError) as reason:
             where = _where(reason.node) if isinstance(reason, ModesDiffer) else "something that cannot be followed"
-            remark = f"Converted as it is in evaluation; it differs in training, by {where}."
-            return Trace(evaluation, root, remark=remark)
+            return traced_in_evaluation(model, where)
     graph, root = _traced(model, training=True)
     try:
         return Trace(graph, root, compare_modes(graph, evaluation))
@@ -79,6 +81,14 @@ def traced_network(model: nn.Module) -> Trace:
         ) from None
 
 
+def traced_in_evaluation(model: nn.Module, difference: str) -> Trace:
+    """The calls that ``model(x)`` makes in evaluation alone; a remark says in words by what it differs in training."""
+    graph, root = _traced(model, training=False)
+    for node in graph.nodes:
+        node.meta["in_evaluation"] = True
+    return Trace(graph, root, remark=f"Converted as it is in evaluation; it differs in training, by {difference}.")
+
+
 def _where(node: fx.Node) -> str:
     if node.op == "output":
         return "what the network returns"
@@ -86,6 +96,11 @@ def _where(node: fx.Node) -> str:
 
 
 def _traced(model: nn.Module, *, training: bool) -> tuple[fx.Graph, nn.Module]:
+    if isinstance(model, torch.jit.ScriptModule):
+        raise refusal(
+            place_of_module("", model),
+            "of what TorchScript has compiled, no call is seen. Convert the network that it was made from.",
+        )
     try:
         caller = _Caller(copy.deepcopy(model))  # a tracer may leave constants behind in what it traces
     except Exception as error:  # whatever a module may hold besides its weights
@@ -93,10 +108,10 @@ def _traced(model: nn.Module, *, training: bool) -> tuple[fx.Graph, nn.Module]:
             place_of_module("", model),
             f"it cannot be copied ({type(error).__name__}: {error}). Convert it freshly built, before it has run.",
         ) from error
-    tracer = _NetworkTracer()
+    tracer, chances = _NetworkTracer(), _chances()
     try:
         with _followed_factories(tracer):
-            return tracer.trace(caller.train(training)), caller
+            graph = tracer.trace(caller.train(training))
     except Exception as error:  # whatever user code raises when it meets a stand-in for a tensor
         line = f", in {at}" if (at := line_of_error(error)) else ""
         path, module = tracer.running[-1] if tracer.running else (ROOT, caller.network)
@@ -105,6 +120,20 @@ def _traced(model: nn.Module, *, training: bool) -> tuple[fx.Graph, nn.Module]:
             f"torch.fx cannot follow its forward ({type(error).__name__}: {error}){line}. Write it as a function of "
             "one tensor, without decisions that depend on values or sizes.",
         ) from error
+    if _chances() != chances:
+        raise refusal(
+            place_of_module("", model),
+            f"in {'training' if training else 'evaluation'} it draws random numbers that are not tensors of its graph, "
+            "as `random.random()` and `torch.randint(2, (1,))` do, and one draw would be kept for good. Draw them with "
+            "torch.rand, for each sample.",
+        )
+    return graph, caller
+
+
+def _chances() -> bytes:
+    """What the next random numbers of Python, numpy and torch depend on."""
+    legacy = np.random.get_state()  # noqa: NPY002, on which plain networks draw
+    return pickle.dumps((random.getstate(), legacy, torch.random.get_rng_state().numpy()))
 
 
 class _Caller(nn.Module):
