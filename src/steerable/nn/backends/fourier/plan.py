@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from weakref import WeakValueDictionary
 
+from steerable.nn.backends.fourier.cpu.convolution import ConvolutionOnCpu
 from steerable.nn.backends.fourier.cpu.line_convolution import LineConvolution
 from steerable.nn.backends.fourier.cpu.tiled_convolution import TiledConvolution
 from steerable.nn.backends.fourier.gpu.batch_convolution import BatchConvolution
@@ -35,11 +36,11 @@ class FourierPlan:
         return IrrepBlockPlan(self.bank, adjoint=True)
 
     @cached_property
-    def on_cpu(self) -> TiledConvolution | LineConvolution:
+    def on_cpu(self) -> ConvolutionOnCpu:
         return _on_cpu(self.forward)
 
     @cached_property
-    def adjoint_on_cpu(self) -> TiledConvolution | LineConvolution:
+    def adjoint_on_cpu(self) -> ConvolutionOnCpu:
         return _on_cpu(self.adjoint)
 
     @cached_property
@@ -57,7 +58,7 @@ class FourierPlan:
         return fourier_plan, (self.bank, self.key)
 
 
-def _on_cpu(plan: IrrepBlockPlan) -> TiledConvolution | LineConvolution:
+def _on_cpu(plan: IrrepBlockPlan) -> ConvolutionOnCpu:
     """Along the copies of a capsule where there are many, along lines of pixels elsewhere."""
     copies = [*plan.direction.in_copies, *plan.direction.out_copies]
     return (

@@ -8,7 +8,6 @@ than one slab for each thread; gradients compute them anew.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from types import ModuleType
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from steerable.nn.backends.fourier.cpu.convolution import ConvolutionOnCpu, Work
 from steerable.nn.backends.fourier.cpu.line_tables import (
     BlockTable,
     ProductTable,
@@ -24,7 +24,7 @@ from steerable.nn.backends.fourier.cpu.line_tables import (
     irrep_table,
     pairs_of_taps,
 )
-from steerable.nn.backends.fourier.cpu.memory import Floats, Indices, Size, flat, indices, room_for_output
+from steerable.nn.backends.fourier.cpu.memory import Floats, Indices, flat, indices
 from steerable.nn.backends.fourier.cpu.slabs import Grid, Slab
 from steerable.nn.backends.fourier.irrep_blocks import IrrepBlock, IrrepBlockPlan
 from steerable.nn.threads import on_all_threads
@@ -36,11 +36,11 @@ TILE_BYTES = 1 << 20
 TILE_PIXELS = 128
 
 
-class LineConvolution:
-    """One direction of a layer, carried out in tiles; see the module's docstring."""
+class LineConvolution(ConvolutionOnCpu):
+    """One direction of a layer; see the module's docstring."""
 
     def __init__(self, plan: IrrepBlockPlan) -> None:
-        self.plan, self.direction = plan, plan.direction
+        super().__init__(plan)
         self.irreps, self.products = irrep_table(self.direction), ProductTable(self.direction)
         self.spectra = [BlockTable(self.direction, block) for block in self.direction.blocks]
         self.pairs = pairs_of_taps(self.direction.kernel_size)
@@ -52,34 +52,13 @@ class LineConvolution:
 
         return line_kernels
 
-    def run(
-        self,
-        x: Tensor,
-        padding: Size,
-        dilation: Size,
-        *,
-        blocks: Tensor | None = None,
-        bias: Tensor | None = None,
-        outer: Tensor | None = None,
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """(batch, in, *grid) → (batch, out, *grid'), and the gradient of all blocks; the spectra serve both.
-
-        Args:
-            x: the input; the output has its memory format.
-            padding, dilation: one number per axis.
-            blocks, bias: of the convolution; without blocks there is no output.
-            outer: the output's gradient; without it there is none of the blocks.
-        """
+    def carry_out(self, work: Work) -> None:
+        x, padding, dilation, blocks, bias, outer, y, total = work
         grid = Grid(len(x), tuple(x.shape[2:]), self.direction.kernel_size, padding, dilation)
-        y, total = room_for_output(x, grid.output, blocks, self.direction), None
-        if outer is not None:
-            total = x.new_zeros(self.plan.parameters)
-        if not len(x) or not math.prod(grid.output):
-            return y, total
         matrices = [] if blocks is None else [self._matrix(blocks, block) for block in self.direction.blocks]
         parts: dict[int, list[Tensor]] = {}  # of each worker, added up in a fixed order
 
-        def work(worker: int, workers: int) -> None:
+        def slabs(worker: int, workers: int) -> None:
             sums = parts[worker] = [
                 torch.zeros(_rows(block, block.n), _rows(block, block.m), dtype=x.dtype)
                 for block in (self.direction.blocks if outer is not None else [])
@@ -104,13 +83,12 @@ class LineConvolution:
                     if write is not None:
                         write(product, first, last)
 
-        on_all_threads(work)
+        on_all_threads(slabs)
         if total is not None:
             for number, block in enumerate(self.direction.blocks):
                 whole = sum((parts[worker][number] for worker in sorted(parts)[1:]), start=parts[0][number])
                 whole = whole.T if self.plan.adjoint else whole
                 total[block.start : block.start + block.size] = self.plan.from_matrix(whole, block)
-        return y, total
 
     def _matrix(self, blocks: Tensor, block: IrrepBlock) -> Tensor:
         matrix = self.plan.matrix(blocks, block)

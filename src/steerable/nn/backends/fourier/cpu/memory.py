@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from steerable.nn.backends.fourier.irrep_blocks import Direction
-from steerable.nn.channels import memory_format
-
-__all__ = ["Floats", "Indices", "Size", "flat", "indices", "room_for_output"]
+__all__ = ["Floats", "Indices", "Size", "flat", "indices"]
 
 Floats = NDArray[np.floating]
 Indices = NDArray[np.uint64]
@@ -27,10 +23,3 @@ def flat(x: Tensor) -> Floats:
     span = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
     found: Floats = x.detach().as_strided((span,), (1,)).numpy()
     return found
-
-
-def room_for_output(x: Tensor, size: Size, blocks: Tensor | None, direction: Direction) -> Tensor | None:
-    """An output of this size in the memory format of x, without values; None where there are no blocks to make it."""
-    if blocks is None:
-        return None
-    return torch.empty((len(x), direction.out_channels, *size), dtype=x.dtype, memory_format=memory_format(x))

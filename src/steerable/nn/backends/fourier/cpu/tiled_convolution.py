@@ -17,7 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from steerable.nn.backends.fourier.cpu.memory import Floats, Indices, Size, flat, indices, room_for_output
+from steerable.nn.backends.fourier.cpu.convolution import ConvolutionOnCpu, Work
+from steerable.nn.backends.fourier.cpu.memory import Floats, Indices, Size, flat, indices
 from steerable.nn.backends.fourier.cpu.run_tables import (
     FibreTable,
     IntoBlocksTable,
@@ -36,11 +37,11 @@ TILE_BYTES = 3 << 19
 TILE_PIXELS = 96
 
 
-class TiledConvolution:
-    """One direction of a layer, carried out in tiles; see the module's docstring."""
+class TiledConvolution(ConvolutionOnCpu):
+    """One direction of a layer; see the module's docstring."""
 
     def __init__(self, plan: IrrepBlockPlan) -> None:
-        self.plan, self.direction = plan, plan.direction
+        super().__init__(plan)
         self.fibre = FibreTable(self.direction)
         self.spectrum = SpectrumTable(self.direction, self.fibre.starts)
         self.inverse = InverseTable(self.direction)
@@ -61,35 +62,12 @@ class TiledConvolution:
 
         return numba_kernels
 
-    def run(
-        self,
-        x: Tensor,
-        padding: Size,
-        dilation: Size,
-        *,
-        blocks: Tensor | None = None,
-        bias: Tensor | None = None,
-        outer: Tensor | None = None,
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """(batch, in, *grid) → (batch, out, *grid'), and the gradient of all blocks; the spectra serve both.
-
-        Args:
-            x: the input; the output has its memory format.
-            padding, dilation: one number per axis.
-            blocks, bias: of the convolution; without blocks there is no output.
-            outer: the output's gradient; without it there is none of the blocks.
-        """
-        size = self.direction.output_size(x.shape, padding, dilation)
-        y, matrices, total = room_for_output(x, size, blocks, self.direction), [], None
-        if blocks is not None:
-            matrices = stacked_matrices(self.plan, self.groups, blocks)
-        if outer is not None:
-            total = x.new_zeros(self.plan.parameters)
-        if not len(x) or not math.prod(size):
-            return y, total
+    def carry_out(self, work: Work) -> None:
+        x, padding, dilation, blocks, bias, outer, y, total = work
+        matrices = [] if blocks is None else stacked_matrices(self.plan, self.groups, blocks)
         spectra = self._spectra(x, padding, dilation)
         write = None if y is None else self._writer(y, bias)
-        read = None if outer is None else self._reader(outer, self.gradient, _pixel_steps(size))
+        read = None if outer is None else self._reader(outer, self.gradient, _pixel_steps(outer.shape[2:]))
         parts: dict[int, list[Tensor]] = {}  # of each worker, added up in a fixed order
 
         def tiles(worker: int, workers: int) -> None:
@@ -116,7 +94,6 @@ class TiledConvolution:
                 for block, one in zip(self.direction.blocks[start:stop], whole, strict=True):
                     one = one.T if self.plan.adjoint else one
                     total[block.start : block.start + block.size] = self.plan.from_matrix(one, block)
-        return y, total
 
     def _writer(self, y: Tensor, bias: Tensor | None) -> Callable[[Tensor, int, int], None]:
         """Takes the products of a tile of pixels back to channels."""
