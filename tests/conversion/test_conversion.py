@@ -491,7 +491,7 @@ def between(*layers: nn.Module) -> nn.Module:
         (Calls(lambda x: x.view(-1, 16, 4, 4)), r"`view` in .*: a reshape to \(-1, 16, 4, 4\)"),
         (Calls(lambda x: x + x.mean((2, 3))), r"`add` in .*: a map of pixels and a vector"),
         (Calls(lambda x: x + x.shape[2]), r"`add` in .*: it takes a tensor that comes from the image"),
-        (Calls(lambda x: F.conv2d(x, torch.zeros(16, 16, 1, 1))), r"`conv2d` in .*: a function that is handed its"),
+        (Calls(lambda x: F.conv2d(x, torch.zeros(16, 16, 1, 1))), r"`conv2d` in .*: its weight is computed, or is a"),
         (Calls(lambda x: F.interpolate(x, size=x.shape[2:])), r"`interpolate` in .*: its arguments are computed"),
         (Calls(lambda x: F.pad(x, (1, 0))), r"`pad` in .*: it pads \(1, 0\)"),
         (

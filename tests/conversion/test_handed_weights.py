@@ -105,9 +105,9 @@ class Weights(nn.Module):
     ("forward", "complaint"),
     [
         (lambda m, x: F.conv2d(x, 2 * m.weight), "it takes `weight`, one of the network's own tensors"),
-        (lambda m, x: F.conv2d(x, m.kernel), "its weight is not a parameter of the network"),
-        (lambda m, x: F.conv2d(x, torch.ones(16, 16, 1, 1)), "its weight is not a parameter of the network"),
-        (lambda m, x: F.conv2d(x, m.weight, torch.ones(16)), "its bias is not a parameter of the network"),
+        (lambda m, x: F.conv2d(x, m.kernel), "its weight is computed, or is a constant"),
+        (lambda m, x: F.conv2d(x, torch.ones(16, 16, 1, 1)), "its weight is computed, or is a constant"),
+        (lambda m, x: F.conv2d(x, m.weight, torch.ones(16)), "its bias is computed, or is a constant"),
         (lambda m, x: F.conv2d(x, m.weight, padding=x.shape[2] // 8), "its arguments are computed from sizes"),
         (lambda m, x: F.conv2d(F.conv2d(x, m.weight), m.weight, stride=2), "`weight` is used in another way as well"),
         (lambda m, x: F.conv2d(F.conv2d(x, m.weight, m.bias), m.weight), "`weight` is used in another way as well"),

@@ -59,8 +59,8 @@ def _weight(analysis: GraphAnalysis, name: str, value: object, layer: type[nn.Mo
         if weight.learned or name in _STATISTICS:
             return weight
     raise NoCounterpart(
-        f"its {name.replace('_', ' ')} is not a parameter of the network, or is computed from one, so that they are "
-        f"not parameters of the network that a counterpart could have. Use the module nn.{layer.__name__}."
+        f"its {name.replace('_', ' ')} is computed, or is a constant, and such tensors are not parameters of the "
+        f"network, which a counterpart learns. Use the module nn.{layer.__name__}."
     )
 
 
