@@ -22,7 +22,7 @@ def test_banks_are_all_the_equivariant_ones(name: str, groups: int) -> None:
     space, *texts = KINDS[name]
     a, b = (st.FieldType(space.group, text) for text in texts)
     plan, basis = BankPlan(a, b, space, groups), torch.tensor(BankPlan(a, b, space, groups).basis)
-    assert len(plan.blocks) > len(a.terms) * len(b.terms), "no capsule is counted by its irreps"
+    assert len(plan.pairs) > len(a.terms) * len(b.terms), "no capsule is counted by its irreps"
     assert groups * plan.parameters == st.parameter_cost(a, b, filters=space)
     weight = torch.randn(plan.parameters, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     bank = plan.expand(weight, basis)

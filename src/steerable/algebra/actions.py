@@ -77,7 +77,7 @@ def turn(degrees: float, *, mirrored: bool = False) -> FloatArray:
     angle = math.radians(degrees % 360)
     own = np.array([math.cos(angle), math.sin(angle)])
     near = snap(own)
-    # Near 0° a cosine is 1 to nine digits long before the sine is 0; one made exact alone would change lengths.
+    # Near 0° a cosine is 1 to nine digits long before the sine is 0; made exact alone it would change lengths.
     c, s = near if abs(near @ near - 1) < _KEPT else own
     rotation = np.array([[c, -s], [s, c]])
     return np.diag([-1.0, 1.0]) @ rotation + 0.0 if mirrored else rotation
