@@ -32,6 +32,7 @@ from cases import (
 )
 from safetensors.torch import load, save
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import steerable as st
 from steerable import FieldType
@@ -329,6 +330,19 @@ def test_copies_and_pickles_are_the_same_function(case: Case, group: Group):
             assert torch.equal(twin(*xs), expected)
             assert (twin.in_type, twin.out_type) == (module.in_type, module.out_type)
             assert not _storages(twin) & _storages(module)
+
+
+@every_case
+@pytest.mark.parametrize("decay", [0.9, 0.9999])
+def test_an_average_of_equal_layers_is_the_same_function(case: Case, decay: float):
+    """Torch averages whole numbers as others, and rounds down."""
+    module = built(case, case.home)
+    xs = fields(module, case.sizes[0])
+    network = nn.ModuleList([module, nn.Linear(1, 1)])  # torch refuses to average what has no tensors
+    average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)
+    for _ in range(3):
+        average.update_parameters(network)
+    assert relative_error(average.eval().module[0](*xs), module(*xs)) <= 1e-12
 
 
 def _saved_and_loaded(module: nn.Module) -> nn.Module:

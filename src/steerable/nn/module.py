@@ -13,6 +13,7 @@ from torch import Tensor
 
 from steerable.algebra.group_interface import Group
 from steerable.nn.channels import hides_shapes
+from steerable.nn.constants import restore_constants
 from steerable.nn.input_errors import into_floats, no_tensor, other_axes, wrong_channels, wrong_rank
 from steerable.nn.plain import WithPlainCounterpart
 from steerable.nn.written_types import reads_types
@@ -141,6 +142,10 @@ class EquivariantModule(WithPlainCounterpart):
             if buffer.device.type != "meta":
                 setattr(self, name, torch.tensor(values, dtype=buffer.dtype, device=buffer.device))
         return self
+
+    def train(self, mode: bool = True) -> Self:
+        restore_constants(self._buffers, self._constants)  # averaged weights are evaluated after a change of mode
+        return super().train(mode)
 
     def _load_from_state_dict(
         self,

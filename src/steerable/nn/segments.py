@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from steerable.nn.channels import capsule_of_channel, take_channels, widened
+from steerable.nn.constants import restore_constants
 from steerable.types.field_types import FieldType
 
 __all__ = ["Segments"]
@@ -41,6 +42,10 @@ class Segments(nn.Module):
             for name, table in self._tables.items():
                 setattr(self, name, torch.tensor(table, device=self.capsule_index.device))
         return self
+
+    def train(self, mode: bool = True) -> Self:
+        restore_constants(self._buffers, self._tables)
+        return super().train(mode)
 
     def sum_statistics(self, x: Tensor) -> Tensor:
         """``sum`` of a small (rows, channels) tensor in three operations, however many kinds there are."""

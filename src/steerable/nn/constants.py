@@ -1,0 +1,30 @@
+"""Constants of layers that somebody has written to, as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["restore_constants", "was_written"]
+
+
+def restore_constants(buffers: Mapping[str, Tensor | None], constants: Mapping[str, NDArray[Any]]) -> None:
+    """Write each constant anew whose buffer has been written to, in the memory that it has.
+
+    ``torch.optim.swa_utils.AveragedModel(use_buffers=True)`` averages the buffers of equal networks too, and rounds
+    down: a whole number k becomes k - 1.
+    """
+    for name, values in constants.items():
+        buffer = buffers.get(name)
+        if buffer is not None and was_written(buffer):
+            with torch.no_grad():
+                buffer.copy_(torch.tensor(values, dtype=buffer.dtype))
+
+
+def was_written(buffer: Tensor) -> bool:
+    """Whether values were written into a tensor since it was made, as far as torch counts that."""
+    return buffer.device.type != "meta" and not buffer.is_inference() and buffer._version > 0
