@@ -149,7 +149,7 @@ STEERABLE = [name for name, entry in models_for("classification").items() if {"g
         ),
         (
             ("train", "digits", "--out", "x", "--group", "C8", "--model", "plain_resnet"),
-            f"--group C8 is for steerable networks, and plain_resnet has no group. Use --model {one_of(STEERABLE)}",
+            f"--group C8 is for steerable networks, and plain_resnet is not one. Use --model {one_of(STEERABLE)}",
         ),
         (
             ("train", "digits", "--out", "x", "--group", "D4,D8", "--model", "wide_resnet"),
@@ -206,7 +206,7 @@ def test_a_run_folder_that_is_not_there_is_named_beside_those_that_are(tmp_path:
     assert f"`{tmp_path / 'runs' / 'cels'}` does not exist. Run folders beside it: " in said
     assert f"`{tmp_path / 'runs' / 'cells'}`. `steerable train IMAGES` makes one" in said
     file = tmp_path / "runs" / "cells" / "config.json"
-    assert "is a file, expected a run folder" in " ".join(steerable("evaluate", str(file)).stderr.split())
+    assert "is a file, not a run folder" in " ".join(steerable("evaluate", str(file)).stderr.split())
 
 
 def test_images_are_looked_for_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -343,7 +343,7 @@ def test_advice_that_leaves_nothing_to_compare_is_said_before_the_training(
 )
 def test_advice_does_not_contradict_the_user(option: tuple[str, str], upright: Path, tmp_path: Path) -> None:
     run = steerable("train", str(upright), "--advise", *option, cwd=tmp_path, code=2)
-    assert "--advise chooses the network by the images, and --" in run.stderr
+    assert "--advise chooses the network from the images, and --" in run.stderr
 
 
 def test_mirror_images_are_not_shown_where_they_mean_something_else(upright: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_damaged_comparison_is_named(work: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--compare", "fancy"), "a network is compared with a plain one, --compare plain; got 'fancy'"),
+        (("--compare", "fancy"), "a network can only be compared with a plain one, --compare plain; got 'fancy'"),
         (
             ("--compare", "plain", "--model", "plain_resnet"),
             "sets a plain network beside a steerable one, resnet, wide_resnet, unet; got the model plain_resnet",

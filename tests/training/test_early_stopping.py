@@ -122,7 +122,7 @@ def test_a_loss_that_is_never_finite(tmp_path: Path) -> None:
         ({"parameters": 5000}, "parameters=5,000 chooses the network's width, and width=4 gives it already"),
         ({"fit": "slow"}, "fit is one of stretch, shorten, shrink; got 'slow'"),
         ({"precision": "8"}, "precision is one of 32-true, bf16-mixed, 16-mixed, auto; got '8'"),
-        ({"cuda_graphs": True, "devices": 2}, "cuda_graphs are for one device; got 2 devices"),
+        ({"cuda_graphs": True, "devices": 2}, "cuda_graphs works on one device only; got 2 devices"),
         ({"accelerator": "abacus"}, "accelerator is one of auto, cpu, gpu; got 'abacus'"),
         ({"image_size": 2}, "image_size is a whole number from 4 to 4,096; got 2"),
     ],

@@ -120,7 +120,7 @@ def test_milestones_are_whole_numbers(value: object) -> None:
 
 @pytest.mark.parametrize("model", [{}, {"name": None}, {"name": ["resnet"]}, [], "resnet", None])
 def test_a_model_names_itself(model: Any) -> None:
-    with pytest.raises(ValueError, match="a run's model names itself"):
+    with pytest.raises(ValueError, match="a run's model needs a name"):
         RunConfig(dataset="digits", model=model)
 
 

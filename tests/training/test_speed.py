@@ -63,7 +63,7 @@ def test_what_is_on(
 
 @pytest.mark.parametrize("name", ["compile", "cuda_graphs"])
 def test_eager_and_its_opposite_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"eager means that the network is run as it is, and {name} is on"):
+    with pytest.raises(ValueError, match=f"eager runs the network as ordinary code, and {name} is on"):
         RunConfig("digits", {"name": "resnet"}, eager=True, **{name: True})
 
 

@@ -140,7 +140,7 @@ def test_defaults_for_volumes(folder: Path) -> None:
         configured("digits", {}, volumes=True)
     with pytest.raises(ValueError, match=r"page is '0', and a volume has no pages to choose from"):
         configured(str(folder), {}, page="0")
-    with pytest.raises(ValueError, match=r"runs segment images only; for volumes build models\.unet\(axes=3\)"):
+    with pytest.raises(ValueError, match=r"runs can segment only images; for volumes build models\.unet\(axes=3\)"):
         RunConfig("digits", {"name": "unet", "axes": 3}, task="segment", volumes=True)
 
 
