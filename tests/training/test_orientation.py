@@ -64,7 +64,7 @@ def test_images_with_an_up_that_says_something_are_not_turned() -> None:
     assert found.orientation in ("upright", "fixed")
     assert found.model["head"] == POSES[found.orientation][0]["head"]
     assert invariance(found.model) is None
-    assert line.startswith("Orientation: the images have an up (turns are told in ")
+    assert line.startswith("Orientation: the images have an up (turns are noticed in ")
     assert line.endswith("If images may come turned, give --orientation free.")
     again = look_for_an_up(asked(), images(160, "upright"))
     assert again == (found, line)  # counted in steps, and seeded

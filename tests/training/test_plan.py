@@ -270,7 +270,7 @@ def test_a_given_plan_of_another_run_or_of_other_images(mixed: Plan, run: Path, 
     with pytest.raises(ValueError, match=r"the plan is that of a run that differs in `seed`\. Give the settings"):
         train(config(seed=1), tmp_path / "other", plan=mixed)
     other = {**mixed.data, "digests": {**mixed.data["digests"], "train": "0" * 64}}
-    with pytest.raises(ValueError, match="the plan was made for other images than those of `digits`"):
+    with pytest.raises(ValueError, match="the plan was made for images other than those of `digits`"):
         train(config(), tmp_path / "other", plan=replace(mixed, data=other))
     assert not (tmp_path / "other").exists()
     wider = replace(mixed, settings=replace(mixed.settings, precision="bf16-mixed"))

@@ -73,7 +73,7 @@ class Deadline(Callback):
 
     @property
     def typical_epoch(self) -> float:
-        """Seconds. The first epoch compiles, records and fills caches; it counts where there is no other one."""
+        """Seconds per epoch. The first one compiles, records and fills caches, so it counts only if it is alone."""
         return statistics.mean(self.epochs[1:][-RECENT:] or self.epochs)
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
@@ -101,7 +101,7 @@ class Deadline(Callback):
             self._reschedule(trainer, module, done, epochs)
 
     def epochs_that_fit(self, done: int, planned: int, now: float) -> int:
-        """How many epochs the run has room for, those that are done included; ``planned`` where that is about right."""
+        """How many epochs the run has time for, including those that are done; ``planned`` if that is about right."""
         typical = self.typical_epoch
         left = self.end - now - self._seconds_to_finish(typical)
         is_early = len(self.epochs) < EARLY and left > 4 * typical
@@ -111,7 +111,7 @@ class Deadline(Callback):
         return min(self.most, done + max(0, int(AIM * left / typical)))
 
     def _seconds_to_finish(self, epoch: float) -> float:
-        """How long the run will take after its last epoch, from how long a validation takes, else an epoch."""
+        """How long the run will take after its last epoch, estimated from a validation or else from an epoch."""
         per_image = EVALUATION * epoch / self.data.train.samples_per_epoch
         if self.data.validation is not None:
             # Where few images are held out, most of a validation is spent on other things.
@@ -133,7 +133,7 @@ class Deadline(Callback):
         time_given = f"{self.minutes:g} minute{'' if self.minutes == 1 else 's'}"
         if epochs > self.told:
             return (
-                f"After epoch {done}: there is time for {epochs} epochs in place of {self.told}, and the run has them."
+                f"After epoch {done}: there is time for {epochs} epochs instead of {self.told}, and the run takes them."
             )
         longer = math.ceil(self.minutes + (FEW_EPOCHS - epochs) * self.typical_epoch / 60)
         few = f" That is little; --minutes {longer} would be enough for {FEW_EPOCHS}."

@@ -144,12 +144,12 @@ def _read(
 
 
 def _results_already(folder: Path, tell: Callable[[str], None] | None) -> dict[str, Any] | None:
-    """The results of a run that has finished earlier, if it has, which is then said."""
+    """The results of a run that has finished earlier, or None; the user is told if there are some."""
     results = earlier_results(folder)
     if results is not None and tell is not None:
         tell(
             f"The run in {folder} has finished earlier: nothing was trained now, and these are its results. To train "
-            "again choose another folder, or remove this one."
+            "again, choose another folder, or remove this one."
         )
     return results
 
@@ -164,7 +164,7 @@ def _carried_out(run: PreparedRun, tell: Callable[[str], None] | None, phase: Ph
             tell(run.origin)
         tell(announce_speed(vars(plan.settings), plan.backends.values()))
         if has_checkpoint(run.folder / "checkpoints"):
-            tell("This run was begun earlier, and goes on from its last checkpoint.")
+            tell("This run was begun earlier and continues from its last checkpoint.")
     with reporting_interruptions(run.folder), threads_of_torch(plan.threads):
         return carry_out(run, phase)
 
@@ -186,7 +186,7 @@ def _followed(
         return plan_here(recorded, request, data)
     if plan is not None:
         if plan.data["digests"] != data.summary()["digests"]:
-            raise ValueError(f"the plan was made for other images than those of `{data.name}`. Leave the plan out.")
+            raise ValueError(f"the plan was made for images other than those of `{data.name}`. Leave the plan out.")
         _check_size(plan, request, data)
         return plan_here(plan, request, data)
     if not is_first_process():
@@ -207,7 +207,7 @@ def is_first_process() -> bool:
 def _write_plan(plan: Plan, folder: Path, request: RunConfig | None, start: Start | None) -> None:
     """The plan of a run, and where it begins the weights that it starts from and its request."""
     if request is not None and (folder / "config.json").is_file():
-        raise FileExistsError(f"another process has begun a run in `{folder}` meanwhile; choose another folder.")
+        raise FileExistsError(f"another process has begun a run in `{folder}` in the meantime; choose another folder.")
     if request is not None and start is not None:
         start.save(folder)
     plan.save(folder / "plan.json")

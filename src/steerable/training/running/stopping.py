@@ -62,5 +62,5 @@ class StopOnRequest(Callback):
         if self.tell is not None:
             self.tell(
                 f"Stopping in epoch {trainer.current_epoch + 1} of {trainer.max_epochs}: what has been learnt so far "
-                "is tested and saved. Ctrl-C once more ends at once."
+                "will be tested and saved. Press Ctrl-C again to end at once."
             )
