@@ -93,11 +93,11 @@ def test_an_up_that_did_not_help_is_not_used(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_look_that_would_say_nothing_is_not_taken() -> None:
     found, line = look_for_an_up(asked(minutes=1.0), images(160, "upright"))
     assert found.orientation == "free"
-    assert line.startswith("Orientation: less than 2 minutes are too few to look for an up in the images")
+    assert line.startswith("Orientation: less than 2 minutes are too few to find out whether images have an up")
     found, line = look_for_an_up(asked(), images(6, "upright"))
     assert found.orientation == "free"
     assert "6 images are too few" in line
-    assert "too few to try" in look_for_an_up(asked(), images(60, "upright"))[1]
+    assert "too few to find out whether their orientation" in look_for_an_up(asked(), images(60, "upright"))[1]
 
 
 def folder_of_images(root: Path) -> Path:

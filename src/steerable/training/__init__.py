@@ -1,4 +1,4 @@
-"""Training runs: a request (``RunConfig`` and its recipe), the plan that it comes to, and a folder with the outcome.
+"""Training runs: a request (``RunConfig`` and its recipe), the plan made from it, and a folder with the results.
 
 Each name is imported when it is first used: Lightning, for one, is needed by ``train`` alone.
 """

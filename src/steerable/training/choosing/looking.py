@@ -96,8 +96,7 @@ def poses_told(data: TrainingData, seed: int, progress: Progress | None = None) 
 
 
 def tried(config: RunConfig, data: TrainingData, other: Alternative, progress: Progress | None = None) -> Trial | None:
-    """The result of another network against that of the config, on held-out training images; None if they are too
-    few."""
+    """The result of another network against the config's, on held-out training images; None if they are too few."""
     held_out = min(MOST_TO_TRY_BY, int(HELD_OUT_FOR_TRIAL * len(data.train)))
     if held_out < FEWEST_TO_TRY_BY or len(data.train) - len(data.train.classes) < held_out:
         return None
@@ -119,8 +118,7 @@ def with_changes(config: RunConfig, model: Mapping[str, Any], changes: Mapping[s
 
 
 def images_to_probe(data: TrainingData, seed: int, most: int = PROBED) -> tuple[Tensor, Sequence[str]]:
-    """Training and validation images as uint8 (n, channels, side, side), and their specimens; with masks, the
-    middles."""
+    """Training and validation images, uint8 (n, channels, side, side), and specimens; with masks, the middles."""
     parts = [part for part in (data.train, data.validation) if part is not None]
     images = torch.cat([_squares(part) for part in parts])
     specimens = [name for part in parts for name in getattr(part, "specimens", ())]

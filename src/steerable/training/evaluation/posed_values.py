@@ -1,4 +1,4 @@
-"""What a network makes of each single test image in every pose: the figures that two networks are compared by."""
+"""The results of a network on each single test image in every pose: the figures by which two networks are compared."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def upright_values(
     device: torch.device | str = "cpu",
     answer: PixelAnswer | None = None,
 ) -> Values:
-    """(n,), the same of the images as they are alone."""
+    """The same figures of the upright images only, (n,)."""
     if isinstance(data, MaskedImages):
         said = answer or ClassScores(len(data.classes))
         return np.array([_dice(said.class_map(network(image)), data, k) for k, image in enumerate(data.images)])

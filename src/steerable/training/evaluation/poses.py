@@ -1,4 +1,4 @@
-"""What a pose does to a classifier: accuracy on, and change of the scores under, each element of a group."""
+"""The effect of a pose on a classifier: accuracy on, and change of the scores under, each element of a group."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def upright_scores(
     device: torch.device | str = "cpu",
     batch_size: int | None = None,
 ) -> Tensor:
-    """(n, classes) in float32 on the CPU: what a classifier says of each image as it is."""
+    """The scores that a classifier gives each image as it is, (n, classes) in float32 on the CPU."""
     images = data.images.split(batch_size or data.comfortable_batch)
     return torch.cat([scores(part.to(device)).float().cpu() for part in images])
 
@@ -168,7 +168,7 @@ def posed_scores(
 
 
 def posed_images(data: LabelledImages) -> Tensor:
-    """The sorted numbers of the images that are tried in all poses: all, or a random choice that never changes."""
+    """The sorted numbers of the images that are tested in all poses: all, or a random choice that never changes."""
     count, most = len(data), POSE_SAMPLE if len(data.image_size) == 2 else VOLUME_POSE_SAMPLE
     if count <= most:
         return torch.arange(count)

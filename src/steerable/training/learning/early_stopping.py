@@ -1,4 +1,4 @@
-"""Early stopping: the weights of the epoch that is best on validation images, and an end when none is better."""
+"""Early stopping: keep the weights of the epoch that is best on validation images, and end when none is better."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class KeepBest(Callback):
         self.weights: dict[str, Tensor] = {}
 
     def exhausted(self, module: pl.LightningModule) -> bool:
-        """Whether the best epoch lies too far back; a run that was lengthened meanwhile is the more patient."""
+        """Whether the best epoch is too long ago; a run that has been lengthened is more patient."""
         patience = float(self.patience)
         if isinstance(module, Classifier):
             before = [epochs for done, epochs in module.rescheduled if done < self.epochs_done]

@@ -428,7 +428,7 @@ class RunConfig:
 
     @staticmethod
     def load(path: Path) -> RunConfig:
-        """What ``save`` wrote; ValueError with the file's name where it was damaged or edited."""
+        """The request that ``save`` wrote; a ValueError with the file's name if it was damaged or edited."""
         values = read_object(path)
         try:
             return RunConfig.from_dict(values)
@@ -441,7 +441,7 @@ class RunConfig:
         return [name for name in marked(RunConfig, "planned") if getattr(self, name) in (None, "auto")]
 
     def left_open_again(self) -> RunConfig:
-        """This run with what a plan has decided for its machine left open; ``backend`` is as the user said it."""
+        """This run without what a plan decides for its machine; ``backend`` stays as the user gave it."""
         planned = {*marked(RunConfig, "planned")} - {"backend"}
         defaults: dict[str, Any] = {
             item.name: item.default for item in dataclasses.fields(self) if item.name in planned
@@ -449,12 +449,12 @@ class RunConfig:
         return dataclasses.replace(self, **defaults)
 
     def elsewhere(self, other: RunConfig) -> RunConfig:
-        """This run, carried out where the other one would be."""
+        """This run, on the machine of the other one."""
         where: dict[str, Any] = {name: getattr(other, name) for name in marked(RunConfig, "free")}
         return dataclasses.replace(self, **where)
 
     def as_settled_in(self, settled: RunConfig) -> RunConfig:
-        """This request with what it leaves open as another config of the same run has it: speed, epochs, sizes."""
+        """This request with its open settings as another config of the same run has them: speed, epochs, sizes."""
         taken: dict[str, Any] = {name: getattr(settled, name) for name in self.left_open}
         if self.minutes is not None and self.minutes == settled.minutes:
             taken |= {"recipe": self.recipe.with_epochs(settled.recipe.epochs), "patience": settled.patience}

@@ -16,7 +16,7 @@ __all__ = ["Plan"]
 
 @dataclass(frozen=True)
 class Plan:
-    """A request with everything that it left open settled: the same plan on the same kind of machine is the same run.
+    """A request in which everything is decided: the same plan on the same kind of machine is the same run.
 
     Args:
         settings: the request with its epochs, the network's width, its precision and what else makes it fast.
@@ -50,7 +50,7 @@ class Plan:
 
     @staticmethod
     def load(path: str | Path, way_on: str = "Give the plan.json of a run, or no plan.") -> Plan:
-        """What ``save`` wrote; ValueError with the file's name where it is of another version, damaged or edited.
+        """The plan that ``save`` wrote; a ValueError with the file's name if it is damaged, edited or outdated.
 
         Args:
             path: the file.
@@ -95,5 +95,5 @@ class Plan:
         return request.as_settled_in(self.settings).differences(self.settings)
 
     def elsewhere(self, request: RunConfig) -> Plan:
-        """This plan, carried out where the request says."""
+        """This plan, on the machine that the request names."""
         return replace(self, settings=self.settings.elsewhere(request))

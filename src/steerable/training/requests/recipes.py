@@ -184,7 +184,7 @@ class Recipe:
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> Recipe:
-        """From a config file; unknown keys are refused."""
+        """A recipe from a config file; unknown keys are refused."""
         if not isinstance(values, dict):
             raise ValueError(f"a recipe is a table of settings; got {type(values).__name__}.")
         check_names("a recipe", Recipe, values)

@@ -1,4 +1,4 @@
-"""Carrying out a planned run: from the last checkpoint on to the last epoch, and the figures at its end."""
+"""The execution of a planned run: from the last checkpoint to the last epoch, and the figures at its end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["PreparedRun", "announcement", "carry_out", "prepared_run"]
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run that can begin.
+    """A run that is ready to begin.
 
     Args:
         plan: what it follows.
@@ -68,7 +68,7 @@ def prepared_run(
     deadline: Deadline | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> PreparedRun:
-    """Build the network and the trainer of a run; ValueError where the plan cannot be followed on this machine."""
+    """Build the network and the trainer of a run; a ValueError if the plan cannot be followed on this machine."""
     settings = plan.settings
     module = make_classifier(settings, data)
     origin = "" if start is None else start.carry_into(module.model, data.train.classes, settings.freeze)
@@ -93,7 +93,7 @@ def prepared_run(
 
 
 def carry_out(run: PreparedRun, phase: Phase = unseen) -> dict[str, Any]:
-    """The training itself, and what is written when it ends; returns what ``results.json`` contains."""
+    """Train the network, write the results, and return what ``results.json`` contains."""
     settings, folder, data = run.plan.settings, run.folder, run.data
     module, trainer, keeper = run.module, run.trainer, run.keeper
     if trainer.is_global_zero:
@@ -154,7 +154,7 @@ def _what_they_show(data: TrainingData) -> str:
 
 
 def _reduction(data: TrainingData) -> str:
-    """Why images are smaller than they were read, and how to keep them."""
+    """The reason why images are smaller than they were read, and how to keep them."""
     if data.pixels is None or data.pixels.reduction == 1:
         return ""
     side = data.side * data.pixels.reduction
@@ -162,7 +162,7 @@ def _reduction(data: TrainingData) -> str:
 
 
 def _checkpoint(folder: Path, module: Classifier, *, speaks: bool) -> Path | None:
-    """Where the run goes on from; a damaged checkpoint is named and makes room for the next one."""
+    """The checkpoint that the run continues from; a damaged one is named and set aside for the next one."""
     found, damaged = latest_checkpoint(folder, module.state_dict())
     for path, reason in damaged if speaks else ():
         kept = set_aside(path)
@@ -197,7 +197,7 @@ def _warn_of_size(found: int, wanted: int, name: str) -> None:
 
 
 def _keep_curves(folder: Path) -> None:
-    """Lightning's CSV logger starts its file anew; what an interrupted run has logged is kept beside it."""
+    """Keep the curves of an interrupted run beside the new file, because Lightning's CSV logger begins anew."""
     curves = folder / "metrics" / "csv" / "metrics.csv"
     if curves.is_file():
         number = len(list(curves.parent.glob("metrics-*.csv")))

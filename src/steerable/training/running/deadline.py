@@ -1,4 +1,4 @@
-"""A run ends on time: its schedule is made shorter or longer where its epochs take more or less time than planned."""
+"""Runs that end on time: a schedule is shortened or lengthened if epochs take more or less time than planned."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORTH_TELLING = 0.1  # by which share the number of epochs has changed since it 
 
 
 class Deadline(Callback):
-    """After each epoch, compares the time that the rest of the run takes with the time that it has.
+    """Compares the time that the rest of the run takes with the time that is left, after each epoch.
 
     Where the two differ, the rest of the schedule is spread over the epochs that fit. Each such change goes into the
     plan before it takes effect, so that a run that is killed and resumed makes it again, and a run that repeats the
@@ -77,7 +77,7 @@ class Deadline(Callback):
         return statistics.mean(self.epochs[1:][-RECENT:] or self.epochs)
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """A resumed run has the minutes that were left to it."""
+        """Give a resumed run the minutes that were left to it."""
         self.end = self.started + 60 * (self.minutes - minutes_trained(trainer))
         self.epoch_began = self.changed = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""A run that is told to stop says so, and how to go on."""
+"""Runs that are told to stop say so, and how to continue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RunInterrupted", "reporting_interruptions"]
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """A run ended before its time, because someone pressed Ctrl-C or the system asked it to terminate.
+    """A run ended early, because someone pressed Ctrl-C or the system asked it to terminate.
 
     Args:
         message: which run, and how to go on.
@@ -32,7 +32,7 @@ class RunInterrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def reporting_interruptions(folder: Path) -> Iterator[None]:
-    """Lightning ends the program when it is interrupted, on SIGTERM as if all were well; here it is an exception."""
+    """Turn an interruption into an exception; Lightning would end the program, on SIGTERM as if all were well."""
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A training run: data, plan, Lightning's trainer, and a folder that says what was done.
+"""A training run: data, plan, Lightning's trainer, and a folder that records what was done.
 
 A run folder has
 
@@ -126,7 +126,7 @@ def train(
 def _read(
     request: RunConfig, known: tuple[RunConfig, PixelFormat | None], progress: Progress | None, *, anew: bool
 ) -> tuple[RunConfig, TrainingData]:
-    """The request and its images; those of a run that starts from a network, in a size on which that one is exact.
+    """The request and its images; for a run that starts from a network, in a size on which that network is exact.
 
     Args:
         request: what the user says.
@@ -178,7 +178,7 @@ def _followed(
     started: float,
     phase: Phase,
 ) -> Plan:
-    """The plan that the run follows: its own, else the given one, else the one that is made here."""
+    """The plan that the run follows: its own, else the given one, else one that is made here."""
     if recorded is not None:
         moved = plan is not None and plan.accelerator != recorded.accelerator  # then its speed was planned anew
         if plan is not None and not moved and plan.settings.differences(recorded.settings):
@@ -205,7 +205,7 @@ def is_first_process() -> bool:
 
 
 def _write_plan(plan: Plan, folder: Path, request: RunConfig | None, start: Start | None) -> None:
-    """The plan of a run, and where it begins the weights that it starts from and its request."""
+    """Write a run's plan and, at its beginning, the weights that it starts from and its request; return the plan."""
     if request is not None and (folder / "config.json").is_file():
         raise FileExistsError(f"another process has begun a run in `{folder}` in the meantime; choose another folder.")
     if request is not None and start is not None:
@@ -216,7 +216,7 @@ def _write_plan(plan: Plan, folder: Path, request: RunConfig | None, start: Star
 
 
 def _given(plan: Plan | str | Path, config: RunConfig) -> Plan:
-    """A plan that the user gives, once it fits the request."""
+    """A plan that the user gives, checked against the request."""
     plan = plan if isinstance(plan, Plan) else Plan.load(plan)
     # The images may lie elsewhere: they are compared by content, when they have been read.
     elsewhere: dict[str, Any] = {"dataset": config.dataset}
@@ -232,7 +232,7 @@ def _given(plan: Plan | str | Path, config: RunConfig) -> Plan:
 
 
 def _check_size(plan: Plan, request: RunConfig, data: TrainingData) -> None:
-    """A number of parameters that is given besides a plan comes to the plan's network, or to a wider one to shrink."""
+    """Check that a number of parameters given with a plan leads to the plan's network, or to a wider one to shrink."""
     if request.parameters is None or request.fit == "shrink":
         return
     sized, planned = with_sized_model(request, data).model, plan.settings.model
@@ -244,7 +244,7 @@ def _check_size(plan: Plan, request: RunConfig, data: TrainingData) -> None:
 
 
 def _check_devices(config: RunConfig) -> None:
-    """Refused before any image is read."""
+    """Refuse devices that are not there, before any image is read."""
     if config.accelerator == "gpu" and not torch.cuda.is_available():
         raise ValueError("accelerator is `gpu`, and torch finds no GPU on this machine. Use `auto` or `cpu`.")
     if config.cuda_graphs and (config.accelerator == "cpu" or not torch.cuda.is_available()):

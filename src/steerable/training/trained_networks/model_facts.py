@@ -1,4 +1,4 @@
-"""What stands beside the weights of a trained network: what its images are, its figures, and a model card of them."""
+"""The facts beside the weights of a trained network: the kind of its images, its figures, and its model card."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def save_network(
     facts: Mapping[str, Any],
     licence: str | None = None,
 ) -> None:
-    """Write a network, its normalisation, its model card, and what it takes.
+    """Write a network, its normalisation, its model card, and the facts about its images.
 
     Args:
         network: one of the library's models.
@@ -87,6 +87,6 @@ def save_network(
 
 
 def facts_in(folder: Path) -> dict[str, Any]:
-    """The facts beside a saved network; none where nothing is known."""
+    """The facts beside a saved network; empty if nothing is known."""
     path = folder / FACTS_JSON
     return read_fields(path, FACTS) if path.is_file() else {}
