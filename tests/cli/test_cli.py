@@ -158,8 +158,14 @@ STEERABLE = [name for name, entry in models_for("classification").items() if {"g
         (("train", "digits", "--out", "x", "--group", "X8"), "no group is called 'X8'"),
         (("train", "digits", "--out", "x", "-mdepth=9"), "a residual network of 3 stages has a depth of"),
         (("train", "digits", "--out", "x", "--patience", "3"), "patience 3 watches the loss on validation images"),
-        (("train", "digits", "--out", "x", "--precision", "8"), "precision is one of 32-true, bf16-mixed, 16-mixed"),
-        (("train", "digits", "--out", "x", "--accelerator", "tpu"), "accelerator is one of auto, cpu, gpu; got 'tpu'"),
+        (
+            ("train", "digits", "--out", "x", "--precision", "8"),
+            "precision must be one of 32-true, bf16-mixed, 16-mixed",
+        ),
+        (
+            ("train", "digits", "--out", "x", "--accelerator", "tpu"),
+            "accelerator must be one of auto, cpu, gpu; got 'tpu'",
+        ),
         (("train", "digits", "--out", "x", "--validation", "1.5"), "validation is a share below 1 or a number"),
         (("train", "digits", "--out", "x", "--params", "9", "-mcopies=2"), "and copies=2 gives it already"),
         (
@@ -178,7 +184,10 @@ STEERABLE = [name for name, entry in models_for("classification").items() if {"g
             ("train", "digits", "--out", "x", "--minutes", "inf"),
             "a number above 0 and up to 1,000,000; got inf",
         ),
-        (("train", "digits", "--out", "x", "--seed", str(10**25)), "seed is a whole number from 0 to 4,294,967,295"),
+        (
+            ("train", "digits", "--out", "x", "--seed", str(10**25)),
+            "seed must be a whole number from 0 to 4,294,967,295",
+        ),
         (
             ("train", "digits", "--out", "x", "--image-size", "100000"),
             "a whole number from 4 to 4,096; got 100000",

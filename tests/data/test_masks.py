@@ -333,7 +333,7 @@ def test_bad_files_are_named_and_left_out(tmp_path: Path) -> None:
         warnings.simplefilter("always")
         splits = load_mask_folder(root)
     reasons = {Path(name).name: why for name, why in splits.skipped}
-    assert reasons["000.png"] == "its mask has 10×48 pixels, expected 48×48 as the image"
+    assert reasons["000.png"] == "its mask has 10×48 pixels, expected 48×48 like its image"
     assert "no mask of this name" in reasons["001.png"]
     assert "not an image" in reasons["002.png"]
     assert "not an image" in reasons["003.png"]

@@ -83,12 +83,14 @@ def test_options_that_no_layer_of_d4_can_have(layer: type, options: dict[str, ob
 
 def test_other_options() -> None:
     assert refusal(ValueError, snn.Conv2d, A1, A1, 3, padding_mode="mirror") == (
-        "padding_mode is one of zeros, reflect, replicate, circular; got 'mirror'."
+        "padding_mode must be one of zeros, reflect, replicate, circular; got 'mirror'."
     )
     assert refusal(ValueError, snn.Conv2d, A1, A1, 3, padding="full") == (
-        "padding is a number, a pair of numbers, 'same' or 'valid'; got 'full'."
+        "padding must be a number, a pair of numbers, 'same' or 'valid'; got 'full'."
     )
-    assert refusal(TypeError, snn.Conv2d, A1, A1, 1.5) == "kernel_size is a whole number or a pair of them, got 1.5."
+    assert (
+        refusal(TypeError, snn.Conv2d, A1, A1, 1.5) == "kernel_size must be a whole number or a pair of them, got 1.5."
+    )
     assert refusal(ValueError, snn.Conv2d, 4 * A1, 3 * REGULAR, 3, groups=2) == (
         "groups=2 divides a type into equal shares, but out_type `3*regular` has 3 copies of `regular`, which 2 does "
         "not divide. Change the number of copies or of groups."

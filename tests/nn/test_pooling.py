@@ -114,7 +114,7 @@ def test_other_errors() -> None:
         "BlurPool2d: D4 exchanges height and width, so that the filter has one extent for both; got (4, 3)."
     )
     assert message(ValueError, snn.Upsample, PERMUTED, 1.5) == (
-        "scale_factor is a whole number ≥ 1, since other factors sample the grid unevenly; got 1.5."
+        "scale_factor must be a whole number ≥ 1, since other factors sample the grid unevenly; got 1.5."
     )
     assert message(ValueError, snn.Upsample, PERMUTED, 2, "bicubic") == (
         "mode is 'nearest' or 'bilinear', got 'bicubic'."

@@ -79,7 +79,7 @@ def test_a_ball_is_round_in_real_distances():
     assert torch.equal(mask.mask, ((z**2 + row**2 + column**2).sqrt() < 4).double())
     with pytest.raises(ValueError, match="O exchanges depth and height, so that the size has one extent for both"):
         snn.DiskMask(FieldType(CUBE, "T1"), (4, 8, 8))
-    with pytest.raises(TypeError, match="size is a whole number or 3 of them, got 'a'"):
+    with pytest.raises(TypeError, match="size must be a whole number or 3 of them, got 'a'"):
         snn.DiskMask(FieldType(CUBE, "T1"), "a")
     with pytest.raises(ValueError, match="DiskMask takes margin ≥ 0 and softness ≥ 0; got -1 and 1"):
         snn.DiskMask(FieldType(CUBE, "T1"), 4, -1)

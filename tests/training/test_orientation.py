@@ -132,7 +132,9 @@ def test_what_contradicts_an_orientation_is_refused(tmp_path: Path) -> None:
         configured(folder, {"head": "max"}, orientation="fixed")
     with pytest.raises(ValueError, match=r"chooses the head of a new network that classifies images, resnet, and this"):
         configured(folder, {"name": "plain_resnet"}, orientation="upright")
-    with pytest.raises(ValueError, match="orientation is one of model, auto, free, upright, fixed; got 'sideways'"):
+    with pytest.raises(
+        ValueError, match="orientation must be one of model, auto, free, upright, fixed; got 'sideways'"
+    ):
         configured(folder, {}, orientation="sideways")
 
 

@@ -192,7 +192,9 @@ def test_a_plan_is_repeated_with_the_weights_that_it_was_made_for(data: Path, ol
     assert not (tmp_path / "third").exists()
     (tmp_path / "first" / "results.json").unlink()
     (tmp_path / "first" / "start.safetensors").write_bytes(b"damaged")
-    with pytest.raises(ValueError, match=r"cannot go on without the weights that it started from.*start\.safetensors"):
+    with pytest.raises(
+        ValueError, match=r"cannot continue without the weights that it started from.*start\.safetensors"
+    ):
         train(asked(data / "colour", start=str(origin), epochs=1), tmp_path / "first")
 
 

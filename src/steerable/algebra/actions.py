@@ -86,7 +86,7 @@ def turn(degrees: float, *, mirrored: bool = False) -> FloatArray:
 def checked_degrees(value: object) -> float:
     """An angle in degrees; an error unless it is a finite number."""
     if not is_real(value):
-        raise TypeError(f"an angle is a number of degrees, such as 30; got {type(value).__name__} {value!r}.")
+        raise TypeError(f"an angle must be a number of degrees, such as 30; got {type(value).__name__} {value!r}.")
     if not math.isfinite(value):
         raise ValueError(f"an angle is a finite number of degrees, such as 30; got {value!r}.")
     return float(value)

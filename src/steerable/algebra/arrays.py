@@ -46,9 +46,9 @@ def is_real(value: object) -> TypeGuard[float]:
 def whole_number_up_to(highest: int, value: object, what: str) -> int:
     """A number that a user gave for ``what``; an error unless it is a whole number from 0 to the highest."""
     if not is_whole(value):
-        raise TypeError(f"{what} is a whole number ≥ 0; got {type(value).__name__} {value!r}.")
+        raise TypeError(f"{what} must be a whole number ≥ 0; got {type(value).__name__} {value!r}.")
     if not 0 <= value <= highest:
-        raise ValueError(f"{what} is a whole number from 0 to {highest}; got {value}.")
+        raise ValueError(f"{what} must be a whole number from 0 to {highest}; got {value}.")
     return int(value)
 
 

@@ -90,12 +90,12 @@ class Group(ABC):
         (rotation(229.306), rotation(97.1232))
         """
         if not is_whole(count) or count < 0:
-            raise ValueError(f"the number of random elements is a whole number ≥ 0; got {count!r}.")
+            raise ValueError(f"the number of random elements must be a whole number ≥ 0; got {count!r}.")
         try:
             generator = np.random.default_rng(seed)
         except (TypeError, ValueError):
             raise ValueError(
-                f"a seed is a whole number ≥ 0, or None for other elements each time; got {shown(seed)}."
+                f"a seed must be a whole number ≥ 0, or None for other elements each time; got {shown(seed)}."
             ) from None
         return self._drawn(int(count), generator)
 

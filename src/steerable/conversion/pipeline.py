@@ -157,10 +157,10 @@ def _check_options(chosen: dict[str, str], in_channels: int | None) -> None:
     known = {"match": get_args(Match), "downsampling": get_args(Downsampling), "head": get_args(Head)}
     for name, value in chosen.items():
         if value not in known[name]:
-            raise ValueError(f"{name} is one of {', '.join(known[name])}; got {value!r}.")
+            raise ValueError(f"{name} must be one of {', '.join(known[name])}; got {value!r}.")
     counts = isinstance(in_channels, int) and not isinstance(in_channels, bool) and in_channels >= 1
     if in_channels is not None and not counts:
-        raise ValueError(f"in_channels is a whole number ≥ 1, got {in_channels!r}.")
+        raise ValueError(f"in_channels must be a whole number ≥ 1, got {in_channels!r}.")
 
 
 def _known_type(out_type: FieldType | str | None, group: Group) -> FieldType | None:

@@ -98,7 +98,7 @@ def load_dataset(
         check_selection_for(name_or_path, pixels)
         if group_by is not None:
             raise ValueError(
-                f"`{name_or_path}` is a known data set, which says nothing of specimens; got group_by={group_by!r}. "
+                f"`{name_or_path}` is a known data set, which has no specimens to group by; got group_by={group_by!r}. "
                 "Leave that out."
             )
         found = DATASETS[name_or_path].load(data_dir, download=download, seed=seed)

@@ -145,7 +145,7 @@ def read_masked(
             raise Unusable(f"its mask cannot be used: {reason(error)}") from error
         if labels.shape != found.shape[1:]:
             (height, width), (h, w) = labels.shape, found.shape[1:]
-            raise Unusable(f"its mask has {width}×{height} pixels, expected {w}×{h} as the image")
+            raise Unusable(f"its mask has {width}×{height} pixels, expected {w}×{h} like its image")
         return found, labels
 
     found = each_file(both, [pair.image for pair in pairs], progress)

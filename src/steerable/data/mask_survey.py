@@ -116,7 +116,8 @@ def class_values(masks: Sequence[Labels], root: Path, notes: list[str]) -> tuple
     if len(values) > MOST_CLASSES:
         raise ValueError(
             f"the masks in `{root}` hold {len(values):,} different values, expected at most {MOST_CLASSES} classes. "
-            "Were they resized, or saved with losses? Masks with one number for each object need --masks instances."
+            "Were they resized, or saved with lossy compression? Masks with one number for each object need --masks "
+            "instances."
         )
     if values[-1] < COLOUR and len(values) > 2 and values != tuple(range(len(values))):
         notes.append(

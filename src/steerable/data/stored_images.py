@@ -91,7 +91,7 @@ def joined(pages: Sequence[StoredImage], selection: Selection) -> StoredImage:
     """One image whose channels are those of the pages, or the chosen ones among these."""
     first, *others = pages
     if any((page.size, page.depth) != (first.size, first.depth) for page in others):
-        raise Unusable("its pages differ in size or depth, expected equal ones to make channels of; choose one page")
+        raise Unusable("its pages differ in size or depth, so they cannot be channels of one image; choose one page")
     channels = sum(page.channels for page in pages)
     if beyond := [number for number in selection.channels if number >= channels]:
         have = "1 channel" if channels == 1 else f"{channels} channels"

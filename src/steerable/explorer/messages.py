@@ -48,4 +48,4 @@ def checked_number(value: object, what: str, low: int, high: int) -> int:
         nearest = int(value)
         if nearest == value and low <= nearest <= high:
             return nearest
-    raise ValueError(f"{what} is a whole number from {low} to {high}; got {value}.")
+    raise ValueError(f"{what} must be a whole number from {low} to {high}; got {value}.")

@@ -98,7 +98,7 @@ def _check_tolerances(leak: object, band: object, falloff: object) -> None:
 
 def _check_share(name: str, value: object, meaning: str) -> None:
     if not is_real(value) or not 0 < value <= 1:
-        raise ValueError(f"`{name}` is a number above 0 and at most 1, {meaning}; got {shown(value)}.")
+        raise ValueError(f"`{name}` must be a number above 0 and at most 1, {meaning}; got {shown(value)}.")
 
 
 def _limited(found: tuple[HarmonicFilter, ...], highest: object, what: str) -> tuple[tuple[HarmonicFilter, ...], str]:
@@ -107,7 +107,7 @@ def _limited(found: tuple[HarmonicFilter, ...], highest: object, what: str) -> t
     degrees = carried.quantity == "degree"
     if not is_whole(highest) or highest < 0:
         article = "a" if degrees else "an"
-        raise ValueError(f"`highest` is {article} {carried.quantity}, a whole number ≥ 0; got {shown(highest)}.")
+        raise ValueError(f"`highest` must be {article} {carried.quantity}, a whole number ≥ 0; got {shown(highest)}.")
     if highest > carried.frequency:
         raise ValueError(
             f"{what} cannot carry the {carried.quantity} {highest}; the largest that they can carry is "

@@ -63,7 +63,7 @@ class Tiling:
         for name in ("tile", "stride", "margin"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < (name != "margin"):
-                raise ValueError(f"the {name} of a tiling is a whole number of pixels, got {value!r}.")
+                raise ValueError(f"the {name} of a tiling must be a whole number of pixels, got {value!r}.")
         if self.tile % self.stride:
             above = -(-self.tile // self.stride) * self.stride
             raise ValueError(

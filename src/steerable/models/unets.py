@@ -77,7 +77,7 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
         check_known("UNet", layout, UNetLayout, "unet")
         check_depth("UNet", depth)
         if isinstance(copies, bool) or not isinstance(copies, int) or copies < 1:
-            raise ValueError(f"UNet: the number of copies of each capsule is a whole number ≥ 1, got {copies!r}.")
+            raise ValueError(f"UNet: the number of copies of each capsule must be a whole number ≥ 1, got {copies!r}.")
         self.group = group_on(group, layout.get("axes", 2))
         self.in_type = _type(self.group, _input_text(in_type, in_channels), "in_type")
         self.out_type = _type(self.group, out_type, "out_type")

@@ -234,7 +234,7 @@ def _padding_mode(mode: str) -> PaddingMode:
     for known in get_args(PaddingMode):
         if mode == known:
             return known  # type: ignore[no-any-return]
-    raise ValueError(f"padding_mode is one of {', '.join(get_args(PaddingMode))}; got {mode!r}.")
+    raise ValueError(f"padding_mode must be one of {', '.join(get_args(PaddingMode))}; got {mode!r}.")
 
 
 def _group_major(field_type: FieldType, groups: int) -> NDArray[np.intp] | None:

@@ -273,7 +273,7 @@ class InvariantPlan:
 def _share(field_type: FieldType, groups: int, role: str) -> Sequence[tuple[Capsule, int]]:
     """Each kind with its number of copies in one of ``groups`` equal shares."""
     if groups < 1:
-        raise ValueError(f"groups is a whole number ≥ 1, got {groups}.")
+        raise ValueError(f"groups must be a whole number ≥ 1, got {groups}.")
     for capsule, copies in field_type.terms:
         if copies % groups:
             raise ValueError(

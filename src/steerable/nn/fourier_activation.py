@@ -185,11 +185,13 @@ def _check_numbers(
     label: str, samples: int | None, tolerance: float, plans: list[tuple[Capsule, SampledCapsule | None]]
 ) -> None:
     if not tolerance > 0:
-        raise ValueError(f"{label}: tolerance is a number above 0, such as 0.01; got {tolerance!r}.")
+        raise ValueError(f"{label}: tolerance must be a number above 0, such as 0.01; got {tolerance!r}.")
     if samples is None:
         return
     if isinstance(samples, bool) or not isinstance(samples, int | np.integer):
-        raise TypeError(f"{label}: samples is a whole number, such as 16; got {type(samples).__name__} {samples!r}.")
+        raise TypeError(
+            f"{label}: samples must be a whole number, such as 16; got {type(samples).__name__} {samples!r}."
+        )
     for capsule, plan in plans:
         if isinstance(capsule.group, FiniteGroup):
             raise ValueError(

@@ -19,7 +19,7 @@ def numbers_per_axis(value: int | Sequence[int], what: str, axes: int, *, minimu
     values = tuple(value) if isinstance(value, Sequence) else (value,) * axes
     if len(values) != axes or any(isinstance(v, bool) or not isinstance(v, int | np.integer) for v in values):
         several = "a pair" if axes == 2 else f"{axes}"
-        raise TypeError(f"{what} is a whole number or {several} of them, got {value!r}.")
+        raise TypeError(f"{what} must be a whole number or {several} of them, got {value!r}.")
     if min(values) < minimum:
         raise ValueError(f"{what} is at least {minimum}, got {value!r}.")
     return tuple(int(v) for v in values)
@@ -39,7 +39,7 @@ def resolved_padding(
     if padding != "same":
         if isinstance(padding, str):
             several = "a pair of" if len(extent) == 2 else f"{len(extent)}"
-            raise ValueError(f"padding is a number, {several} numbers, 'same' or 'valid'; got {padding!r}.")
+            raise ValueError(f"padding must be a number, {several} numbers, 'same' or 'valid'; got {padding!r}.")
         return numbers_per_axis(padding, "padding", len(extent), minimum=0)
     if any(s != 1 for s in stride):
         raise ValueError(f"padding='same' keeps the size and needs stride 1; got stride {tuple(stride)}.")

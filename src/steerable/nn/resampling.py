@@ -31,7 +31,7 @@ class Upsample(EquivariantModule):
         super().__init__(field_type, field_type)
         if isinstance(scale_factor, bool) or not isinstance(scale_factor, int) or scale_factor < 1:
             raise ValueError(
-                "scale_factor is a whole number ≥ 1, since other factors sample the grid unevenly; got "
+                "scale_factor must be a whole number ≥ 1, since other factors sample the grid unevenly; got "
                 f"{scale_factor!r}."
             )
         kind, linear = ("images", "bilinear") if len(self.map_axes) == 2 else ("volumes", "trilinear")

@@ -95,7 +95,7 @@ class _Parser:
         elif token.kind == "name":
             inner = [(1, capsule) for capsule in self._capsules(token, token.text + self._frequency())]
         elif token.text == "-":
-            self._fail(token, "a multiple is a whole number ≥ 0; types cannot be subtracted")
+            self._fail(token, "a multiple must be a whole number ≥ 0; types cannot be subtracted")
         else:
             self._fail(token, f"expected a capsule's name, a multiple or `(`, got {_quoted(token)}")
         return [(copies * n, capsule) for n, capsule in inner]

@@ -203,7 +203,7 @@ def _counted(group: Group, spec: object, own: Mapping[str, Capsule]) -> Iterator
             if isinstance(item, tuple) and len(item) == 2:
                 copies, capsule = item
                 if not is_whole(copies) or copies < 0:
-                    raise ValueError(f"a multiplicity is a whole number ≥ 0, got {copies!r} for `{capsule}`.")
+                    raise ValueError(f"a multiplicity must be a whole number ≥ 0, got {copies!r} for `{capsule}`.")
                 yield int(copies), _as_capsule(capsule, lookup)
             else:
                 yield 1, _as_capsule(item, lookup)

@@ -207,6 +207,6 @@ def _warn_of_slow_size(first_stage: int, side: int) -> None:
         warnings.warn(
             f"images of {side}×{side} pixels cannot be reduced much without losing exactness, so that the first layers "
             f"see {first_stage}×{first_stage} pixels, which takes long. --image-size {max(16, side // 16 * 16)} is "
-            "much quicker.",
+            "much faster.",
             stacklevel=3,
         )

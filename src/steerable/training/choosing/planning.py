@@ -56,8 +56,8 @@ def plan_here(plan: Plan, request: RunConfig, data: TrainingData) -> Plan:
     plan = plan.elsewhere(request)
     if machine.accelerator != plan.accelerator:
         warnings.warn(
-            f"the run was planned for `{plan.accelerator}` and is carried out on `{machine.accelerator}` now. It goes "
-            "on, and agrees with the planned one to rounding only.",
+            f"the run was planned for `{plan.accelerator}` and now runs on `{machine.accelerator}`. It continues, but "
+            "agrees with the planned one only up to rounding.",
             stacklevel=3,
         )
         open_again = {name: getattr(request, name) for name in marked(RunConfig, "planned")}

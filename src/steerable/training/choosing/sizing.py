@@ -35,7 +35,7 @@ def sized_model(model: dict[str, Any], parameters: int, **kind: Any) -> dict[str
     2
     """
     if (name := model["name"]) not in MODELS:
-        raise ValueError(f"a model is one of {', '.join(MODELS)}. {did_you_mean(str(name), MODELS)}")
+        raise ValueError(f"a model must be one of {', '.join(MODELS)}. {did_you_mean(str(name), MODELS)}")
     option = MODELS[name].width
     width = nearest_width(lambda width: build_model(**{**kind, **model, option: width}), parameters)
     return {**model, option: width}

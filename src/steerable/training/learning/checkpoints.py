@@ -101,7 +101,7 @@ def latest_checkpoint(
             return path, damaged
     if damaged:
         reasons = "; ".join(f"`{path}` {reason}" for path, reason in damaged)
-        raise ValueError(f"the run cannot go on from its checkpoints: {reasons}. {ways_on(folder)}")
+        raise ValueError(f"the run cannot continue from its checkpoints: {reasons}. {ways_on(folder)}")
     return None, []
 
 
@@ -152,7 +152,7 @@ def _sealed(archive: io.BytesIO) -> memoryview:
     """The archive with a comment: the checksum of all bytes before the comment, its length included."""
     content = archive.getbuffer()
     if not _is_earlier(bytes(content[-22:])):
-        raise RuntimeError("torch.save has written something else than a zip archive without a comment.")
+        raise RuntimeError("torch.save has written something other than a zip archive without a comment.")
     content[-2:] = struct.pack("<H", _SEAL)
     seal = _seal(content)
     content.release()
@@ -190,7 +190,7 @@ def _check_tensors(found: Any, network: Mapping[str, Tensor] | None) -> None:
         return
     if found.keys() != network.keys():
         odd = sorted(map(str, found.keys() ^ network.keys()))
-        raise DamagedCheckpoint(f"belongs to another network: {listing(odd, 3)} in one of the two only")
+        raise DamagedCheckpoint(f"belongs to another network: {listing(odd, 3)} in only one of the two")
     for name, value in network.items():
         if not isinstance(found[name], Tensor) or found[name].shape != value.shape:
             raise DamagedCheckpoint(f"belongs to another network: `{name}` has another shape there")

@@ -36,7 +36,7 @@ class RunBatches(pl.LightningDataModule):
     @property
     def _process(self) -> pl.Trainer:
         if self.trainer is None:
-            raise RuntimeError("batches are made when a trainer asks for them")
+            raise RuntimeError("there are no batches before a trainer asks for them")
         return self.trainer
 
     def _to_evaluate(self, images: Images) -> DeviceBatches | WholeImages:

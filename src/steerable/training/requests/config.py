@@ -419,7 +419,7 @@ class RunConfig:
         check_names("a run", RunConfig, values)
         for key in ("dataset", "model"):
             if key not in values:
-                raise ValueError(f"a run's config has no `{key}`, and every run has one.")
+                raise ValueError(f"a run's config has no `{key}`, which every run needs.")
         recipe = values.get("recipe", {})
         return RunConfig(**{**values, "recipe": recipe if isinstance(recipe, Recipe) else Recipe.from_dict(recipe)})
 

@@ -129,11 +129,11 @@ class Recipe:
             or any(milestone not in MILESTONE for milestone in self.milestones)
         ):
             raise ValueError(
-                f"a recipe's milestones is a list of whole numbers, from 0 on, {MOST_MILESTONES:,} of them at most; "
-                f"got {shown(self.milestones)}."
+                f"a recipe's milestones are a list of at most {MOST_MILESTONES:,} whole numbers from 0 on; got "
+                f"{shown(self.milestones)}."
             )
         if self.shift >= 1 and self.shift != int(self.shift):
-            raise ValueError(f"a recipe's shift is a whole number of pixels or a share below 1; got {self.shift}.")
+            raise ValueError(f"a recipe's shift must be a whole number of pixels or a share below 1; got {self.shift}.")
         if self.nesterov and (not self.momentum or self.optimiser != "sgd"):
             raise ValueError(
                 "a recipe's nesterov needs SGD with a momentum above 0; got a momentum of "
@@ -237,11 +237,11 @@ def _short_text(path: Path) -> str:
     Time and memory that a key takes grow with the square of the number of its parts.
     """
     if (size := path.stat().st_size) > LARGEST_FILE:
-        raise ValueError(f"it has {size:,} bytes, and a recipe has {LARGEST_FILE:,} at most.")
+        raise ValueError(f"it has {size:,} bytes, and a recipe has at most {LARGEST_FILE:,}.")
     text = path.read_text("utf-8")
     for number, line in enumerate(text.splitlines(), start=1):
         if len(line) > LONGEST_LINE:
             raise ValueError(
-                f"line {number} has {len(line):,} characters, and a recipe's have {LONGEST_LINE:,} at most."
+                f"line {number} has {len(line):,} characters, and a recipe's have at most {LONGEST_LINE:,}."
             )
     return text

@@ -58,7 +58,7 @@ def check_settings(owner: str, values: object) -> None:
     """Raise a ValueError for the first setting whose value is not allowed; ``owner`` precedes its name."""
     for name, known in settings_of(type(values)).items():
         if (value := getattr(values, name)) not in known.limit:
-            raise ValueError(f"{owner}{name} is {known.limit}; got {shown(value)}.")
+            raise ValueError(f"{owner}{name} must be {known.limit}; got {shown(value)}.")
 
 
 def check_names(owner: str, kind: type, given: Mapping[str, Any]) -> None:

@@ -167,7 +167,7 @@ def _checkpoint(folder: Path, module: Classifier, *, speaks: bool) -> Path | Non
     for path, reason in damaged if speaks else ():
         kept = set_aside(path)
         warnings.warn(
-            f"`{path}` {reason}. The run goes on from the checkpoint before it, `{found}`. The damaged one is now "
+            f"`{path}` {reason}. The run continues from the previous checkpoint, `{found}`. The damaged one is now "
             f"called `{kept.name}` and can be deleted.",
             stacklevel=3,
         )

@@ -225,7 +225,7 @@ def _given(plan: Plan | str | Path, config: RunConfig) -> Plan:
     plan = replace(plan, settings=replace(plan.settings, **elsewhere))
     if differences := plan.differences(config):
         raise ValueError(
-            f"the plan is that of a run that differs in {listing(differences)}. Give the settings that it was made "
+            f"the plan was made for a run that differs in {listing(differences)}. Give the settings that it was made "
             "for, or no plan."
         )
     return plan
@@ -238,8 +238,8 @@ def _check_size(plan: Plan, request: RunConfig, data: TrainingData) -> None:
     sized, planned = with_sized_model(request, data).model, plan.settings.model
     if differing := [f"{key}={planned.get(key)}" for key in sized if sized[key] != planned.get(key)]:
         raise ValueError(
-            f"the plan is that of a network with {', '.join(differing)}, and parameters={request.parameters:,} come to "
-            "another one. Leave the parameters or the plan out."
+            f"the plan was made for a network with {', '.join(differing)}, and parameters={request.parameters:,} lead "
+            "to another one. Leave the parameters or the plan out."
         )
 
 

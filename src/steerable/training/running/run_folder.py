@@ -66,7 +66,7 @@ def check_run_folder(config: RunConfig, folder: Path) -> RunConfig | None:
         for path in (folder / name for name in names):
             if path.exists() and not is_kind(path):
                 raise FileExistsError(
-                    f"`{path}` is in the way: a run has a {kind} of that name. Remove it, or choose another folder."
+                    f"`{path}` is in the way: a run needs a {kind} of that name. Remove it, or choose another folder."
                 )
     try:
         earlier = RunConfig.load(folder / "config.json")
@@ -122,7 +122,7 @@ def check_same_data(now: Mapping[str, Any], folder: Path, plan: Plan | None) -> 
         return
     except ValueError as error:
         raise ValueError(
-            f"{error} It says which images the run began with. Remove the file to go on with the images as they are "
+            f"{error} It says which images the run began with. Remove the file to continue with the images as they are "
             "now, or choose another run folder."
         ) from error
     if before["digests"] != now["digests"]:

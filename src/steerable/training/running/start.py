@@ -77,8 +77,8 @@ class Start:
             weights = read_tensors(folder / START_WEIGHTS)
         except (OSError, ValueError) as error:
             raise ValueError(
-                f"the run in {folder} cannot go on without the weights that it started from: {error} Put the file back "
-                "as it was, or choose another run folder."
+                f"the run in {folder} cannot continue without the weights that it started from: {error} Put the file "
+                "back as it was, or choose another run folder."
             ) from error
         return Start(values["name"], values["model"], tuple(values["classes"]), weights)
 
@@ -103,7 +103,7 @@ class Start:
         if given.pop("name", known) != known:
             raise ValueError(
                 f"`{self.name}` holds a {known}, and the run asks for a {request.model['name']}. Leave the model out: "
-                "a run has the network that it starts from."
+                "a run uses the network that it starts from."
             )
         if "group" in given and "groups" in MODELS[known].options:
             given["groups"] = given.pop("group")

@@ -69,7 +69,7 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
         finally:
             logger.setLevel(level)
     if program is None:
-        raise RuntimeError("torch.onnx.export gave no program.")
+        raise RuntimeError("torch.onnx.export returned no program.")
     program.model.metadata_props.update(
         {
             "classes": json.dumps(list(deployed.classes), ensure_ascii=False),
