@@ -88,7 +88,8 @@ def check_place(target: Path) -> None:
         raise _like(OSError(number, ""), f"`{target}` cannot be written: {why}. Choose another place.")
     if not os.access(above, os.W_OK | os.X_OK):
         raise PermissionError(
-            f"`{target}` cannot be written: you may not make files in the folder `{above}`. Choose another place."
+            f"`{target}` cannot be written: you are not allowed to create files in the folder `{above}`. Choose "
+            "another place."
         )
 
 
@@ -187,7 +188,7 @@ def _naming_target(target: Path, aside: Path) -> Iterator[None]:
         raise _like(
             error,
             f"`{target}` cannot be written to the folder `{target.parent}`: {_reason(error)}. Choose another name, or "
-            "a folder in which you may make files.",
+            "a folder in which you may create files.",
         ) from error
 
 

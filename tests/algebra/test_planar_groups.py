@@ -101,8 +101,12 @@ def test_random_elements_of_finite_groups_are_uniform() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: SO2.rotation(math.nan), ValueError, "an angle is a finite number of degrees, such as 30; got nan"),
-        (lambda: D4.rotation(math.inf), ValueError, "an angle is a finite number of degrees, such as 30; got inf"),
+        (
+            lambda: SO2.rotation(math.nan),
+            ValueError,
+            "an angle must be a finite number of degrees, such as 30; got nan",
+        ),
+        (lambda: D4.rotation(math.inf), ValueError, "an angle must be a finite number of degrees, such as 30; got inf"),
         (lambda: O2.reflection("30"), TypeError, "an angle must be a number of degrees, such as 30; got str '30'"),
         (lambda: O2.rotation(True), TypeError, "an angle must be a number of degrees, such as 30; got bool True"),
         (lambda: SO2.reflection(10), ValueError, "SO2 has no reflection in the line at 10° from the vertical.*o2()"),
@@ -119,7 +123,7 @@ def test_random_elements_of_finite_groups_are_uniform() -> None:
         (
             lambda: st.octahedral().rotation(90),
             ValueError,
-            "O moves space and not the plane, so that it has no rotation",
+            "O moves space and not the plane, so it has no rotation",
         ),
         (lambda: group("S4").rotation(90), ValueError, "S4 is abstract, and nothing says which .* the rotation by 90°"),
         (
@@ -149,7 +153,11 @@ def test_random_elements_of_finite_groups_are_uniform() -> None:
         (lambda: O2.irrep("E2000"), ValueError, "a frequency must be a whole number from 0 to 1000; got 2000"),
         (lambda: O2.irrep(2), TypeError, "expected the name of an irrep, such as 'E2', got int 2"),
         (lambda: SO2.colour, AttributeError, "SO2 has no attribute `colour`"),
-        (lambda: st.group_named("SO4"), ValueError, "no group is called 'SO4'. Known are C1, C2, .* SO3 and O3"),
+        (
+            lambda: st.group_named("SO4"),
+            ValueError,
+            "there is no group called 'SO4'. Known groups are C1, C2, .* SO3 and O3",
+        ),
     ],
 )
 def test_bad_input_is_refused_with_words(call, kind: type[Exception], message: str) -> None:

@@ -134,7 +134,7 @@ STEERABLE = [name for name, entry in models_for("classification").items() if {"g
         (("cost", "2*regular + F", "E"), "unknown capsule `F` of D4"),
         (("cost", "densenet"), "the name of a model, 'resnet' or 'wide_resnet'; got 'densenet'"),
         (("cost", "resnet", "--size", "2"), "their size must be at least 4; got 2"),
-        (("types", "Z4"), "no group is called 'Z4'"),
+        (("types", "Z4"), "there is no group called 'Z4'"),
         (("train", "nothing", "--out", "x"), "neither a known data set nor an existing folder"),
         (("train", "digits", "--out", "x", "--recipe", "papper"), "unknown recipe 'papper'. Did you mean `paper`?"),
         (
@@ -155,7 +155,7 @@ STEERABLE = [name for name, entry in models_for("classification").items() if {"g
             ("train", "digits", "--out", "x", "--group", "D4,D8", "--model", "wide_resnet"),
             "groups are three names, one per stage",
         ),
-        (("train", "digits", "--out", "x", "--group", "X8"), "no group is called 'X8'"),
+        (("train", "digits", "--out", "x", "--group", "X8"), "there is no group called 'X8'"),
         (("train", "digits", "--out", "x", "-mdepth=9"), "a residual network of 3 stages has a depth of"),
         (("train", "digits", "--out", "x", "--patience", "3"), "patience 3 watches the loss on validation images"),
         (

@@ -352,7 +352,7 @@ def test_groups_that_move_nothing(make) -> None:
 @both_kinds
 def test_oblong_filters_of_groups_that_exchange_height_and_width(make) -> None:
     assert refusal(make, C8, (3, 5)) == (
-        "`r2` of C8 exchanges height and width, so that filters have one extent for both; got 3×5. Use a square kernel."
+        "`r2` of C8 exchanges height and width, so filters have one extent for both; got 3×5. Use a square kernel."
     )
     assert make(st.cyclic(3), (3, 5)).size == (3, 5)
 
@@ -390,5 +390,5 @@ def test_bad_bands_and_spectra() -> None:
         "`band` must be a number above 0 and at most 1, the radius of", refusal(st.filter_space, C8, 3, band=2)
     )
     assert refusal(st.filter_space, C8, 3, falloff=-1) == (
-        "`falloff` is an exponent from 0 to 8; got -1. Natural images have about 2."
+        "`falloff` must be an exponent from 0 to 8; got -1. Natural images have about 2."
     )

@@ -70,7 +70,7 @@ def test_a_volume_that_a_stride_does_not_fit_warns() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda t: Conv3d(t, t, 3, stride=(1, 1, 2)), "O exchanges depth and width, so that the stride has one extent"),
+        (lambda t: Conv3d(t, t, 3, stride=(1, 1, 2)), "O exchanges depth and width, so the stride has one extent"),
         (
             lambda t: Conv3d(t, t, 4, padding="same"),
             "one that spans 4 pixels in depth would be padded more on one side",

@@ -71,7 +71,7 @@ def test_same_padding_of_even_kernels_and_strides() -> None:
         ({"kernel_size": 3, "dilation": (1, 2)}, "the kernel has one extent for both; got (3, 5)."),
         ({"kernel_size": 0}, "kernel_size is at least 1, got 0."),
         ({"kernel_size": 3, "stride": 0}, "stride is at least 1, got 0."),
-        ({"kernel_size": 3, "padding": -1}, "padding is at least 0, got -1."),
+        ({"kernel_size": 3, "padding": -1}, "padding must be at least 0, got -1."),
         ({"kernel_size": 3, "init": "xavier"}, "unknown initialisation 'xavier'. Known names: `he`, `orthogonal`."),
     ],
     ids=str,
@@ -102,7 +102,7 @@ def test_a_pair_of_types_without_a_map_warns() -> None:
     with pytest.warns(UserWarning, match="no equivariant map") as caught:
         layer = snn.Conv2d(A1, FieldType(D4, "A2"), 3)
     assert [str(w.message) for w in caught] == [
-        "Conv2d: there is no equivariant map from `A1` to `A2` with kernel size (3, 3), so that the output is always "
+        "Conv2d: there is no equivariant map from `A1` to `A2` with kernel size (3, 3), so the output is always "
         "zero. Choose types that share an irrep, or a larger kernel."
     ]
     assert caught[0].filename == __file__

@@ -179,7 +179,7 @@ def test_act_is_part_of_the_grammar() -> None:
         ("A1 + E2[D8, 3]", 5, "D4 sees 2 parts of `E2` of D8; got number 3"),
         ("E2[]", 0, "in brackets stands the name of a larger group, as in `E2\\[D8\\]` or"),
         ("E3[C8]", 0, "D4 is not recognised as a subgroup of C8"),
-        ("E + E3[Q]", 4, "no group is called 'Q'"),
+        ("E + E3[Q]", 4, "there is no group called 'Q'"),
         ("E9[D8]", 0, "unknown capsule `E9` of D8. Did you mean"),
         ("[D8]", 0, "expected a capsule's name, a multiple or `\\(`, got `\\[D8\\]`"),
         ("(E)[D8]", 3, "expected `\\+` or the end, got `\\[D8\\]`"),

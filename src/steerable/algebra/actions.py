@@ -88,7 +88,7 @@ def checked_degrees(value: object) -> float:
     if not is_real(value):
         raise TypeError(f"an angle must be a number of degrees, such as 30; got {type(value).__name__} {value!r}.")
     if not math.isfinite(value):
-        raise ValueError(f"an angle is a finite number of degrees, such as 30; got {value!r}.")
+        raise ValueError(f"an angle must be a finite number of degrees, such as 30; got {value!r}.")
     return float(value)
 
 
@@ -114,7 +114,7 @@ def moved_like(group: MultiplicationTable, action: FloatArray | None, matrix: Fl
             if len(matrix) == 2
             else ("the plane and not space", "an angle alone, as in rotation(90)")
         )
-        raise ValueError(f"{group.name} moves {moves}, so that it has no {what}; name an element, or give {remedy}.")
+        raise ValueError(f"{group.name} moves {moves}, so it has no {what}; name an element, or give {remedy}.")
     found = group.names(np.flatnonzero(np.abs(action - matrix).max(axis=(1, 2)) <= TOLERANCE))
     if len(found) > 1:
         raise ValueError(f"{len(found)} elements of {group.name} are the {what}: {listing(found)}. Name one of them.")

@@ -177,9 +177,7 @@ class CompactGroup(Group):
             remedy = f"Work with {elements}, or restrict to {self.finite_example}."
         else:
             raise AttributeError(f"{self.name} has no attribute `{name}`.")
-        raise _InfiniteGroupError(
-            f"{self.name} has infinitely many elements and irreps, so that it has no {what}. {remedy}"
-        )
+        raise _InfiniteGroupError(f"{self.name} has infinitely many elements and irreps, so it has no {what}. {remedy}")
 
 
 class _InfiniteGroupError(TypeError, AttributeError):

@@ -95,7 +95,7 @@ class CompactRepresentation(Representation):
     def matrices(self) -> FloatArray:
         """Not to be had: there are infinitely many; evaluate ρ at elements."""
         raise TypeError(
-            f"{self.group.name} has infinitely many elements, so that the matrices of {self} cannot be listed. "
+            f"{self.group.name} has infinitely many elements, so the matrices of {self} cannot be listed. "
             "Evaluate it at elements, as in rho(G.random(1)[0]), or restrict it: "
             f"rho.restrict({self.group.finite_example})."
         )

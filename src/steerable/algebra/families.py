@@ -104,8 +104,8 @@ def group_named(name: str) -> Group:
     match = re.fullmatch(r"([CD])([1-9]\d{0,3})", name) if isinstance(name, str) else None
     if match is None:
         raise ValueError(
-            f"no group is called {name!r}. Known are C1, C2, C3 …, D1, D2, D3 …, T, T_d, O, O_h, I, I_h, SO2, O2, SO3 "
-            "and O3."
+            f"there is no group called {name!r}. Known groups are C1, C2, C3 …, D1, D2, D3 …, T, T_d, O, O_h, I, I_h, "
+            "SO2, O2, SO3 and O3."
         )
     return (cyclic if match[1] == "C" else dihedral)(int(match[2]))
 
@@ -167,5 +167,5 @@ def _check_n(family: str, n: int) -> None:
             "so2(), which has every angle" if family == "cyclic" else "o2(), which has every rotation and reflection"
         )
         raise ValueError(
-            f"{family}(n) lists all products of its elements, so that n is at most {_LARGEST}; got {n}. Use {every}."
+            f"{family}(n) lists all products of its elements, so n may be at most {_LARGEST}; got {n}. Use {every}."
         )

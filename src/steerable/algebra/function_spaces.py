@@ -53,7 +53,7 @@ def functions_in_the_plane(
     kind = f"q{'D' if mirrors else 'C'}{n}" if n > 1 else "qm" if mirrors else "regular"
     if mirrors and not group.reflections:
         raise ValueError(
-            f"D{n} is not a subgroup of {group.name}, which has no reflections, so that it has no capsule "
+            f"D{n} is not a subgroup of {group.name}, which has no reflections, so it has no capsule "
             f"`{kind}({frequency})`. Use the cosets of C_n, as in `qC4(8)`, or o2()."
         )
     twice = group.reflections and not mirrors

@@ -75,7 +75,7 @@ def group_from_matrices(
             raise ValueError(f"generator `{key}` is not an invertible matrix with finite entries.")
         if abs(abs(np.linalg.det(m)) - 1) > 1e-3:
             raise ValueError(
-                f"generator `{key}` has the determinant {np.linalg.det(m):.3g}, so that no power of it is the "
+                f"generator `{key}` has the determinant {np.linalg.det(m):.3g}, so no power of it is the "
                 "identity; that of a matrix in a finite group is 1 or -1."
             )
     scales = generator_scales(np.stack(list(matrices.values())))

@@ -128,7 +128,9 @@ class FiniteGroup(SubgroupLattice, Group):
         """
         expect(other, FiniteGroup, "the second factor, a finite group such as dihedral(4)")
         if acting not in (None, "first", "second"):
-            raise ValueError(f"acting is 'first', 'second' or None, the factor that moves the plane; got {acting!r}.")
+            raise ValueError(
+                f"acting must be 'first', 'second' or None, the factor that moves the plane; got {acting!r}."
+            )
         pairs = [(a, b) for a in self.elements for b in other.elements]
         names = ["e" if (a, b) == (self.identity, other.identity) else f"({a},{b})" for a, b in pairs]
         table = self.table[:, None, :, None] * other.order + other.table[None, :, None, :]

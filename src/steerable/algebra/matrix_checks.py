@@ -84,7 +84,7 @@ def check_homomorphism(group: FiniteGroup, dense: FloatArray) -> None:
     if np.abs(identity - np.eye(len(identity))).max(initial=0) > TOLERANCE:
         raise ValueError(
             f"the matrix of the identity `{group.identity}` of {group.name} is not the identity matrix; a "
-            "representation maps the one to the other."
+            "representation maps one to the other."
         )
     metric = invariant_metric(dense)
     if metric is None:

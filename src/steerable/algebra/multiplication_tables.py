@@ -42,7 +42,7 @@ class MultiplicationTable:
         """The positions of several elements, as an array."""
         if isinstance(elements, str):
             raise TypeError(
-                f"expected a sequence of elements of {self.name} such as ['e', ...], got the single text "
+                f"expected a sequence of elements of {self.name} such as ['e', ...], got a single string, "
                 f"`{elements}`; put it into a list."
             )
         if not isinstance(elements, Iterable):
@@ -165,7 +165,7 @@ def _check_names(elements: tuple[str, ...]) -> None:
         raise ValueError("a group has at least one element, the identity; got no elements.")
     if len(set(elements)) != len(elements):
         twice = sorted({element for element in elements if elements.count(element) > 1})
-        raise ValueError(f"the names of a group's elements are distinct; given more than once: {listing(twice)}.")
+        raise ValueError(f"the names of a group's elements must be distinct; given more than once: {listing(twice)}.")
 
 
 def _check_table(elements: tuple[str, ...], table: IntArray) -> None:

@@ -130,7 +130,7 @@ class SpatialGroup(CompactGroup):
     def _moving_by(self, matrix: FloatArray) -> SpatialElement:
         if not self.reflections and np.linalg.det(matrix) < 0:
             raise ValueError(
-                f"{self.name} has no {motion_of_space(matrix)}: it turns space and does not mirror it, so that its "
+                f"{self.name} has no {motion_of_space(matrix)}: it turns space and does not mirror it, so its "
                 "matrices have the determinant 1. Use o3(), which has all reflections."
             )
         return SpatialElement(self, read_only(straightened(matrix)))

@@ -340,7 +340,7 @@ def _listed(elements: Iterable[Element]) -> tuple[Element, ...]:
         )
     listed = tuple(elements)
     if not listed:
-        raise ValueError("`elements` is empty, so that nothing would be compared; leave it out to try them all.")
+        raise ValueError("`elements` is empty, so nothing would be compared; leave it out to try them all.")
     return listed
 
 

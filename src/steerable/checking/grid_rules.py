@@ -88,7 +88,7 @@ def check_windows(call: Call, kernel: Sequence[int], stride: Sequence[int], padd
         if is_reversed and (n + 2 * padding[axis] - kernel[axis]) % stride[axis]:
             raise Unfit(
                 f"`{call.name}` with kernel {kernel[axis]}, stride {stride[axis]} and padding {padding[axis]} samples "
-                f"{n} pixels unevenly, so that it is not exactly equivariant to {call.field_type.group.name}. Choose "
+                f"{n} pixels unevenly, so it is not exactly equivariant to {call.field_type.group.name}. Choose "
                 f"a size n with (n + {2 * padding[axis] - kernel[axis]}) divisible by {stride[axis]}; typecheck(..., "
                 "size=n) tries another one."
             )

@@ -43,9 +43,9 @@ def confirm_as_a_whole(model: Callable[[Any], Any], x: Tensor, in_type: FieldTyp
         element, mode = trial.element_that_fails(), ""
         if element is None and trial.mixes_samples():
             raise Refused(
-                "what comes out for one input depends on how another one of the batch is turned, although each is "
-                "turned by itself in use. Work on every input of a batch separately; typecheck(..., batch=1) looks at "
-                "one alone."
+                "the output for one input depends on how another input of the batch is turned, although each is turned "
+                "by itself in use. Work on every input of a batch separately; typecheck(..., batch=1) looks at one "
+                "alone."
             )
         if element is None and isinstance(model, nn.Module):
             run.in_training = True

@@ -48,7 +48,8 @@ def _read_arithmetic(analysis: GraphAnalysis, call: PlainCall) -> None:
     fields = [operand for operand in operands if isinstance(operand, fx.Node) and operand in analysis.signals]
     if quotient and operands[1] in fields:
         raise NoCounterpart(
-            "division by a field enlarges rounding where the field is near zero. Multiply by a sigmoid, for instance."
+            "division by a field amplifies rounding errors where the field is near zero. Multiply by a sigmoid, for "
+            "instance."
         )
     if product and len(fields) == 1:
         other = operands[1 - operands.index(fields[0])]

@@ -97,7 +97,7 @@ class Gate:
     def _check_path(self, method: str, path: str) -> None:
         known = path in _WRITTEN if method == "POST" else method in ("GET", "HEAD") and _READ.fullmatch(path)
         if not known:
-            raise RefusedRequest(404, f"the explorer has nothing that answers to {method} {path}.")
+            raise RefusedRequest(404, f"the explorer has no page for {method} {path}.")
         if path.startswith(_FILE):
             self._check_file(path.removeprefix(_FILE))
 

@@ -46,7 +46,7 @@ def random_bank(target: Capsule, size: int, seed: int = 0) -> FloatArray:
     if not len(basis):
         raise ValueError(
             f"there is no equivariant {size}×{size} filter from grey images to `{target}` of {target.group.name}, so "
-            "that there is nothing to draw. Choose a larger filter, or another capsule such as `regular`."
+            "there is nothing to draw. Choose a larger filter, or another capsule such as `regular`."
         )
     bank: FloatArray = np.tensordot(np.random.default_rng(seed).normal(size=len(basis)), basis, axes=1)
     edges = bank - bank.mean(axis=(2, 3), keepdims=True)

@@ -42,7 +42,7 @@ def harmonic_grid(
         a, b = next((a, b) for a, b in np.argwhere(np.round(motion)) if shape[a] != shape[b])
         remedy = "a square kernel" if len(shape) == 2 else "a cubic kernel, or say how far voxels are apart: `spacing`"
         raise ValueError(
-            f"`{lost[0]}` of {group.name} exchanges {names[min(a, b)]} and {names[max(a, b)]}, so that filters have "
+            f"`{lost[0]}` of {group.name} exchanges {names[min(a, b)]} and {names[max(a, b)]}, so filters have "
             f"one extent for both; got {size_text(shape)}. Use {remedy}."
         )
     return shape, apart

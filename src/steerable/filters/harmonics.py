@@ -161,7 +161,7 @@ def _axial(group: Group, about: AxialHarmonic) -> Representation:
         seen = None if action is None else about.line.across(action)
     if seen is None:
         raise ValueError(
-            f"{group.name} does not keep the {about.line.label} axis, so that it does not turn filters {about.line}. "
+            f"{group.name} does not keep the {about.line.label} axis, so it does not turn filters {about.line}. "
             "Make a filter space of this group: `filter_space`."
         )
     if isinstance(group, PlanarGroup):

@@ -198,7 +198,7 @@ class FilterSpace:
         matrix = None if sampling is None else _as_array(sampling)
         shape = (self.taps, self.taps) if matrix is None else matrix.shape
         if shape != (self.taps, self.dim):
-            given = "no sampling, so that its coefficients are its taps" if matrix is None else f"{shape}"
+            given = "no sampling, so its coefficients are its taps" if matrix is None else f"{shape}"
             raise ValueError(
                 f"the sampling matrix of a filter space has the shape (taps, coefficients): ({self.taps}, {self.dim}) "
                 f"for {size_text(self.size)} taps and a representation of dimension {self.dim}; got {given}."

@@ -93,7 +93,9 @@ def _check_tolerances(leak: object, band: object, falloff: object) -> None:
     _check_share("leak", leak, "the share of a filter that need not turn as it should")
     _check_share("band", band, "the radius of the disc of the images' frequencies, as a share of the pixels' own")
     if not is_real(falloff) or not 0 <= falloff <= 8:
-        raise ValueError(f"`falloff` is an exponent from 0 to 8; got {shown(falloff)}. Natural images have about 2.")
+        raise ValueError(
+            f"`falloff` must be an exponent from 0 to 8; got {shown(falloff)}. Natural images have about 2."
+        )
 
 
 def _check_share(name: str, value: object, meaning: str) -> None:

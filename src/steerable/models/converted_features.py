@@ -58,7 +58,9 @@ def converted_features(network: Converted, at: Sequence[str] | None, size: int) 
     kinds: list[FieldType] = []
     for path in at:
         if not isinstance(kind := last[path].meta.get("field_type"), FieldType):
-            raise ValueError(f"what the converted network has after `{path}` is not a field. Take another module.")
+            raise ValueError(
+                f"the output of the converted network after `{path}` is not a field. Choose another module."
+            )
         kinds.append(kind)
     sides = [size] * (network.in_type.group.axes or 2)
     shapes = _shapes(net, network.in_type, sides)

@@ -75,8 +75,8 @@ def load_converted(folder: str | Path, model: nn.Module) -> Converted:
     )
     if differing:
         raise ValueError(
-            f"the weights in `{folder}` are those of a converted {about['plain']}, and this {type(model).__name__} "
-            f"comes to other tensors, `{differing[0]}` for one. Give the plain network with the layout that was saved."
+            f"the weights in `{folder}` are those of a converted {about['plain']}, and this {type(model).__name__} has "
+            f"other tensors, `{differing[0]}` for one. Give the plain network with the layout that was saved."
         )
     network.load_state_dict(tensors)
     return network
@@ -89,6 +89,6 @@ def _about(config: Path) -> dict[str, Any]:
             raise TypeError
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            f"`{config}` is damaged: it does not say what was converted. Save the network again."
+            f"`{config}` is damaged: it does not say which network was converted. Save the network again."
         ) from error
     return dict(about)

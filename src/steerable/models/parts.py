@@ -94,16 +94,16 @@ def frozen_parts(names: Iterable[str], text: str) -> list[str]:
     if re.fullmatch(r"\d+", text.strip()):
         if not 1 <= int(text) <= len(known):
             raise ValueError(
-                f"freeze={text} is the number of parts that are kept as they are, counted from the image on, expected "
-                f"1 to {len(known)}: {listing(known, 20)}."
+                f"freeze={text} is the number of parts that stay as they are, counted from the image on; expected 1 to "
+                f"{len(known)}: {listing(known, 20)}."
             )
         return known[: int(text)]
     wanted = [name.strip() for name in text.split(",")]
     for name in wanted:
         if name == "head":
             raise ValueError(
-                "freeze names the head, which is what is always trained: the classes of other images are others. "
-                f"Freeze some of {listing(known, 20)}."
+                "freeze names the head, which is always trained, because other images have other classes. Freeze some "
+                f"of {listing(known, 20)}."
             )
         if name not in known:
             raise ValueError(

@@ -70,8 +70,8 @@ def _downloaded(name: str, options: dict[str, Any]) -> Path:
     except (HfHubHTTPError, OSError) as error:
         reason = " ".join(str(error).split())
         raise FileNotFoundError(
-            f"there is no folder `{name}` here, and the hub has not given a model of that name. Check the name, and "
-            f"your connection. It says: {reason}"
+            f"there is no folder `{name}` here, and no model of that name could be fetched from the hub. Check the "
+            f"name and your connection. The hub says: {reason}"
         ) from error
 
 
@@ -80,7 +80,7 @@ def warn_of_normalisation(caller: str, place: Path) -> None:
     if (place / NORMALISATION).is_file():
         warnings.warn(
             f"{caller} gives the network of `{place}` alone, without the normalisation that it was trained with. "
-            f"`steerable.training.TrainedModel.load({str(place)!r})` takes images of bytes and applies it.",
+            f"`steerable.training.TrainedModel.load({str(place)!r})` takes images as bytes and applies it.",
             stacklevel=frames_to_caller(),
         )
 
@@ -89,7 +89,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The options of the network in a folder."""
     path = folder / "config.json"
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file `{path}`, which says what the weights are of.")
+        raise FileNotFoundError(f"there is no file `{path}`, which says what network the weights belong to.")
     try:
         found = json.loads(path.read_bytes())
     except ValueError as error:

@@ -122,7 +122,7 @@ class SavedModel(
     def feature_maps(self) -> FeatureMaps:
         """The network without its head: a module that gives the feature maps of every level, with their types."""
         raise TypeError(
-            f"{type(self).__name__} is a plain network, whose channels have no types, so that its feature maps have "
+            f"{type(self).__name__} is a plain network, whose channels have no types, so its feature maps have "
             "none either. Take those of resnet, wide_resnet or unet."
         )
 

@@ -226,7 +226,7 @@ def _text(field_type: FieldType | str, role: str) -> str:
         again = None
     if again != field_type:
         raise TypeError(
-            f"unet: {role} `{field_type}` of {field_type.group.name} cannot be read back from text, so that a network "
+            f"unet: {role} `{field_type}` of {field_type.group.name} cannot be read back from text, so a network "
             "with it could not be saved. Use capsules of the group's catalogue, and a group with a name, such as D4."
         )
     return str(field_type)

@@ -21,7 +21,7 @@ class Dropout(EquivariantModule):
     def __init__(self, field_type: FieldType, p: float = 0.5) -> None:
         super().__init__(field_type, field_type)
         if not 0 <= p < 1:
-            raise ValueError(f"the probability p of a dropout lies in [0, 1), got {p}.")
+            raise ValueError(f"the probability p of a dropout must lie in [0, 1), got {p}.")
         self.p = p
         self.segments = Segments(field_type)
 

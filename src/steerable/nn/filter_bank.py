@@ -96,7 +96,7 @@ class FilterBankModule(EquivariantModule):
                 highest = max((f.harmonic for f in harmonics), key=lambda harmonic: harmonic.frequency)
                 kernel += f", whose filters have no {highest.quantity} above {highest.frequency}"
             warnings.warn(
-                f"{type(self).__name__}: there is no equivariant map from `{in_type}` to `{out_type}`{kernel}, so that "
+                f"{type(self).__name__}: there is no equivariant map from `{in_type}` to `{out_type}`{kernel}, so "
                 f"the output is always zero. Choose types that share an irrep{remedy}.",
                 UserWarning,
                 stacklevel=frames_to_caller(),

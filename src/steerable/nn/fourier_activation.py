@@ -111,8 +111,8 @@ class Fourier(EquivariantModule):
         number, error = plan.samples_within(trial, tolerance)
         if not error <= tolerance:
             raise ValueError(
-                f"{self._label}: {number} samples of `{plan.source}` have an aliasing of {error:.2g}, and tolerance="
-                f"{tolerance:g} was wanted. Functions with jumps have waves of all frequencies: use a smoother one, or "
+                f"{self._label}: {number} samples of `{plan.source}` have an aliasing of {error:.2g}, more than "
+                f"tolerance={tolerance:g}. Functions with jumps have waves of all frequencies: use a smoother one, or "
                 "accept its aliasing with samples=..."
             )
         return number, error
@@ -203,7 +203,7 @@ def _check_numbers(
         if samples < fewest or samples % step:
             enough = max(fewest, step * math.ceil(samples / step))
             raise ValueError(
-                f"{label}: expected samples for capsule `{capsule}` to be a multiple of {step}, so that "
+                f"{label}: expected samples for capsule `{capsule}` to be a multiple of {step}, so "
                 f"{exchanged} exchange them, and at least {fewest}, so that they tell its waves apart; got {samples}. "
                 f"Use samples={enough}."
             )

@@ -21,7 +21,7 @@ def numbers_per_axis(value: int | Sequence[int], what: str, axes: int, *, minimu
         several = "a pair" if axes == 2 else f"{axes}"
         raise TypeError(f"{what} must be a whole number or {several} of them, got {value!r}.")
     if min(values) < minimum:
-        raise ValueError(f"{what} is at least {minimum}, got {value!r}.")
+        raise ValueError(f"{what} must be at least {minimum}, got {value!r}.")
     return tuple(int(v) for v in values)
 
 

@@ -67,7 +67,7 @@ def orthogonal_(layer: WithFilterBank, gain: float = 1.0) -> None:
     if not plan.space.exact:
         raise ValueError(
             f"orthogonal initialisation needs a pixel grid that carries all of {plan.space.group.name}; that of the "
-            f"filter space `{plan.space}` does not, so that an orthogonal bank would not be equivariant. Use init='he'."
+            f"filter space `{plan.space}` does not, so an orthogonal bank would not be equivariant. Use init='he'."
         )
     he_(layer, gain=1.0)
     basis = layer.basis.double()

@@ -45,7 +45,7 @@ class GroupPool(EquivariantModule):
 
     def __init__(self, field_type: FieldType, mode: Literal["max", "mean", "norm"] = "max") -> None:
         if mode not in ("max", "mean", "norm"):
-            raise ValueError(f"mode is 'max', 'mean' or 'norm', got {mode!r}.")
+            raise ValueError(f"mode must be 'max', 'mean' or 'norm', got {mode!r}.")
         trivial = FieldType(field_type.group, [(len(field_type), field_type.group.trivial)])
         super().__init__(field_type, trivial)
         self.mode = mode
@@ -94,12 +94,12 @@ class CosetPool(EquivariantModule):
         self, field_type: FieldType, subgroup: Iterable[str] | Group, mode: Literal["max", "mean"] = "max"
     ) -> None:
         if mode not in ("max", "mean"):
-            raise ValueError(f"mode is 'max' or 'mean', got {mode!r}.")
+            raise ValueError(f"mode must be 'max' or 'mean', got {mode!r}.")
         group = field_type.group
         if not isinstance(group, FiniteGroup):
             raise TypeError(
                 f"CosetPool is not admissible for fields of {group.name}, got `{field_type}`: their channels are "
-                "coefficients of functions, not values at elements, so that there are no channels of a coset. Use "
+                "coefficients of functions, not values at elements, so there are no channels of a coset. Use "
                 f"`GroupPool(mode='norm')`, or restrict to a finite group first, as with `snn.Restrict(..., 'C8')`."
             )
         smaller = subgroup_of(group, subgroup)
@@ -145,7 +145,7 @@ def _mean_direction(field_type: FieldType) -> np.ndarray:
         if len(directions) == 0:
             raise TypeError(
                 f"GroupPool(mode='mean') is not admissible for capsule `{capsule}`: it has no invariant direction, so "
-                f"that its mean over the group is zero. {_fitting_pools(capsule)}"
+                f"its mean over the group is zero. {_fitting_pools(capsule)}"
             )
         w = directions.sum(0)
         functionals = hom_basis(capsule.representation, trivial).dense()[:, 0, :]

@@ -172,7 +172,7 @@ def _require_orthogonal(layer: str, field_type: FieldType) -> None:
     for capsule, _ in field_type.terms:
         if not capsule.admits("norm"):
             raise TypeError(
-                f"{layer} is not admissible for capsule `{capsule}`: its matrices are not orthogonal, so that a "
+                f"{layer} is not admissible for capsule `{capsule}`: its matrices are not orthogonal, so a "
                 f"variance over its channels depends on the pose. Change to an orthogonal basis first, for instance "
                 f"with `ToIrreps`."
             )

@@ -98,4 +98,4 @@ def _check(model: nn.Module, lr: float, weight_decay: float, optimiser: str) -> 
         )
     for name, value, least in (("lr", lr, "above 0"), ("weight_decay", weight_decay, "from 0 on")):
         if not math.isfinite(value) or value < 0 or (name == "lr" and value == 0):
-            raise ValueError(f"{name} is a finite number {least}; got {shown(value)}.")
+            raise ValueError(f"{name} must be a finite number {least}; got {shown(value)}.")

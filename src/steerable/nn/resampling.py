@@ -38,9 +38,9 @@ class Upsample(EquivariantModule):
         if mode not in ("nearest", linear):
             other = mode in ("bilinear", "trilinear")
             reason = f": fields of {field_type.group.name} are {kind}" if other else ""
-            raise ValueError(f"mode is 'nearest' or {linear!r}, got {mode!r}{reason}.")
+            raise ValueError(f"mode must be 'nearest' or {linear!r}, got {mode!r}{reason}.")
         if align_corners is not None and mode == "nearest":
-            raise ValueError(f"align_corners goes with mode={linear!r} only.")
+            raise ValueError(f"align_corners can only be used with mode={linear!r} only.")
         self.scale_factor, self.mode, self.align_corners = scale_factor, mode, align_corners
 
     def forward(self, x: Tensor) -> Tensor:

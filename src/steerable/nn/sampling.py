@@ -77,7 +77,7 @@ def one_extent_missing(
         if values[a] != values[b] and ((a, b) in exchanged or (mixed and near[a, b])):
             verb, names = "exchanges" if (a, b) in exchanged else "mixes", axis_names(axes)
             return (
-                f"{group.name} {verb} {names[a]} and {names[b]}, so that the {what} has one extent for both; got "
+                f"{group.name} {verb} {names[a]} and {names[b]}, so the {what} has one extent for both; got "
                 f"{tuple(values)}."
             )
     return ""
@@ -113,7 +113,7 @@ def require_grid(group: Group, axes: int = 2) -> None:
     if group.axes != axes or not group.keeps_grid:
         kind, carried = _CARRIED[axes]
         raise ValueError(
-            f"{group.name} does not map the pixel grid onto itself, so that no layer on {kind} is exactly equivariant "
+            f"{group.name} does not map the pixel grid onto itself, so no layer on {kind} is exactly equivariant "
             f"to it. Use {carried}."
         )
 

@@ -47,7 +47,7 @@ class SubgroupPool(EquivariantModule):
         self, field_type: FieldType, subgroup: Iterable[str] | Group, mode: Literal["max", "mean"] = "max"
     ) -> None:
         if mode not in ("max", "mean"):
-            raise ValueError(f"mode is 'max' or 'mean', got {mode!r}.")
+            raise ValueError(f"mode must be 'max' or 'mean', got {mode!r}.")
         smaller = subgroup_of(field_type.group, subgroup)
         parts = [_parts(capsule, smaller, mode) for capsule, _ in field_type.terms]
         stack: list[Capsule] = []

@@ -46,7 +46,7 @@ def parameter_utilization(
     if cost == 0:
         raise ValueError(
             f"there is no equivariant map from `{in_type}` to `{out_type}` with kernel size "
-            f"{kernel_size or space.size}, so that the utilization has no value. Choose types that share an irrep, or "
+            f"{kernel_size or space.size}, so the utilization has no value. Choose types that share an irrep, or "
             "a larger kernel."
         )
     return space.dim * in_type.channels * out_type.channels / cost

@@ -138,7 +138,7 @@ class ResNetPlan:
     def with_kernel_size(self, size: int) -> ResNetPlan:
         """The same network with filters of another odd size inside its blocks."""
         if size < 1 or size % 2 == 0:
-            raise ValueError(f"`kernel_size` is odd, so that the image keeps its size: 3, 5, 7, …; got {size}.")
+            raise ValueError(f"`kernel_size` must be odd, so that the image keeps its size: 3, 5, 7, …; got {size}.")
         resized = (tuple(replace(block, kernel_size=size) for block in blocks) for blocks in self.stages)
         return replace(self, stages=tuple(resized))
 
@@ -147,7 +147,7 @@ def check_stem(stem: int, side: int | None = None) -> None:
     """ValueError unless a first convolution can reduce images by this number of pixels, and those with this side."""
     if stem not in STEMS:
         raise ValueError(
-            f"`stem` is the number of pixels per axis that the first convolution makes one of: one of "
+            "`stem` is how many pixels per axis the first convolution turns into one: it must be one of "
             f"{', '.join(map(str, STEMS))}; got {stem!r}."
         )
     if side is not None and side < HALVINGS * stem:
@@ -187,7 +187,7 @@ def resnet_plan(
             f"{2 * len(stages) + 2}, {4 * len(stages) + 2}, …; got {depth}."
         )
     if copies < 1:
-        raise ValueError(f"the number of copies of each capsule is at least 1, got {copies}.")
+        raise ValueError(f"the number of copies of each capsule must be at least 1, got {copies}.")
     if copies > MOST_COPIES or depth > DEEPEST:
         raise ValueError(
             f"a residual network with a depth of {depth:,} and {copies:,} copies of each capsule fits no machine; the "

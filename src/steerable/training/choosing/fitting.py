@@ -205,7 +205,7 @@ def _warn_of_slow_size(first_stage: int, side: int) -> None:
     """Say which size would be faster, if no exact reduction suits the images."""
     if first_stage > LARGEST_FIRST_STAGE:
         warnings.warn(
-            f"images of {side}×{side} pixels cannot be reduced much without losing exactness, so that the first layers "
+            f"images of {side}×{side} pixels cannot be reduced much without losing exactness, so the first layers "
             f"see {first_stage}×{first_stage} pixels, which takes long. --image-size {max(16, side // 16 * 16)} is "
             "much faster.",
             stacklevel=3,
