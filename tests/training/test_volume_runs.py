@@ -80,7 +80,7 @@ def test_the_run_goes_on_where_it_ended(run: Path, folder: Path) -> None:
 def test_the_report_speaks_of_volumes(run: Path) -> None:
     page = (run / "report.html").read_text()
     assert "8×8×8 voxels" in page
-    assert "<code>s</code> one about that of the width" in page
+    assert "<code>s</code> one about the width axis" in page
 
 
 def test_a_trained_network_of_volumes_evaluates_and_predicts(run: Path, folder: Path) -> None:

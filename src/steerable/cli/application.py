@@ -1,4 +1,4 @@
-"""The application that all commands belong to, and what they share: options, the console, how errors are shown."""
+"""The application of all commands, and what they share: options, the console, and how errors are shown."""
 
 from __future__ import annotations
 

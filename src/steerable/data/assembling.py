@@ -28,7 +28,7 @@ __all__ = ["FoundFiles", "LabelledFile", "Reading", "assemble", "read_labelled",
 
 @dataclass(frozen=True)
 class LabelledFile:
-    """An image file, the name by which messages call it, its class, and the part of the data it belongs to.
+    """An image file, its name in messages, its class, and the part of the data that it belongs to.
 
     ``specimen`` is what the image shows a part of; empty where nothing is said about that.
     """
@@ -41,7 +41,7 @@ class LabelledFile:
 
 
 class FoundFiles(NamedTuple):
-    """The files of a folder or table, (name, reason) of what cannot be read, and what else was noticed."""
+    """The files of a folder or table, (name, reason) of those that cannot be read, and other notes."""
 
     files: list[LabelledFile]
     skipped: list[tuple[str, str]]
@@ -52,7 +52,7 @@ Read = tuple[LabelledFile, Pixels]
 
 
 class Reading(TypedDict, total=False):
-    """How files become a data set.
+    """The way in which files become a data set.
 
     Args:
         image_size: height and width. By default the median of the images' shorter sides, at most 128, rounded to a
@@ -171,7 +171,7 @@ def _classes(files: Sequence[LabelledFile], read: Sequence[Read], source: Path, 
 
 
 def _same_pixels_other_label(read: Sequence[Read], size: int) -> list[str]:
-    """A note that names pairs of files that are the same picture under two labels."""
+    """A note that names pairs of files that show the same picture under two labels."""
     seen: dict[bytes, LabelledFile] = {}
     pairs = []
     for file, pixels in read:

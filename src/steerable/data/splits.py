@@ -1,4 +1,4 @@
-"""A data set as training and test images, and validation images where it has some."""
+"""A data set as training and test images, and validation images if it has some."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ class Splits(Generic[Images]):
 
     @property
     def image_size(self) -> tuple[int, ...]:
-        """(height, width), or (depth, height, width) of volumes"""
+        """(height, width), or (depth, height, width) for volumes"""
         return self.train.image_size

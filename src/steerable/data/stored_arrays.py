@@ -1,4 +1,4 @@
-"""What a file holds, by its header: an image or a volume, with channels of any depth."""
+"""The contents of a file by its header: an image or a volume, with channels of any depth."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def stored_array(
     channels_last: bool | None = None,
     spacing: tuple[float, ...] = (),
 ) -> StoredImage:
-    """What an array of this shape and type is: an image or a volume, or one with channels first or last.
+    """The kind of an array of this shape and type: an image or a volume, possibly with channels first or last.
 
     With one axis more than an image or a volume has, the channels are the first axis, unless the last one is shorter or
     ``channels_last`` says otherwise. ``Unusable`` where it is neither.
@@ -85,7 +85,7 @@ def stored_array(
 
 
 def depth_of(dtype: np.dtype[Any]) -> str:
-    """What numbers of this type are called.
+    """The name of a type of numbers.
 
     >>> depth_of(np.dtype(np.uint16)), depth_of(np.dtype(np.float32))
     ('16-bit', 'floating-point')

@@ -1,4 +1,4 @@
-"""What a request must be before the page sees it: sent to us, by our page, small, and about what the page needs.
+"""The conditions that a request must meet before the page sees it: its host, origin, size and path.
 
 Gradio serves much that this page does not use, reads the files that a request names, and takes uploads in any number.
 Here everything that the page does not need is refused, whichever part of Gradio would answer it.
@@ -43,7 +43,7 @@ _PATIENCE = 60  # seconds for the whole of a request
 
 
 class Gate:
-    """ASGI middleware that lets through what the explorer's page asks, and refuses the rest in words.
+    """ASGI middleware that lets the requests of the explorer's page through, and refuses all others with a message.
 
     Args:
         app: what is behind it.

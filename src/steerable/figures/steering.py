@@ -26,7 +26,7 @@ def paper_capsule(group: Group) -> Capsule:
 
 
 def chosen(group: Group, element: str | None, capsule: Capsule | None) -> tuple[str, Capsule]:
-    """What a figure of a group on the pixel grid draws: the element and the capsule, by default the paper's.
+    """The element and the capsule that a figure of a group on the pixel grid shows; by default those of the paper.
 
     The paper draws r; for other groups it is the first generator, or e where there is none.
     """

@@ -32,5 +32,5 @@ class Templates:
         self._environment.filters.update({f.__name__: f for f in (decimal, percent, small, thousands)})
 
     def render(self, template: str, **values: object) -> Markup:
-        """What a template becomes with these values."""
+        """The text of a template with these values."""
         return Markup(self._environment.get_template(template).render(values))
