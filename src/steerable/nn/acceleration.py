@@ -1,4 +1,4 @@
-"""One call that makes a network fast on its machine, and leaves what it computes as it is."""
+"""One call that makes a network fast on its machine, without changing what it computes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def accelerate(
     training: bool = True,
     compile: bool | None = None,  # noqa: A002, as in torch.nn.Module
 ) -> NetworkT:
-    """The same network, made fast on the machine that it is on; what it computes stays the same, up to rounding.
+    """The same network, made fast on the machine that it is on; its results stay the same, up to rounding.
 
     Its memory format and the backends of its convolutions are set to the fastest ones. On an NVIDIA GPU it is compiled
     as well, and its passes are recorded as CUDA graphs, which the GPU repeats without waiting for Python. Outputs and
@@ -82,7 +82,7 @@ def accelerate(
 
 
 def _installed(network: nn.Module, example: Tensor, training: bool, compiles: bool | None) -> AcceleratedCall:
-    """Set the memory format and the backends, and put the call in the place of ``forward``."""
+    """Set the memory format and the backends, and replace ``forward`` by the call."""
     memory_format = faster_memory_format(network, example, training=training)
     if memory_format is not None:
         network.to(memory_format=memory_format)  # type: ignore[call-overload]
@@ -105,7 +105,7 @@ def _can_record(example: Tensor) -> bool:
 
 
 def _prepare(network: nn.Module, call: AcceleratedCall, mode: bool, expected: Agreement) -> None:
-    """Make inputs like those ready in this mode, and go without what does not give the expected results."""
+    """Make inputs like these ready in this mode, and leave out whatever does not give the expected results."""
     with in_mode(network, mode):
         while (objection := expected.objection(network, call)) is not None:
             way_left = call.compiles or call.records

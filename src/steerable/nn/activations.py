@@ -101,7 +101,7 @@ class ReLU(Pointwise):
 
 
 class LeakyReLU(Pointwise):
-    """y_c = x_c where it is positive, else slope · x_c; every capsule must be a permutation.
+    """y_c = x_c if it is positive, else slope · x_c; every capsule must be a permutation.
 
     Shapes: any (batch, channels, …) → the same.
     """
@@ -111,7 +111,7 @@ class LeakyReLU(Pointwise):
 
 
 class ELU(Pointwise):
-    """y_c = x_c where it is positive, else α(exp x_c - 1); every capsule must be a permutation.
+    """y_c = x_c if it is positive, else α(exp x_c - 1); every capsule must be a permutation.
 
     Shapes: any (batch, channels, …) → the same.
     """

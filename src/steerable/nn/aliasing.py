@@ -45,7 +45,7 @@ class SampledCapsule:
         return _matrices(self, samples)
 
     def aliasing(self, function: FunctionTrial, samples: int) -> float:
-        """The error of the nonlinearity with that many samples; 0 for finite groups, whose points are all taken."""
+        """The error of the nonlinearity with that many samples; 0 for finite groups, which use all their points."""
         if not self.domain.step:
             return 0.0
         there, back = self.matrices(samples)

@@ -25,7 +25,7 @@ _PLAIN: dict[int, Callable[..., nn.Conv2d | nn.Conv3d]] = {2: nn.Conv2d, 3: nn.C
 
 
 class BlurPool(EquivariantModule):
-    """The base of antialiased subsampling; a subclass says over how many ``axes``."""
+    """The base of antialiased subsampling; a subclass sets the number of ``axes``."""
 
     axes: ClassVar[int]
     channelwise = True

@@ -8,7 +8,7 @@ __all__ = ["ConvTranspose2d", "ConvTranspose3d"]
 
 
 class ConvTranspose2d(TransposedConvolutionLayer):
-    """[Ψ ⋆ᵀ f](x) = Σ_i Ψ(x - s·i) f(i) for stride s: the adjoint of a strided convolution, to enlarge a field.
+    """[Ψ ⋆ᵀ f](x) = Σ_i Ψ(x - s·i) f(i) for stride s: the adjoint of a strided convolution, which enlarges a field.
 
     Shapes: (batch, in_type.channels, n, n') → (batch, out_type.channels, (n-1)·s - 2p + d(k-1) + 1, …).
 

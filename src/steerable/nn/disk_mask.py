@@ -1,4 +1,4 @@
-"""A mask that leaves the disk inscribed in the image, or the ball inscribed in the volume."""
+"""A mask that keeps the disk inscribed in the image, or the ball inscribed in the volume."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["DiskMask"]
 
 
 class DiskMask(EquivariantModule):
-    """Sets the field to zero outside the disk or ball inscribed in it, so that corners do not tell the pose.
+    """Sets the field to zero outside the inscribed disk or ball, so that corners do not reveal the pose.
 
     y(x) = x inside, with an edge ``softness`` pixels wide.
 

@@ -43,7 +43,7 @@ class Dropout(EquivariantModule):
 
 
 class MapDropout(Dropout):
-    """The base of dropouts of whole maps; a subclass says on how many axes."""
+    """The base of dropouts of whole maps; a subclass sets the number of axes."""
 
     def mask_shape(self, x: Tensor) -> tuple[int, ...]:
         return (x.shape[0], len(self.in_type), *(1,) * (x.ndim - 2))

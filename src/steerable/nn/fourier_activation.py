@@ -1,4 +1,4 @@
-"""Nonlinearities on functions that are given by Fourier coefficients: sample, apply, transform back."""
+"""Nonlinearities on functions given by Fourier coefficients: sample, apply, transform back."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Fourier(EquivariantModule):
 
 
 def _pairs(label: str, in_type: FieldType, out_type: FieldType) -> list[tuple[Capsule, Capsule, int]]:
-    """Each kind of capsule with what becomes of it, and the number of copies."""
+    """Each kind of capsule with its image, and the number of copies."""
     numbers = [[copies for _, copies in t.terms] for t in (in_type, out_type)]
     if in_type.group != out_type.group or numbers[0] != numbers[1]:
         raise TypeError(
@@ -158,7 +158,7 @@ def _pairs(label: str, in_type: FieldType, out_type: FieldType) -> list[tuple[Ca
 
 
 def _plan(label: str, source: Capsule, target: Capsule) -> SampledCapsule | None:
-    """How a kind is sampled; None where its channels are values already."""
+    """The sampling of a kind; None if its channels are values already."""
     if source == target and source.admits("pointwise"):
         return None
     for capsule in (source, target):
@@ -173,7 +173,7 @@ def _plan(label: str, source: Capsule, target: Capsule) -> SampledCapsule | None
 
 
 def _all_functions(capsule: Capsule) -> list[str]:
-    """What to put a capsule into that only lacks functions, as an end of a sentence."""
+    """The capsule to use instead, if a capsule lacks only some functions, as the end of a sentence."""
     rho = capsule.representation
     if why_not_functions(rho + capsule.group.trivial) is not None:
         return []

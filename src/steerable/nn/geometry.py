@@ -10,7 +10,7 @@ __all__ = ["axis_names", "numbers_per_axis", "resolved_padding", "spanned"]
 
 
 def axis_names(axes: int) -> tuple[str, ...]:
-    """What the last axes of an array are called."""
+    """The names of the last axes of an array."""
     return ("depth", "height", "width")[3 - axes :]
 
 
@@ -26,7 +26,7 @@ def numbers_per_axis(value: int | Sequence[int], what: str, axes: int, *, minimu
 
 
 def spanned(kernel_size: Sequence[int], dilation: Sequence[int]) -> tuple[int, ...]:
-    """How many pixels a dilated kernel spans."""
+    """The number of pixels that a dilated kernel spans."""
     return tuple(d * (k - 1) + 1 for k, d in zip(kernel_size, dilation, strict=True))
 
 

@@ -22,7 +22,7 @@ __all__ = ["he_", "initialise", "orthogonal_"]
 
 
 class WithFilterBank(Protocol):
-    """What initialisation needs of a layer; every layer with a filter bank has it."""
+    """The part of a layer that initialisation needs; every layer with a filter bank has it."""
 
     in_type: FieldType
     out_type: FieldType

@@ -162,7 +162,7 @@ def _modes(capsule: Capsule) -> list[str]:
 
 
 def _fitting_pools(capsule: Capsule) -> str:
-    """What to use for a capsule that does not admit a way of pooling."""
+    """The remedy for a capsule that does not admit a way of pooling."""
     modes = _modes(capsule)
     if not modes:
         return "Change to an orthogonal basis first, for instance with `ToIrreps`, and use `GroupPool(mode='norm')`."

@@ -1,4 +1,4 @@
-"""Which backend each convolution of a network takes: measured, recorded, or set from a record."""
+"""The backend of each convolution of a network: measured, recorded, or set from a record."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False,
 
 
 def recorded_backends(network: nn.Module) -> dict[str, str]:
-    """How each convolution of a network is carried out, by the layer's name, as text that :func:`use_backends` reads.
+    """The backend of each convolution of a network by its name, as text that :func:`use_backends` reads.
 
     A text names the backends of the forward pass, of the input gradient, of the weight gradient and of a forward pass
     without gradients, such as ``"fourier[numba]/fourier[numba]/fourier[numba]/dense"``. It is ``"auto"`` for a layer
@@ -78,7 +78,7 @@ def recorded_backends(network: nn.Module) -> dict[str, str]:
 
 
 def use_backends(network: nn.Module, recorded: Mapping[str, str]) -> None:
-    """Carry out every convolution of a network as recorded, so that a run can be repeated bit for bit.
+    """Compute every convolution of a network as recorded, so that a run can be repeated bit for bit.
 
     Call this when the network is on its device.
 
@@ -151,5 +151,5 @@ def _convolutions(network: nn.Module) -> dict[str, ConvolutionLayer]:
 
 
 def _common(names: Sequence[str]) -> str:
-    """The one backend of all of them, else the dense one."""
+    """The one backend that all of them have, else the dense one."""
     return names[0] if len(set(names)) == 1 else DENSE.forward

@@ -1,4 +1,4 @@
-"""Nonlinearities on whole capsules: of the capsule's length, and gates; and a sound default for a mixed type."""
+"""Nonlinearities on whole capsules: norm nonlinearities, gates, and a sound default for a mixed type."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class NormReLU(NormActivation):
 
 
 class Gated(EquivariantModule):
-    """y = σ(s) · x for each capsule x, with a gate s of its own: an invariant channel that the layer before computes.
+    """y = σ(s) · x for each capsule x, with a gate s of its own: an invariant channel that the previous layer computes.
 
     Shapes: (batch, in_type.channels, …) → (batch, field_type.channels, …), where ``in_type`` is ``field_type`` plus one
     trivial capsule per capsule. Any capsule is admissible.

@@ -1,4 +1,4 @@
-"""A network's parameters as an optimiser takes them: the rate at which each of them learns, and which decay."""
+"""A network's parameters for an optimiser: the learning rate and the decay of each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parameter_groups(
     optimiser: Literal["adam", "sgd"] = "adam",
     by_sharing: bool = True,
 ) -> list[dict[str, Any]]:
-    """Groups of parameters for ``torch.optim``, with which the rate and decay of a plain network suit a steerable one.
+    """Groups of parameters for ``torch.optim`` that let a steerable network use a plain one's rate and decay.
 
     A filter bank stores one coefficient where a plain network has μ = (weights of the bank) / (coefficients) weights,
     so that its coefficients c are larger than weights by √μ. With these groups they are trained as u = c / √μ would be

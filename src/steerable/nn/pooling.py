@@ -27,7 +27,7 @@ _PLAIN_MAXIMUM: dict[int, Callable[..., nn.Module]] = {2: nn.MaxPool2d, 3: nn.Ma
 
 
 class WindowPool(EquivariantModule):
-    """The base of layers with a window that slides over the field; a subclass says over how many ``axes``.
+    """The base of layers with a window that slides over the field; a subclass sets the number of ``axes``.
 
     Args:
         field_type: the type, which stays the same.

@@ -1,4 +1,4 @@
-"""The same field, seen by a subgroup."""
+"""The same field, as a subgroup sees it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Restrict"]
 
 
 class Restrict(EquivariantModule):
-    """From here on only a subgroup counts: the same values, in the capsules that the subgroup sees.
+    """From here on, only a subgroup counts: the same values, in the capsules that the subgroup sees.
 
     Shapes: (batch, channels, …) → the same; channels are reordered where a capsule falls apart into several.
 

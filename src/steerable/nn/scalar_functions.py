@@ -1,4 +1,4 @@
-"""What a function must be for a nonlinearity to be equivariant: of single values, odd, or scale-free.
+"""The conditions on a function for a nonlinearity to be equivariant: it acts on single values, is odd, or scale-free.
 
 Where a function does not keep its promise in a trial, the layer is refused; see :mod:`steerable.nn.function_trials`.
 """
@@ -38,13 +38,13 @@ KNOWN: dict[type[nn.Module], tuple[str, ...]] = {
 
 
 def function_name(function: ScalarFunction) -> str:
-    """What a function is called in messages; one with some arguments fixed is called like the function itself."""
+    """The name of a function in messages; one with some arguments fixed has the name of the function itself."""
     named = getattr(function, "func", function)
     return getattr(named, "__name__", type(named).__name__)
 
 
 def is_bare_relu(function: ScalarFunction) -> bool:
-    """Whether a function is torch's ReLU, and nobody listens when it is called."""
+    """Whether a function is torch's ReLU without hooks."""
     return type(function) is nn.ReLU and not (
         function._forward_hooks
         or function._forward_pre_hooks
@@ -58,7 +58,7 @@ def _known(function: ScalarFunction) -> tuple[str, ...]:
 
 
 def check_valuewise(label: str, function: ScalarFunction, channels: int) -> None:
-    """TypeError for a function that sees where a value stands or which others there are: a softmax, a dropout."""
+    """Raise a TypeError for a function that sees the place of a value or other values: a softmax, a dropout."""
     if type(function) in KNOWN:
         return
     draw = np.random.default_rng(0)
@@ -93,7 +93,7 @@ def check_pixelwise(label: str, function: ScalarFunction, channels: int) -> None
 
 
 def check_odd(label: str, function: ScalarFunction, channels: int, remedy: str) -> None:
-    """TypeError where ν(-a) differs from -ν(a) for some a."""
+    """Raise a TypeError if ν(-a) differs from -ν(a) for some a."""
     if "odd" in _known(function):
         return
     values = in_channels(magnitudes(function), channels)
@@ -107,7 +107,7 @@ def check_odd(label: str, function: ScalarFunction, channels: int, remedy: str) 
 
 
 def check_scale_free(label: str, function: ScalarFunction, channels: int) -> None:
-    """TypeError where ν(ca) differs from cν(a) for some a and c > 0."""
+    """Raise a TypeError if ν(ca) differs from cν(a) for some a and c > 0."""
     if "scale-free" in _known(function):
         return
     sizes = magnitudes(function)

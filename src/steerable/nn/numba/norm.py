@@ -27,7 +27,7 @@ MEAN_SQUARES_PER_VARIANCE = 25  # up to which the mean square less the squared m
 
 
 class CapsuleTables(NamedTuple):
-    """What the kernels know of a layer's capsules.
+    """The facts about a layer's capsules that the kernels need.
 
     - first_channel: (capsules + 1,), where each capsule's channels begin.
     - bias_index: (capsules,), each one's entry of the bias; -1 where it has none.

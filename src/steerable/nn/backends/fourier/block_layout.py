@@ -1,4 +1,4 @@
-"""Where the spectrum and the products of pixels lie in memory, block by block, on CPUs and GPUs alike."""
+"""The places of the spectrum and the products of pixels in memory, block by block, on CPUs and GPUs alike."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ TILE_PIXELS = 128
 
 
 class LineConvolution(ConvolutionOnCpu):
-    """One direction of a layer; see the module's docstring."""
+    """One direction of a layer, computed in tiles; see the module's docstring."""
 
     def __init__(self, plan: IrrepBlockPlan) -> None:
         super().__init__(plan)

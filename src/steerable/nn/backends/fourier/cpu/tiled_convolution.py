@@ -38,7 +38,7 @@ TILE_PIXELS = 96
 
 
 class TiledConvolution(ConvolutionOnCpu):
-    """One direction of a layer; see the module's docstring."""
+    """One direction of a layer, computed in tiles; see the module's docstring."""
 
     def __init__(self, plan: IrrepBlockPlan) -> None:
         super().__init__(plan)
@@ -199,7 +199,7 @@ class TiledConvolution(ConvolutionOnCpu):
 
 
 def _pixel_steps(grid: Sequence[int]) -> list[int]:
-    """How many pixels it is from image to image and along each axis."""
+    """The distance in pixels from image to image and along each axis."""
     return [math.prod(grid[axis:]) for axis in range(len(grid) + 1)]
 
 
