@@ -1,4 +1,4 @@
-"""The arrays of this package: float64 numbers and indices, both read-only once they belong to a value."""
+"""Arrays of this package: float64 numbers and indices, both read-only once they belong to a value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ A = TypeVar("A", FloatArray, IntArray)
 
 
 def real_numbers(given: ArrayLike, what: str) -> FloatArray:
-    """A new array of the numbers that a user gave; TypeError where ``what`` they should be, they are not.
+    """A new array of the numbers that a user gave; otherwise a TypeError that says ``what`` they should be.
 
     >>> real_numbers([[1, 2], [3]], "a change of basis is a matrix of numbers")
     Traceback (most recent call last):
@@ -53,6 +53,6 @@ def whole_number_up_to(highest: int, value: object, what: str) -> int:
 
 
 def read_only(array: A) -> A:
-    """The same array, which can no longer be written to."""
+    """The same array, made read-only."""
     array.setflags(write=False)
     return array

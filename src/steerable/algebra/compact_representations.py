@@ -93,7 +93,7 @@ class CompactRepresentation(Representation):
 
     @property
     def matrices(self) -> FloatArray:
-        """Not to be had: there are infinitely many; evaluate ρ at elements."""
+        """Not available, because there are infinitely many; evaluate ρ at elements instead."""
         raise TypeError(
             f"{self.group.name} has infinitely many elements, so the matrices of {self} cannot be listed. "
             "Evaluate it at elements, as in rho(G.random(1)[0]), or restrict it: "
@@ -213,7 +213,7 @@ class CompactRepresentation(Representation):
         return smaller if smaller.monomial is None else self._of(subgroup, monomial=smaller.monomial)
 
     def along(self, group: FiniteGroup) -> Representation:
-        """g ↦ ρ(how g moves the plane or space), for a finite group, of which several elements may move it alike."""
+        """g ↦ ρ(motion of g), for a finite group, in which several elements may move the plane or space alike."""
         motions = self._motions(group)
         if motions is None:
             does_act = group.axes == self.group.axes  # in ways that a group about one axis does not have
@@ -224,7 +224,7 @@ class CompactRepresentation(Representation):
         return Representation._of(group, dense=self.at([self.group.element(matrix) for matrix in motions]))
 
     def _motions(self, group: FiniteGroup) -> FloatArray | None:
-        """(order, axes, axes): how the elements move the plane or space of this group; None if they do not."""
+        """(order, axes, axes): the elements' motions of this group's plane or space; None if they have none."""
         return None if group.action is None else self.group.embedded(group.action)
 
     @property
@@ -251,7 +251,7 @@ class CompactRepresentation(Representation):
 
 
 def _straightened(basis: FloatArray, in_irreps: FloatArray) -> FloatArray:
-    """B, or where B(⊕φᵢ)B⁻¹ is orthogonal an orthogonal matrix in its place that gives the same representation."""
+    """B, or an orthogonal matrix that gives the same representation, if B(⊕φᵢ)B⁻¹ is orthogonal."""
     if is_orthogonal(basis[None]):
         return np.array(basis, dtype=np.float64)
     gram = basis.T @ basis

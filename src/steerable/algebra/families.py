@@ -28,7 +28,7 @@ DEFAULT_GROUPS = {2: "D4", 3: "O"}  # of a network where none is named, by the n
 
 
 def trivial() -> FiniteGroup:
-    """The group of the identity alone: with it every layer is an ordinary one."""
+    """The group of the identity alone; over it every layer is an ordinary one."""
     return cyclic(1)
 
 
@@ -111,7 +111,7 @@ def group_named(name: str) -> Group:
 
 
 def is_named(group: Group) -> bool:
-    """Whether a group is the one that its name says, so that files can hold it as text."""
+    """Whether a group is the one that its name stands for, so that files can store it as text."""
     try:
         return group_named(group.name) == group
     except ValueError:
@@ -119,7 +119,7 @@ def is_named(group: Group) -> bool:
 
 
 def group_on(name: str | None, axes: int) -> Group:
-    """The group of that name on images (2 axes) or volumes (3); those of the plane move volumes about z.
+    """The group of that name on images (2 axes) or volumes (3); groups of the plane move volumes about z.
 
     Without a name it is D4, or O on volumes.
 

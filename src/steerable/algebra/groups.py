@@ -1,4 +1,4 @@
-"""Finite groups: a multiplication table, and how the elements move the plane or space.
+"""Finite groups: a multiplication table, and the action of the elements on the plane or space.
 
 Irreps, representations and capsules are computed in modules that come after this one; a group offers its own
 (``G.irreps``, ``G.regular``, ``G.capsules``) through accessors that import those modules on first use.
@@ -58,7 +58,7 @@ class FiniteGroup(SubgroupLattice, Group):
 
     @cached_property
     def acts_faithfully(self) -> bool:
-        """Whether no element but the identity leaves every point of the plane or space where it is."""
+        """Whether every element but the identity moves some point of the plane or space."""
         return self.action is not None and is_faithful(self.action)
 
     @property
@@ -223,7 +223,7 @@ class FiniteGroup(SubgroupLattice, Group):
 
 
 def finite_group(group: Group) -> FiniteGroup:
-    """The group itself, where it is finite; an error with words where it is not."""
+    """The group itself if it is finite; otherwise an error with an explanation."""
     expect(group, Group, "a finite group, such as cyclic(8)")
     if isinstance(group, FiniteGroup):
         return group

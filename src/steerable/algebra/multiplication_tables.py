@@ -1,4 +1,4 @@
-"""Multiplication tables: the elements of a finite group by name, their products, and what follows from these alone.
+"""Multiplication tables: the elements of a finite group by name, their products, and everything that follows.
 
 Products read as in the paper: ``mr`` is m after r, so ``multiply("m", "r") == "mr"``.
 """
@@ -111,7 +111,7 @@ class MultiplicationTable:
         return self.names(chosen)
 
     def words(self, generators: IntArray) -> list[tuple[int, int, int]]:
-        """Elements but the identity as (element, parent, step): element = parent · generators[step], parents first."""
+        """Elements except the identity as (element, parent, step), with element = parent · generators[step]."""
         seen, words, queue = {self.identity_index}, [], [self.identity_index]
         for parent in queue:
             for step, element in enumerate(self.table[parent, generators].tolist()):

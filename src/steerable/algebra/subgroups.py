@@ -89,7 +89,7 @@ class SubgroupLattice(MultiplicationTable):
         return self._find_subgroup_classes(limit=None) or ()
 
     def _find_subgroup_classes(self, limit: int | None) -> tuple[tuple[Members, ...], ...] | None:
-        """Conjugacy classes of subgroups, or None where there are more than ``limit`` subgroups.
+        """Conjugacy classes of subgroups, or None if there are more than ``limit`` subgroups.
 
         One subgroup of each class is joined with cyclic groups of prime-power order until no new ones turn up.
         """

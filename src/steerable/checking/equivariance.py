@@ -1,4 +1,4 @@
-"""How far a network is from equivariance, measured over the whole group and the whole image.
+"""Measurements of how far a network is from equivariance, over the whole group and the whole image.
 
 Elements that the pixel grid does not carry, such as turns by 45°, move images by interpolation and move some of them
 out of the square. For these the input is confined to a disc, in volumes to a ball, and the error is measured inside it.
@@ -43,7 +43,7 @@ _TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-2, t
 
 
 class InputOptions(TypedDict, total=False):
-    """What :func:`equivariance_errors` takes by keyword, elements aside."""
+    """The keyword arguments of :func:`equivariance_errors`, apart from the elements."""
 
     in_type: FieldType | None
     out_type: FieldType | None
@@ -54,7 +54,7 @@ class InputOptions(TypedDict, total=False):
 
 
 class MeasurementOptions(InputOptions, total=False):
-    """What :func:`equivariance_errors` takes by keyword."""
+    """The keyword arguments of :func:`equivariance_errors`."""
 
     elements: Iterable[Element] | None
 
@@ -119,7 +119,7 @@ def equivariance_error(
     elements: Iterable[Element] | None = None,
     **options: Unpack[InputOptions],
 ) -> float | NDArray[np.float64]:
-    """The largest of :func:`equivariance_errors` over all elements of the group, or one error for each of ``elements``.
+    """The largest of :func:`equivariance_errors` over all elements, or one error for each of ``elements``.
 
     It takes the same arguments. Of SO(2), O(3) and the like, "all" are the elements that are tried by default.
     """
@@ -139,7 +139,7 @@ def assert_equivariant(
     off_grid: float = 0.3,
     **options: Unpack[MeasurementOptions],
 ) -> None:
-    """Raise an AssertionError, naming the worst element, when the error is above rounding level.
+    """Raise an AssertionError that names the worst element if the error is above rounding level.
 
     It takes the arguments of :func:`equivariance_errors`, and two tolerances. ``tolerance`` is for elements that the
     pixel grid carries, by default 1e-12 in float64 and 1e-5 in float32, relative to the largest output. ``off_grid``
@@ -209,7 +209,7 @@ def _is_to_be_trained(module: nn.Module) -> bool:
 
 
 def _train_once(module: nn.Module, x: Tensor) -> None:
-    """Let the module see an input in training, where it may learn running means, if it takes one there."""
+    """Let the module see an input in training, where it may learn running means, if it accepts one there."""
     module.train()
     with torch.no_grad(), torch.random.fork_rng(devices=[]), suppress(RuntimeError, ValueError, TypeError):
         module(x.clone())
@@ -255,7 +255,7 @@ def _assert_constants_turn(
     tolerance: float,
     options: MeasurementOptions,
 ) -> None:
-    """Refuse what does not turn constant images of the shape of x exactly, by angles off the grid."""
+    """Refuse a function that does not turn constant images of x's shape exactly, by angles off the grid."""
     in_type, out_type = _types(function, options.get("in_type"), options.get("out_type"))
     parent_of = embedding(out_type.group, in_type.group)
     slack = max(10.0, tolerance / rounding(x))
@@ -328,7 +328,7 @@ def _errors_by_kind(
 
 
 def _tried(group: Group) -> tuple[Element, ...]:
-    """All elements of a finite group; of an infinite one those that the grid carries, and random ones beside them."""
+    """All elements of a finite group; for an infinite one, those that the grid carries and some random ones."""
     return group.elements if isinstance(group, FiniteGroup) else (*group.grid_elements, *group.random(8, seed=0))
 
 
@@ -345,7 +345,7 @@ def _listed(elements: Iterable[Element]) -> tuple[Element, ...]:
 
 
 def _check_names(options: Mapping[str, object], *others: str) -> None:
-    """Refuse an argument that is not known: misspelt, it would go unnoticed."""
+    """Refuse an unknown argument, because a misspelt one would go unnoticed."""
     known = (*InputOptions.__annotations__, *others)
     for name in options:
         if name not in known:

@@ -1,4 +1,4 @@
-"""A model measured as a whole, whatever it does where no operation is seen."""
+"""The measurement of a model as a whole, which also sees what happens outside known operations."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class _Trial:
         return False
 
     def element_that_fails_in_training(self) -> str | None:
-        """As in evaluation; None as well for a model that returns something else then, or is random all the same."""
+        """The same in training; None also for a model that is random then or returns something else."""
         self._chance = _OneDraw
         try:
             element = self.element_that_fails()
@@ -140,7 +140,7 @@ class _OneDraw(TorchDispatchMode):
 
 
 class _NothingNarrow(TorchDispatchMode):
-    """A context in which what asks for a narrower dtype gets float64, so that a model computes in that throughout.
+    """A context in which every narrower dtype is replaced by float64, so that a model computes in float64 throughout.
 
     Softmaxes and norms are often computed ``x.float()``, whose rounding would pass for a small fault.
     """

@@ -49,7 +49,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Counterpart:
-    """How layers of one sort are replaced.
+    """The way in which layers of one sort are replaced.
 
     Attributes:
         make: the layer in place of a plain one, with a note where there is something to say.

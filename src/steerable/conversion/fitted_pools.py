@@ -65,7 +65,7 @@ class FittedPool(WindowPool):
         return tuple(k + e if grows else k for k, e, grows in zip(self.kernel_size, extra, self.grows, strict=True))
 
     def border(self, x: Tensor) -> list[int]:
-        """(left, right, top, bottom, …): by how much windows hang over the padded field with ``ceil_mode``."""
+        """(left, right, top, bottom, …): how far windows extend beyond the padded field with ``ceil_mode``."""
         sides = [
             [(h + 1) // 2, (h + 1) // 2] if grows else [0, h]
             for h, grows in zip(self._hanging(x), self.grows, strict=True)

@@ -1,4 +1,4 @@
-"""``convert``: from a plain network to its steerable counterpart.
+"""``convert``: the way from a plain network to its steerable counterpart.
 
 The plain network is followed with torch.fx, so that a custom ``forward``, residual sums, ``torch.cat`` and
 functions such as ``F.relu`` are fine. Every layer is replaced by that of ``steerable.nn``; the image is made of
@@ -124,7 +124,7 @@ def convert(
 
 
 def _request(group: Group, match: Match, mix: Mix, *rest: Any) -> dict[str, Any] | None:
-    """The arguments of ``convert`` as a file can hold them; None where one is a function or a group of one's own."""
+    """The arguments of ``convert`` as a file can hold them; None if one is a function or a group without a name."""
     names = ("downsampling", "head", "in_channels", "out_type")
     asked = {"group": group.name, "match": match, "mix": mix, **dict(zip(names, rest, strict=True))}
     asked["out_type"] = None if asked["out_type"] is None else str(asked["out_type"])
@@ -132,7 +132,7 @@ def _request(group: Group, match: Match, mix: Mix, *rest: Any) -> dict[str, Any]
 
 
 def _warn_if_trained(model: nn.Module) -> None:
-    """Warn where a batch norm has seen images: a network that was just built has means of zero."""
+    """Warn if a batch norm has seen images; in a network that was just built, its means are zero."""
     means = (getattr(module, "running_mean", None) for module in model.modules())
     if any(mean is not None and not mean.is_meta and bool(mean.detach().any()) for mean in means):
         text = f"{NEW_WEIGHTS} {type(model).__name__} has been trained, and its counterpart has not."
@@ -174,7 +174,7 @@ def _known_type(out_type: FieldType | str | None, group: Group) -> FieldType | N
 
 
 def _width_factor(plan: ConversionPlan, widths: Widths, model: nn.Module, match: Match) -> float:
-    """What the plain network's hidden channels are multiplied by."""
+    """The factor by which the plain network's hidden channels are multiplied."""
     if match == "channels":
         return 1.0
 
@@ -187,7 +187,7 @@ def _width_factor(plan: ConversionPlan, widths: Widths, model: nn.Module, match:
 
 
 def _in_the_manner_of(model: nn.Module, converted: Converted) -> Converted:
-    """The converted network in the dtype, on the device and in the mode of the plain one."""
+    """The converted network with the dtype, the device and the mode of the plain one."""
     like = next((t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()), None)
     if like is not None:
         converted.to(like.device, like.dtype)

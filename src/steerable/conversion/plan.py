@@ -1,4 +1,4 @@
-"""What the converted network will do, step by step, while its field types are still to be chosen."""
+"""The steps of the converted network, while its field types are still to be chosen."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ConversionPlan:
     remark: str = ""
 
     def source(self, node: fx.Node) -> fx.Node:
-        """The call that computes what a call passes on."""
+        """The call that computes the tensor that a call passes on."""
         return self.aliases.get(node, node)
 
     @property

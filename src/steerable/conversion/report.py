@@ -1,4 +1,4 @@
-"""What a conversion replaced, part by part."""
+"""The replacements of a conversion, part by part."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ class ConversionReport:
         return "×".join([str(self.checked_size)] * self.axes)
 
     def _part(self) -> str:
-        """Of a group that turns images by angles which the grid does not carry, the elements that are exact."""
+        """The elements that are exact, for a group that turns images by angles off the grid."""
         return f" to {listing(self.carried)}, and approximately to the rest of {self.group}," if self.carried else ""
 
     def _notes(self) -> list[str]:
-        """One line for each note, with all the places that it is about."""
+        """One line for each note, with all the places that it concerns."""
         places: dict[str, list[str]] = {}
         for row in self.rows:
             if row.note:

@@ -1,4 +1,4 @@
-"""Reading what a ``forward`` computes from sizes: shapes, numbers of pixels to be padded, sizes of other maps."""
+"""Values that a ``forward`` computes from sizes: shapes, numbers of pixels to pad, sizes of other maps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ATTRIBUTES = ("shape", "ndim", "dtype", "device")
 
 
 def is_about_sizes(analysis: GraphAnalysis, call: PlainCall) -> bool:
-    """Whether a call sees no values of a field: only sizes, dtypes and devices, and what was made of those."""
+    """Whether a call sees no values of a field, only sizes, dtypes and devices, and results computed from those."""
     node = call.node
     name, inputs = call_name(node), node.all_input_nodes
     if name == "getattr" and inputs[0] in analysis.signals:
@@ -101,7 +101,7 @@ def read_expand_to(analysis: GraphAnalysis, call: PlainCall) -> None:
 
 
 def _taken_from(analysis: GraphAnalysis, x: fx.Node, sizes: Any, *, whole: bool = False) -> fx.Node | None:
-    """The other map whose extents these sizes are, or whose ``whole`` shape; None where there is none."""
+    """The other map whose extents these sizes are, or whose ``whole`` shape; None if there is none."""
     kept = [whole and axis < 2 and size == -1 for axis, size in enumerate(sizes if isinstance(sizes, Sequence) else ())]
 
     def extents(like: fx.Node, trial: int) -> list[int]:

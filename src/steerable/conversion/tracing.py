@@ -1,4 +1,4 @@
-"""The plain network as a graph of calls, by torch.fx; where that cannot follow, the module is named."""
+"""The plain network as a graph of calls, by torch.fx; a module that cannot be followed is named."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NOT_REPEATABLE = ("rand", "randn", "empty")
 
 @dataclass(frozen=True)
 class Trace:
-    """What ``model(x)`` does.
+    """The calls of ``model(x)``.
 
     Attributes:
         graph: its calls. ``node.meta["only_in_training"]`` marks those that evaluation leaves out, and
@@ -54,7 +54,7 @@ class Trace:
 
 
 def traced_network(model: nn.Module) -> Trace:
-    """The calls that ``model(x)`` makes in training, and which of them in evaluation; the model itself is left alone.
+    """The calls that ``model(x)`` makes in training, and which of them in evaluation; the model stays unchanged.
 
     ``self.training`` is a plain bool, of which no trace is left in a graph: only the comparison of both graphs tells
     what follows it.

@@ -1,4 +1,4 @@
-"""What depends on ``self.training``: a comparison of the network's graphs in training and in evaluation."""
+"""Differences due to ``self.training``: the network's graphs in training and in evaluation, compared."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ Downsampling = Literal["pool", "stride"]
 
 
 def namesake(plain: nn.Module) -> Any:
-    """The layer of steerable.nn that is called as one of torch's, such as ``snn.Conv3d`` for an ``nn.Conv3d``."""
+    """The layer of steerable.nn with the name of one of torch's, such as ``snn.Conv3d`` for an ``nn.Conv3d``."""
     return getattr(snn, type(plain).__name__)
 
 
@@ -41,7 +41,7 @@ def _misfits(extent: Sequence[int], stride: Sequence[int], padding: Sequence[int
 
 
 def window_pool(plain: Any, field_type: FieldType, downsampling: Downsampling) -> tuple[snn.EquivariantModule, str]:
-    """The pooling over the same windows as a layer of torch, or over windows that grow where those are off centre."""
+    """The pooling over the same windows as a layer of torch, or over growing windows if those are off centre."""
     axes = field_type.group.axes or 2
     kernel = numbers_per_axis(plain.kernel_size, "kernel_size", axes, minimum=1)
     stride = numbers_per_axis(plain.stride, "stride", axes, minimum=1)
@@ -66,7 +66,7 @@ def window_pool(plain: Any, field_type: FieldType, downsampling: Downsampling) -
 
 
 def _fitting_sizes(extent: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> str:
-    """Which sizes fit, where those that the stride divides do not."""
+    """The sizes that fit, if those that the stride divides do not."""
     for k, s, p in zip(extent, stride, padding, strict=True):
         if (2 * p - k) % s:
             shift = 2 * p - k
@@ -76,7 +76,7 @@ def _fitting_sizes(extent: Sequence[int], stride: Sequence[int], padding: Sequen
 
 
 def _one_number(values: Sequence[int]) -> str:
-    """All numbers as text: one where they are the same."""
+    """All numbers as text; a single one if they are equal."""
     return str(values[0]) if len({*values}) == 1 else str(tuple(values))
 
 

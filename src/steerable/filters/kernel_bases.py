@@ -113,7 +113,7 @@ def _by_intertwiners(rho_in: Representation, rho_out: Representation, rho_v: Rep
 
 
 def _by_harmonics(rho_in: Representation, rho_out: Representation, space: FilterSpace) -> SparseBasis:
-    """The basis for a V that is a sum of harmonics: those of the single ones, side by side."""
+    """The basis for a V that is a sum of harmonics: the bases of the single harmonics, side by side."""
     parts, start = [], 0
     found: dict[Representation, SparseBasis] = {}
     for f in space.harmonics:

@@ -40,7 +40,7 @@ def in_layers(filters: Sequence[HarmonicFilter], shape: tuple[int, ...], line: L
 
 
 def _places(shape: tuple[int, ...], line: Line) -> tuple[IntArray, IntArray]:
-    """(taps,) and (taps,): which tap of the plane each tap stands over, and twice its height along the line."""
+    """(taps,) and (taps,): the tap of the plane below each tap, and twice its height along the line."""
     seen = np.round(tap_coordinates(shape) @ line.frame).astype(int)
     flat, _ = across(shape, (1.0,) * 3, line)
     index = {tuple(tap): t for t, tap in enumerate(tap_coordinates(flat).tolist())}

@@ -1,4 +1,4 @@
-"""The grid of pixels or voxels that a filter's taps fill, and where each element of a group moves them.
+"""The grid of pixels or voxels that a filter's taps fill, and the action of a group on it.
 
 Pixels are squares and voxels are cubes unless their *spacing* says otherwise: the distance from one to the next along
 each axis, in the order of the array's axes.
@@ -118,7 +118,7 @@ def tap_positions(shape: Sequence[int], spacing: Spacing) -> FloatArray:
 
 
 def movers(group: Group) -> tuple[Element, ...]:
-    """The elements whose way with taps is looked at: all of a finite group, those on the grid of an infinite one."""
+    """The elements whose action on taps is used: all of a finite group, those on the grid of an infinite one."""
     return group.elements if isinstance(group, FiniteGroup) else group.grid_elements
 
 

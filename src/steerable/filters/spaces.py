@@ -110,7 +110,7 @@ class FilterSpace:
 
     @property
     def harmonics(self) -> tuple[HarmonicFilter, ...]:
-        """The filters, where they are grouped by the frequency or degree with which they turn; otherwise empty."""
+        """The filters, if they are grouped by the frequency or degree with which they turn; otherwise empty."""
         return self._harmonics
 
     @cached_property
@@ -122,7 +122,7 @@ class FilterSpace:
 
     @cached_property
     def leaks(self) -> FloatArray | None:
-        """(dim V,): the share of what each filter does to band-limited images that does not turn as it should.
+        """(dim V,): the share of each filter's response to band-limited images that does not turn as it should.
 
         It is 0 for pixels that the group moves exactly, and None for spaces of which nobody has said it.
         """
@@ -147,7 +147,7 @@ class FilterSpace:
 
     @cached_property
     def carried(self) -> tuple[Element, ...]:
-        """The elements that map the grid onto itself: with them sampling commutes exactly.
+        """The elements that map the grid onto itself; sampling commutes with them exactly.
 
         Of SO(2) and O(2) they are the turns by multiples of 90°, and the reflections that go with them; of SO(3) and
         O(3) the motions of the cube, or of what is left of it where voxels are not cubes.

@@ -1,4 +1,4 @@
-"""The leak of a filter: the share of what it does to band-limited images that does not turn as it should.
+"""The leak of a filter: the share of its response to band-limited images that does not turn as it should.
 
 A filter acts on an image through its spectrum F̂(ω). A tuple of filters F_d turns as a harmonic h_d on images whose
 spectrum lies in the disc, or the ball, |ω| < band if F̂_d(ω) = R(|ω|) h_d(ω̂) there, with one R for all d. With the
@@ -54,7 +54,7 @@ class TapSpectra:
 
     @property
     def highest(self) -> int:
-        """The largest angular frequency, or degree, of which the taps have a noticeable part."""
+        """The largest angular frequency, or degree, that is noticeable in the taps."""
         return len(self.parts) - 1
 
     def forms(self, harmonic: Harmonic, functions: TurningTaps) -> tuple[FloatArray, FloatArray]:

@@ -84,7 +84,7 @@ def filter_space(
 
 
 def _rounded_up(leak: float) -> str:
-    """Two digits of the leak, which may be given as the tolerance."""
+    """Two digits of the leak, rounded up so that they may be given as the tolerance."""
     unit = 10.0 ** (math.floor(math.log10(leak)) - 1)
     return f"{math.ceil(leak / unit) * unit:.2g}"
 

@@ -1,4 +1,4 @@
-"""Converted networks as a folder of two files: weights in safetensors, and what ``convert`` was asked for in JSON.
+"""Converted networks as a folder of two files: weights in safetensors, and the request to ``convert`` in JSON.
 
 The layout of a converted network is that of a plain one, which only its own Python code says. So the folder is read
 together with the plain network: it is converted again, as it was, and takes the saved weights. Nothing is unpickled.

@@ -37,7 +37,7 @@ def create(name: str, *, features_only: bool = False, **options: Any) -> nn.Modu
 
 
 def from_pretrained(name: str | Path, *, features_only: bool = False, **options: Any) -> nn.Module:
-    """The network in a folder or on the hub, of whichever model it is, or its feature maps.
+    """The network in a folder or on the hub, whichever model it is, or its feature maps.
 
     The network alone: one that was trained by ``steerable train`` takes normalised images, and a warning says so.
 

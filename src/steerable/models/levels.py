@@ -1,4 +1,4 @@
-"""The feature maps of a network, level by level and with their types, for heads of one's own."""
+"""The feature maps of a network, level by level and with their types, for heads of your own."""
 
 from __future__ import annotations
 
@@ -110,5 +110,5 @@ def unet_features(
 
 
 def typed_layers(layers: Iterable[nn.Module]) -> list[snn.EquivariantModule]:
-    """Those of the layers that have types, in their order."""
+    """The layers that have types, in their order."""
     return [layer for layer in layers if isinstance(layer, snn.EquivariantModule)]

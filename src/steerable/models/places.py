@@ -1,4 +1,4 @@
-"""Where saved networks lie: folders, run folders, and the hub by names ``owner/name``."""
+"""The places of saved networks: folders, run folders, and the hub by names ``owner/name``."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def is_hub_name(name: str | Path) -> bool:
-    """Whether a name is one of the hub, ``owner/name``, and not that of a folder, or of one beside other folders."""
+    """Whether a name has the form of the hub's, ``owner/name``, and is not the path of a folder."""
     folder = Path(name).expanduser()
     of_hub = isinstance(name, str) and _HUB_NAME.fullmatch(name) is not None
     return of_hub and not folder.exists() and not folder.parent.is_dir()
 
 
 def local_folder(name: str | Path, **options: Any) -> Path:
-    """The folder with the weights, which may be the folder ``model`` of a run; one of the hub is downloaded first.
+    """The folder with the weights, perhaps the folder ``model`` of a run; one on the hub is downloaded first.
 
     Args:
         name: a folder, or a name of the hub's form. One such as ``runs/x`` has that form as well: where there is a
@@ -76,7 +76,7 @@ def _downloaded(name: str, options: dict[str, Any]) -> Path:
 
 
 def warn_of_normalisation(caller: str, place: Path) -> None:
-    """Say that a network takes normalised images, where a run has saved it with its normalisation."""
+    """Warn that a network takes normalised images if a run has saved it with its normalisation."""
     if (place / NORMALISATION).is_file():
         warnings.warn(
             f"{caller} gives the network of `{place}` alone, without the normalisation that it was trained with. "

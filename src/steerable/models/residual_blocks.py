@@ -1,4 +1,4 @@
-"""What residual networks are made of: pre-activation blocks between field types, and heads that give scores."""
+"""The parts of residual networks: pre-activation blocks between field types, and heads that give scores."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def nonlinearity(field_type: FieldType) -> snn.EquivariantModule:
 
 
 def head_for(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:
-    """The layers that make scores of a pooled field; :class:`~steerable.models.ResNet` says what the kinds are."""
+    """The layers that make scores of a pooled field; :class:`~steerable.models.ResNet` describes the kinds."""
     check_choice("head", kind, get_args(Head))
     if kind == "linear":
         return nn.Linear(field_type.channels, num_classes)
@@ -98,7 +98,7 @@ def head_for(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:
 
 
 def _quiet(linear: snn.Linear) -> snn.Linear:
-    """The layer with small scores at first: it adds up all poses of a feature, of which D8 has sixteen."""
+    """The layer with small scores at first: it adds up all poses of a feature, and D8 has sixteen of them."""
     make_quiet(linear)
     return linear
 

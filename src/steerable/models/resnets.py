@@ -19,7 +19,7 @@ __all__ = ["ResNet", "resnet"]
 
 
 class Layout(TypedDict, total=False):
-    """The capsules that a residual network is made of, as text, and its stem; what is not given has a default."""
+    """The capsules of a residual network, as text, and its stem; every entry has a default."""
 
     axes: int
     stream: str | None
@@ -105,7 +105,7 @@ class ResNet(ResidualNetwork):
         self.restrict_in_steps(layout.get("restricted_to"))
 
     def say_types(self) -> None:
-        """Set ``invariant_under`` to the name of a group as well, and ``out_type`` where it is the network's own."""
+        """Set ``invariant_under`` to the name of a group as well, and ``out_type`` if it is the network's own."""
         super().say_types()
         under: Group | None = self.group
         if self.kind_of_head == "linear":

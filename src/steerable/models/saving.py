@@ -27,7 +27,7 @@ else:
     except ImportError:
 
         class PyTorchModelHubMixin:
-            """Takes the place of the mixin: networks can be built and trained, but not saved as folders."""
+            """Replaces the mixin: networks can be built and trained, but not saved as folders."""
 
             def __init_subclass__(cls, **options: Any) -> None:
                 super().__init_subclass__()
@@ -134,7 +134,7 @@ class SavedModel(
         facts: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> str | None:
-        """Write weights, config and a model card into a folder; a card that somebody has edited stays.
+        """Write weights, config and a model card into a folder; a card that somebody has edited is kept.
 
         Args:
             save_directory: the folder.
@@ -158,7 +158,7 @@ class SavedModel(
     def generate_model_card(
         self, *arguments: Any, licence: str | None = None, facts: Mapping[str, Any] | None = None, **options: Any
     ) -> Any:
-        """The text beside the weights; the licence is what the author says, else none."""
+        """The text beside the weights; it has a licence only if the author gives one."""
         facts = facts or {}
         card = super().generate_model_card(*arguments, **card_values(self, facts, licence), **options)  # type: ignore[arg-type]
         header: Any = card.data

@@ -27,7 +27,7 @@ __all__ = ["UNet", "unet"]
 
 
 class UNetLayout(TypedDict, total=False):
-    """The capsules inside a U-Net, as text, and what it is restricted to; what is not given has a default."""
+    """The capsules inside a U-Net, as text, and the subgroup that it is restricted to; every entry has a default."""
 
     axes: int
     stream: str

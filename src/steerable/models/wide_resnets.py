@@ -20,7 +20,7 @@ WIDEST = 1_000
 
 
 class WideOptions(TypedDict, total=False):
-    """What is seldom changed; what is not given has a default."""
+    """Options that are seldom changed; every one has a default."""
 
     match: Match
     dropout: float

@@ -1,4 +1,4 @@
-"""What a subgroup sees of a capsule: one or several capsules of its own, which text names too.
+"""The parts of a capsule that a subgroup sees: one or several capsules of its own, which have names in text, too.
 
 Often they are in the subgroup's catalogue: D4's ``regular`` is twice ``regular`` for C4. Otherwise they are named after
 the larger group: D4 sees ``E3`` of D8 as ``E3[D8]``, a vector that turns the other way round than ``E``. ``L4[SO3, 2]``

@@ -1,4 +1,4 @@
-"""The grammar of field types: ``14*(regular + qm) + 2*E``, and where in a text a mistake stands.
+"""The grammar of field types, ``14*(regular + qm) + 2*E``, and the place of a mistake in a text.
 
 The grammar::
 
@@ -106,7 +106,7 @@ class _Parser:
         return [(n, after) for n, capsule in inner for after in capsule.after_concatenation()]
 
     def _frequency(self) -> str:
-        """What follows a capsule's name: ``(3)``, as in ``regular(3)``, or nothing."""
+        """The argument after a capsule's name: ``(3)``, as in ``regular(3)``, or nothing."""
         if self._peek.text != "(":
             return ""
         opening, number = self._take(), self._take()

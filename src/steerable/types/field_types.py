@@ -140,7 +140,7 @@ class FieldType:
     __rmul__ = __mul__
 
     def after_concatenation(self) -> FieldType:
-        """Act_ν: what a concatenated nonlinearity such as CReLU makes of it, capsule by capsule.
+        """Act_ν: the type after a concatenated nonlinearity such as CReLU, capsule by capsule.
 
         Capsules that become equal are adjacent, so that their order may differ from that of (ν(x), ν(-x)).
         """

@@ -1,4 +1,4 @@
-"""Subgroups by name or by elements, and what two subgroups of one group share."""
+"""Subgroups by name or by elements, and the intersection of two subgroups of one group."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _has_subgroup(group: Group, subgroup: Group) -> bool:
 
 
 def shared_subgroup(subgroup: Group, other: Group, group: Group) -> Group:
-    """H ∩ K for two subgroups H and K of one group; it is H or K itself where one lies in the other.
+    """H ∩ K for two subgroups H and K of one group; it is H or K itself if one lies in the other.
 
     >>> from steerable import cyclic, dihedral, o2, so2
     >>> shared_subgroup(cyclic(4), dihedral(2), dihedral(8)).elements
@@ -104,7 +104,7 @@ def shared_subgroup(subgroup: Group, other: Group, group: Group) -> Group:
 
 
 def _shared_by_infinite(subgroup: Group, other: Group, group: Group) -> Group:
-    """The same where H and K have infinitely many elements: each turns about one axis, or is SO(3) inside O(3)."""
+    """The same if H and K have infinitely many elements: each turns about one axis, or is SO(3) inside O(3)."""
     subgroup, other = subgroup_of(group, subgroup), subgroup_of(group, other)
     if subgroup == other:
         return subgroup
