@@ -396,7 +396,7 @@ def test_a_foreground_that_is_1_in_some_masks_and_255_in_others_is_one_class(tmp
     first, second, *_ = sorted((root / "masks").iterdir())
     Image.fromarray(np.asarray(Image.open(first)) > 0).convert("1").save(first)
     Image.fromarray((np.asarray(Image.open(second)) > 0).astype(np.uint8)).save(second)
-    with pytest.warns(UserWarning, match=r"taken for one class; it is 1 in `images/000.png`, `images/001.png`"):
+    with pytest.warns(UserWarning, match=r"treated as one class; it is 1 in `images/000.png`, `images/001.png`"):
         splits = load_mask_folder(root)
     assert (splits.train.classes, splits.values) == (("background", "foreground"), (0, 255))
     assert min(mask.max() for mask in (*splits.train.masks, *splits.test.masks)) == 1

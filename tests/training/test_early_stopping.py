@@ -233,7 +233,7 @@ def test_a_run_says_which_size_it_has_chosen(monkeypatch: pytest.MonkeyPatch) ->
     sizes = sizes_to_try({"name": "resnet"}, 64)
     chosen = config(fit="shrink", minutes=5.0, model=sizes[2])
     assert size_in_words(chosen, 64) == " (stem 4, depth 8, copies 2: the largest of 7 sizes that has enough epochs)"
-    assert "the quickest of 7 sizes" in size_in_words(config(fit="shrink", minutes=5.0, model=sizes[0]), 64)
+    assert "the fastest of 7 sizes" in size_in_words(config(fit="shrink", minutes=5.0, model=sizes[0]), 64)
     assert "6: the largest of 7 sizes)" in size_in_words(config(fit="shrink", minutes=5.0, model=sizes[-1]), 64)
     assert size_in_words(config(minutes=5.0), 64) == ""
     monkeypatch.setitem(MODELS, "resnet", dataclasses.replace(MODELS["resnet"], sizes=()))  # there was no choice

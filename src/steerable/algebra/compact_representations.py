@@ -209,7 +209,7 @@ class CompactRepresentation(Representation):
                 basis[:, place], unchanged = self.basis[:, place] @ change, False
         waves = [part for parts, _ in seen for part in parts]
         smaller = CompactRepresentation(subgroup, waves, None if unchanged else basis)
-        # One that is the identity everywhere is told so, in its simplest basis.
+        # A monomial result is written in its simplest form.
         return smaller if smaller.monomial is None else self._of(subgroup, monomial=smaller.monomial)
 
     def along(self, group: FiniteGroup) -> Representation:

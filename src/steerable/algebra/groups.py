@@ -120,7 +120,7 @@ class FiniteGroup(SubgroupLattice, Group):
                 product to act.
             name: what the product is called; by default after its factors.
 
-        Contrast inversion beside rotations and reflections; an image of type ``sign`` changes its sign:
+        Contrast inversion in addition to rotations and reflections; an image of type ``sign`` changes its sign:
 
         >>> from steerable import Representation, cyclic, dihedral
         >>> G = cyclic(2).direct_product(dihedral(4), acting="second")

@@ -111,7 +111,7 @@ class MultiplicationTable:
         return self.names(chosen)
 
     def words(self, generators: IntArray) -> list[tuple[int, int, int]]:
-        """Elements except the identity as (element, parent, step), with element = parent · generators[step]."""
+        """(element, parent, step) for all but the identity, parents first: element = parent · generators[step]."""
         seen, words, queue = {self.identity_index}, [], [self.identity_index]
         for parent in queue:
             for step, element in enumerate(self.table[parent, generators].tolist()):

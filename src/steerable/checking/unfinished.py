@@ -166,7 +166,7 @@ def _commutes(made: Unfinished, found: FieldType) -> bool:
 
 
 def _moved(x: Tensor, g: Element, field_type: FieldType, orders: Mapping[int, Tensor]) -> Tensor:
-    """One sample with ρ(g) applied to every fibre, and with its pixels in the order for so many of them."""
+    """One sample with ρ(g) applied to every fibre, and with its pixels in the order for this many of them."""
     fibres = x.reshape(x.shape[1], -1).mT
     fibres = fibres[orders[len(fibres)]] if len(fibres) in orders else fibres
     return transform(fibres, g, field_type).mT.reshape(x.shape)

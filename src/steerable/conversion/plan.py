@@ -60,7 +60,7 @@ class ConversionPlan:
         in_variable, out_variable: their types.
         aliases: calls that only pass on what they got.
         taken: paths of the plain network.
-        remark: what to say of the network as a whole; "" where there is nothing.
+        remark: a remark on the network as a whole; "" if there is none.
     """
 
     steps: tuple[Step, ...]

@@ -44,7 +44,7 @@ class Trace:
             ``node.meta["by_mode"]`` holds the arguments, by place or name, that are True in training only.
         root: the module that the targets of the graph's calls are paths in.
         claims: pairs of a call that is made in training only, and the one whose result takes its place in evaluation.
-        remark: what to say of a network that does something else in training; "" where it does not.
+        remark: a remark on a network that does something else in training; "" if it does not.
     """
 
     graph: fx.Graph

@@ -17,7 +17,7 @@ __all__ = ["Labels", "colours_shown", "label_name", "read_label_file"]
 Labels = npt.NDArray[np.int64]
 
 COLOUR = 1 << 32
-"""What is added to the number of a colour, 65536 r + 256 g + b, so that it is not taken for a count."""
+"""What is added to the number of a colour, 65536 r + 256 g + b, so that it is not mistaken for a count."""
 LARGEST = COLOUR - 1
 
 

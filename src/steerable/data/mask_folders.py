@@ -170,7 +170,7 @@ def _with_one_foreground(read: list[MaskedPair], notes: list[str]) -> list[Maske
         return read
     names = listing([read[number].pair.name for number in small], 5)
     notes.append(
-        f"the foreground is 1 in some masks and 255 in others, and is taken for one class; it is 1 in {names}."
+        f"the foreground is 1 in some masks and 255 in others, and is treated as one class; it is 1 in {names}."
     )
     return [item._replace(labels=np.where(item.labels == 1, 255, item.labels)) for item in read]
 

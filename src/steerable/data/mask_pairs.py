@@ -63,7 +63,7 @@ def paired_folder(root: Path) -> FoundPairs:
     and ``labels`` have the sub-folders ``train`` and ``test``. Files belong together that have the same name up to the
     ending, as ``a.jpg`` and ``a.png`` or ``a.jpg.png``, or up to words such as ``_mask`` and ``img_``. In place of a
     mask there may be a folder of that name, with a mask of each object. Any of these may be divided among sub-folders
-    that have ``images`` and ``masks`` each; where such a one has a single image, all its masks are of objects in it.
+    that have ``images`` and ``masks`` each; if such a folder has a single image, all its masks are of objects in it.
     """
     if not root.is_dir():
         raise FileNotFoundError(f"`{root}` is not a folder. Give a folder with {LAYOUT}.")

@@ -16,7 +16,7 @@ __all__ = ["EARLIER", "LARGEST_REDUCTION", "PixelFormat", "Selection", "own_rang
 
 MOST_RANGES = 4  # that are written out in a sentence
 DARKEST, BRIGHTEST = 1.0, 99.8  # per cent of an image's pixels that become 0, and that do not become 255
-LARGEST_REDUCTION = 16  # of an image after it has been read; the sum of so many bytes squared has 16 bits
+LARGEST_REDUCTION = 16  # of an image after it has been read; the sum of 16² bytes fits into 16 bits
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def _scaled(paths: Sequence[Path], size: int, common: PixelFormat, source: Path)
     with_gaps = [path for path, one in zip(some, found, strict=True) if not isinstance(one, str) and one[1]]
     gaps = _names(with_gaps, source)
     notes = [
-        f"{len(gaps)} of {len(some)} files have values that are not finite numbers, which are taken for the smallest "
+        f"{len(gaps)} of {len(some)} files have values that are not finite numbers, which are replaced by the smallest "
         f"or largest one of their file: {listing(gaps, 5)}."
     ]
     return replace(common, channels=channels, low=low, high=high), notes if gaps else []
@@ -211,7 +211,7 @@ def _unused(headers: Sequence[StoredImage]) -> list[str]:
         )
     if extra:
         notes.append(
-            f"{extra} of {len(headers)} files have channels besides red, green and blue, which are not used. Choose "
+            f"{extra} of {len(headers)} files have more channels than red, green and blue, which are not used. Choose "
             "channels with `--channels`, such as `--channels 0,1,2,3`."
         )
     return notes

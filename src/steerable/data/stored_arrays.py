@@ -31,7 +31,7 @@ class StoredImage:
         channels: how many channels are used.
         numbers: reads them, (channels, height, width) or (channels, depth, height, width).
         picture: the image as Pillow opened it, where it is an ordinary one, 8-bit and grey or with colours.
-        unused: whether the file has further pages, and channels besides red, green and blue, and nobody has chosen.
+        unused: whether the file has further pages, and channels besides red, green and blue, that nobody has chosen.
         spacing: how far apart voxels are, in the order of ``size``; empty where all are equally far.
     """
 

@@ -146,7 +146,7 @@ def _by_orbits(rho_in: Representation, rho_out: Representation, rho_v: Represent
 
 @dataclass(frozen=True)
 class _Orbit:
-    """Coefficients that the group moves into each other: the first one's stabiliser, and who carries it to the others.
+    """Coefficients that the group moves into each other: the first one's stabiliser, and elements to reach others.
 
     ``sign[g]`` is the factor by which g multiplies the first one as it moves it.
     """

@@ -124,7 +124,7 @@ class FilterSpace:
     def leaks(self) -> FloatArray | None:
         """(dim V,): the share of each filter's response to band-limited images that does not turn as it should.
 
-        It is 0 for pixels that the group moves exactly, and None for spaces of which nobody has said it.
+        It is 0 for pixels that the group moves exactly, and None for spaces whose leaks were not given.
         """
         if self._harmonics:
             return read_only(np.concatenate([np.full(f.taps.shape[1], f.leak) for f in self._harmonics]))

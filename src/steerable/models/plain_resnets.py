@@ -34,7 +34,7 @@ class PlainClassifier(nn.Module):
             stages: the channels inside the blocks of each stage, and those between them.
             blocks: how many each stage has.
             num_classes: the number of scores.
-            **how: what :class:`PlainBlock` takes besides.
+            **how: the other arguments of :class:`PlainBlock`.
         """
         layers: list[nn.Module] = [stem]
         channels, axes = stem.out_channels, how.get("axes", 2)

@@ -30,7 +30,7 @@ class PreActivationBlock(snn.EquivariantModule):
 
     Args:
         plan: the types, the stride and the size of the filters.
-        downsampling: how the stride is carried out; see :class:`~steerable.models.ResNet`.
+        downsampling: how the image is reduced; see :class:`~steerable.models.ResNet`.
         dropout: the probability with which a capsule is dropped between the two convolutions.
     """
 

@@ -92,7 +92,7 @@ class SavedModel(
 
         Args:
             pretrained_model_name_or_path: the folder, or a run folder with the folder ``model`` in it, or a name of the
-                hub's form, ``owner/name``. No server is asked for other names.
+                hub's form, ``owner/name``. Other names are not looked up on any server.
             strict: whether weights that are missing, or belong to another network, are an error.
             features_only: whether to leave out the head, and return a :class:`~steerable.models.FeatureMaps`.
             **options: what huggingface_hub's mixin takes, such as ``revision``.

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 __all__ = ["TiledAsUNet", "Tiling", "bands_in_tiles", "mirrored_indices", "predict_in_tiles"]
 
 USUAL_TILE = 256
-ROOM = 4  # times the reach of a network that its tiles have at least, unless somebody says otherwise
+ROOM = 4  # tiles are at least this many times the reach of a network, unless their size is given
 
 
 class TiledAsUNet:

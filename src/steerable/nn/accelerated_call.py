@@ -47,7 +47,7 @@ class AcceleratedCall:
 
     Attributes:
         shapes: those that are compiled and recorded at once; the first one that comes where none is given.
-        convolutions: how they are carried out, in words.
+        convolutions: how they are computed, in words.
         device: the kind of device on which passes are recorded, that of the first input.
         notes: what was said about inputs that run slowly, each once.
     """
@@ -139,7 +139,7 @@ class AcceleratedCall:
             return False
         if len(self._ready) >= MOST_READY or len(self._seen) >= MOST_SHAPES:
             self.say(
-                "inputs of many shapes have come to the accelerated network; those that are not recorded yet run as "
+                "the accelerated network has received inputs of many shapes; those that are not recorded yet run as "
                 "they are, which is slower. Bring inputs to a few shapes, by padding for instance."
             )
             return False

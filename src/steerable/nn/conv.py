@@ -26,7 +26,7 @@ class Conv2d(ConvolutionLayer):
         backend: ``"dense"`` convolves with the expanded filters, ``"fourier"`` multiplies by one matrix per irrep, and
             ``"auto"``, the default, takes the fastest, measured once per shape of the input. All compute the
             same function of the same parameters, up to rounding. Can be set later, too. A convolution that the Fourier
-            form does not support, such as one with a stride, is carried out densely, and its text says so.
+            form does not support, such as one with a stride, is computed densely, and its text says so.
         filters: the :class:`~steerable.FilterSpace` that the filters are from, of the size ``kernel_size``; by default
             all filters on a patch of pixels, or, for groups that turn images by other angles than 90°, those of
             :func:`~steerable.filter_space`. A warning then says once how far they are from exact.

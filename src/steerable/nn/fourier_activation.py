@@ -173,7 +173,7 @@ def _plan(label: str, source: Capsule, target: Capsule) -> SampledCapsule | None
 
 
 def _all_functions(capsule: Capsule) -> list[str]:
-    """The capsule to use instead, if a capsule lacks only some functions, as the end of a sentence."""
+    """The remedy for a capsule that only lacks some functions, as the end of a sentence."""
     rho = capsule.representation
     if why_not_functions(rho + capsule.group.trivial) is not None:
         return []

@@ -86,7 +86,7 @@ class Replay:
         return self._y.detach()
 
     def backward(self, upstream: Tensor) -> list[Tensor | None]:
-        """The gradients of the input and the parameters of the last forward pass, likewise."""
+        """The gradients of the input and the parameters of the last forward pass, in the same kind of memory."""
         leaves = (self._leaf, *self._stand_ins)
         inputs = [leaf for leaf in leaves if leaf.requires_grad]
         found = iter(torch.autograd.grad(self._y, inputs, upstream, retain_graph=True))

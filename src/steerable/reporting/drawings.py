@@ -137,7 +137,7 @@ def confusion_figure(shares: Sequence[Sequence[float]], label: str) -> Markup:
         bar = figure.colorbar(image, ax=ax, ticks=[0, math.sqrt(0.05), math.sqrt(0.2), math.sqrt(0.5), 1])
         bar.ax.set_yticklabels(["0", "5%", "20%", "50%", "100%"])
         bar.outline.set_visible(False)
-        ax.set_xlabel("taken for class number")
+        ax.set_xlabel("predicted class number")
         ax.set_ylabel("class number")
         return svg(label)
 

@@ -32,7 +32,7 @@ def subgroup_of(group: Group, subgroup: Iterable[str] | Group) -> Group:
     ('C4', 2)
 
     A group of the plane is a subgroup of a group of space as it moves space about the axis that the larger group has,
-    otherwise about z, or where that is not a subgroup, about another axis of the larger group:
+    otherwise about z, or, if that is not a subgroup, about another axis of the larger group:
 
     >>> from steerable import about_axis, octahedral, so2, so3
     >>> subgroup_of(octahedral(), "C4").name, subgroup_of(octahedral(), "D4").name, subgroup_of(so3(), "SO2").name

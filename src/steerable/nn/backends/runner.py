@@ -36,7 +36,7 @@ class ConvolutionRunner:
     All backends compute the same function of the same parameters. ``"auto"`` measures them once per shape of the input
     and takes the fastest. Where nothing can or may be measured it takes the dense one: under torch.compile and
     torch.func, in exported graphs, and wherever a backend says that it gains nothing. Under
-    ``torch.use_deterministic_algorithms`` it goes by fixed rules. A backend that is named is for good; where it does
+    ``torch.use_deterministic_algorithms`` it follows fixed rules. A backend that is named is final; where it does
     not support the problem, the dense one is taken.
 
     Args:
@@ -70,7 +70,7 @@ class ConvolutionRunner:
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_remembered": {}}
 
-    # ---------------------------------------------------------------- the answer can be told
+    # ---------------------------------------------------------------- the answer can be given
 
     def use(self, choice: Choice) -> None:
         """Compute each pass by this choice from now on."""

@@ -22,7 +22,7 @@ __all__ = ["Advice", "SizeAndTime", "advise", "look_at_images"]
 
 FEW_A_CLASS = 20
 ASSUMED = 10.0  # minutes; steps are timed for a hundredth of them at most
-LONGEST = 30.0  # minutes that are recommended at most, unless even the quickest network needs more
+LONGEST = 30.0  # the most minutes that are recommended, unless even the fastest network needs more
 UNEVEN = 5.0  # times the images of the smallest class
 MINUTES = (1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120)
 
@@ -72,7 +72,7 @@ def advise(config: RunConfig, *, seconds: float = 60.0, phase: Phase = unseen, s
 
     Args:
         config: the request with everything that is usual, as ``configured`` gives it.
-        seconds: how long to look, besides reading images. The look at the images takes as many steps as it takes, and
+        seconds: how long to look, not counting reading. The look at the images has a fixed number of steps, and
             the seconds that it leaves are for timing sizes of the network.
         phase: shows what is being done.
         shown_as: the folder as the user wrote it, for the command line.

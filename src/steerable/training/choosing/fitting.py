@@ -103,7 +103,7 @@ class _Choice(NamedTuple):
     Args:
         config: with the network, and with the image size where it is another one than that of the images.
         data: with images of that size.
-        place: of the network among its sizes, from 0 on; -1 where even the quickest has too few epochs.
+        place: of the network among its sizes, from 0 on; -1 if even the fastest has too few epochs.
         epochs: how many it has.
     """
 
@@ -120,14 +120,14 @@ class _Choice(NamedTuple):
 def _largest_that_learns(config: RunConfig, data: TrainingData, end: float) -> tuple[RunConfig, TrainingData]:
     """The config with the largest network that has enough epochs until ``end``, and the images that it sees.
 
-    Resolution is given up late: only where no network has enough epochs, or the quickest one alone.
+    Resolution is given up late: only if no network has enough epochs, or only the fastest one.
     """
     best = _largest_at_size(config, data, end)
     may_be_smaller = config.image_size is None and data.pixels is not None
     for side in sides_to_try(config.model, data.side)[1:] if may_be_smaller else ():
         if best.place > 0:
             break
-        # Where the quickest network has enough epochs, a smaller image is worth it for one that is clearly larger.
+        # If the fastest network has enough epochs, a smaller image is worth it for one that is clearly larger.
         first = CLEARLY_LARGER if best.place == 0 else 0
         tried = _largest_at_size(replace(config, image_size=side), data.at_size(side), end, first)
         if not tried.is_better(best):

@@ -45,7 +45,7 @@ def sizes_to_try(model: dict[str, Any], side: int) -> list[dict[str, Any]]:
     """The model in each of its sizes, from the fastest to the largest; options that it has already are kept.
 
     The small ones see the image reduced to 16 to 32 pixels by their first convolution, because most of the time is
-    spent at the largest resolution. The large ones have half of that reduction, and the quickest twice of it.
+    spent at the largest resolution. The large ones have half that reduction, and the fastest has twice that.
 
     Args:
         model: its name and options.
@@ -108,7 +108,7 @@ def size_in_words(settings: RunConfig, side: int) -> str:
     given = ", ".join(f"{name} {model[name]}" for name in SIZES if name in model)
     place = sizes.index(model) if model in sizes else -1
     if place == 0:
-        return f" ({given}: the quickest of {len(sizes)} sizes)"
+        return f" ({given}: the fastest of {len(sizes)} sizes)"
     enough = "" if place == len(sizes) - 1 else " that has enough epochs"
     return f" ({given}: the largest of {len(sizes)} sizes{enough})" if place > 0 else f" ({given})"
 

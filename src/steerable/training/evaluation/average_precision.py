@@ -22,7 +22,7 @@ def average_precisions(predicted: npt.NDArray[Any], true: npt.NDArray[Any]) -> n
 
     Args:
         predicted: the number of the object of each pixel, (height, width), 0 for the background.
-        true: likewise.
+        true: the same for the truth.
 
     >>> average_precisions(np.array([[1, 1, 1, 0], [0, 0, 2, 2]]), np.array([[4, 4, 4, 4], [0, 0, 0, 0]]))[[0, 4, 5]]
     array([0.5, 0.5, 0. ])

@@ -24,7 +24,7 @@ from steerable.types.field_types import FieldType
 __all__ = ["ClassScores", "ObjectFields", "PixelAnswer", "answer_for"]
 
 Band = tuple[int, Tensor]
-"""The first row, and what a network says of the rows from there on, (outputs, rows, width)."""
+"""The first row, and a network's outputs for the rows from there on, (outputs, rows, width)."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ __all__ = [
 
 
 POSE_SAMPLE = 1000
-"""Of larger test sets so many images are tried in all poses, chosen at random; upright ones are all tested."""
+"""Of larger test sets, this many random images are tested in all poses; upright images are all tested."""
 VOLUME_POSE_SAMPLE = 200
 """The same for volumes, which have 24 poses."""
 
@@ -43,7 +43,7 @@ class PoseReport:
     """Accuracy and drift by element of the group, and the confusion matrix of the upright images.
 
     ``drift[g]`` is the mean of ‖f(gx) - f(x)‖ / ‖f(x)‖ over the images x, f being the class scores: 0 for an invariant
-    network. ``confusion[i][j]`` counts images of class i that were taken for class j, of all images. ``images`` says
+    network. ``confusion[i][j]`` counts images of class i that were predicted as class j, of all images. ``images`` says
     how many of them were tried in all poses; 0 stands for all.
 
     ``group`` is the name of the network's own group, empty for a plain one, and ``own_poses`` are the elements that it

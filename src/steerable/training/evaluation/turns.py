@@ -21,7 +21,7 @@ TURNS = range(0, 360, 15)
 """The angles that are tried, in degrees, counter-clockwise."""
 
 TURNED = 250
-"""At most so many images are turned by all of these angles."""
+"""At most this many images are turned by all of these angles."""
 
 
 class PoseTally:

@@ -22,7 +22,7 @@ TRIED = 2000  # rotations, in each step of the search for the one that is furthe
 class Moves(TypedDict):
     """The largest turn to either side in degrees, and whether to mirror, as ``Augmentation`` takes them.
 
-    ``upright`` says of volumes that they are turned about z alone.
+    ``upright`` means that volumes are turned about z only.
     """
 
     angle: float
@@ -47,7 +47,7 @@ def moves_to_show(model: dict[str, Any]) -> Moves:
     """
     if not {"group", "groups"} & MODELS[model["name"]].options.keys():
         return {"angle": 180.0, "flip": True}
-    # What is said of each pixel turns with the image, whatever its type.
+    # The answer at each pixel turns with the image, whatever its type.
     dense = MODELS[model["name"]].task == "dense"
     group = group_on(model.get("group"), model.get("axes", 2)) if dense else invariance(model)
     if group is None:

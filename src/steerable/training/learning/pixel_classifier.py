@@ -64,7 +64,7 @@ class PixelClassifier(Classifier):
     The model maps (batch, channels, height, width) to (batch, outputs, height, width);
     :class:`~steerable.training.evaluation.pixel_answers.PixelAnswer` says what the outputs and the loss are. Of whole
     images it logs loss, accuracy of pixels, and the means of Dice and IoU over the classes that occur; of numbered
-    objects the mean average precision besides. See :class:`~steerable.training.learning.classifier.Classifier` for
+    objects also the mean average precision. See :class:`~steerable.training.learning.classifier.Classifier` for
     further arguments.
 
     Args:

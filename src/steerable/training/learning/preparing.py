@@ -157,7 +157,7 @@ def _held_out(config: RunConfig, train: Images, known: Images | None) -> tuple[I
     if not share:
         return train, None, ()
     if config.patience and config.evaluate == "test" and _too_few_to_choose_by(share, train):
-        # Early stopping is a default for people's own images; by one or two of them nobody can say which epoch is best.
+        # Early stopping is a default for people's own images; one or two of them cannot tell which epoch is best.
         few = "1 training image is too few" if len(train) == 1 else f"{len(train)} training images are few"
         note = f"{few}: nothing is held out for validation, and the last weights are kept."
         warnings.warn(note, stacklevel=3)

@@ -21,13 +21,13 @@ class Plan:
     Args:
         settings: the request with its epochs, the network's width, its precision and what else makes it fast.
         data: the names of the classes, sizes, counts and digests of the images, and what was noticed about them.
-        backends: how each convolution is carried out, by its name, as ``snn.recorded_backends`` writes it.
+        backends: how each convolution is computed, by its name, as ``snn.recorded_backends`` writes it.
         accelerator: ``"cpu"``, ``"gpu"`` or ``"mps"``; what is fast on one is not on another.
         threads: how many threads torch uses on the CPU. Their number decides in which order gradients are summed.
         rescheduled: when and to how many epochs the end of the run was moved, so that it ends on time; None where it is
             not timed.
         start: the SHA-256 of the weights that the run starts from; None where they are drawn.
-        looked: what was found about the orientation of the images, in a line; "" where nobody has looked.
+        looked: what was found about the orientation of the images, in a line; "" if the run did not look.
     """
 
     settings: RunConfig

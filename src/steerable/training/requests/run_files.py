@@ -345,7 +345,7 @@ ADVICE: Fields = {
     "recipe": _by_name(FLAG, "settings of the recipe"),
     "why": TEXT,
 }
-"""``advice.json``, as far as a run goes by it."""
+"""``advice.json``, as far as a run follows it."""
 
 SUB_RUN = "plain"
 """The folder inside a run folder with the run of the plain network that it is compared with."""

@@ -113,7 +113,7 @@ def carry_out(run: PreparedRun, phase: Phase = unseen) -> dict[str, Any]:
         module.to(trainer.strategy.root_device).eval()
         upright = None
         if settings.evaluate == "test" and isinstance(data.test, LabelledImages) and trainer.world_size == 1:
-            with phase("testing"):  # once, for the loss and for all that is said of single images
+            with phase("testing"):  # once, for the loss and for everything about single images
                 upright = upright_scores(module, data.test, device=module.device)
             figures.update(upright_figures(upright, data.test.labels))
         else:

@@ -3,16 +3,16 @@
 A run folder has
 
 - ``config.json``: the request, as it was given
-- ``plan.json``: what it came to: images, network, epochs, precision, and how each convolution is carried out
+- ``plan.json``: what was decided: images, network, epochs, precision, and how each convolution is computed
 - ``start.safetensors`` and ``start.json``: the trained network that it starts from, where there is one
 - ``environment.json``: versions, hardware, git revision
 - ``checkpoints/``: the run as it was last saved, to resume from, and as it was saved before that
 - ``metrics/``: learning curves, CSV and TensorBoard
 - ``model/``: the trained network, safetensors and its config, class names and image size
-- ``mistakes.json``: the test images that were most surely taken for something else
-- ``advice.json``: with ``--advise``, what was found in the images before the run, and what it chose by that
+- ``mistakes.json``: the test images with the surest wrong answers
+- ``advice.json``: with ``--advise``, what was found in the images before the run and what it chose from that
 - ``plain/`` and ``comparison.json``: with ``--compare plain``, the run of a plain network, and how the two differ
-- ``results.json``: the final figures; ``stopped`` says whether somebody ended the run early, which can then go on
+- ``results.json``: the final figures; ``stopped`` says whether the user ended the run early; it can then be continued
 
 A run with ``evaluate="validation"`` does not look at test images: it has no ``mistakes.json``, and its figures are
 those of the validation images.

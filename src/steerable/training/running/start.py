@@ -43,7 +43,7 @@ class Start:
     Args:
         name: what the user calls it.
         model: its name and all of its options.
-        classes: their names, () where nobody knows.
+        classes: their names, () if they are unknown.
         weights: its tensors.
     """
 

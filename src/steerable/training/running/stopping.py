@@ -18,7 +18,7 @@ __all__ = ["StopOnRequest"]
 class StopOnRequest(Callback):
     """Ends the training after the step in which Ctrl-C was pressed, as if that step were the last one.
 
-    This needs somebody who sits at a terminal, and a run of one process: several would stop at different steps.
+    This needs a user at a terminal, and a run of one process: several would stop at different steps.
 
     Args:
         tell: called with a line about what happens now.

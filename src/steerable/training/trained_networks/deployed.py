@@ -23,7 +23,7 @@ class Deployed(nn.Module):
     The images are uint8, or float32 where the network was trained on counts. A network that segments takes images
     (batch, channels, height, width) of any size: where the run stretched images to their own ranges, each is stretched
     here; sides that are not multiples of the network's stride are continued as in a mirror, and the result is cut. Of
-    numbered objects the classes are those of ``PARTS``, and vectors come besides.
+    numbered objects the classes are those of ``PARTS``, and there are vectors as well.
     """
 
     low: Tensor

@@ -34,7 +34,7 @@ def model_facts(results: Mapping[str, Any], data: Mapping[str, Any], start: str 
 
     Args:
         results: what ``results.json`` contains.
-        data: what the plan says of the images.
+        data: what the plan says about the images.
         start: the network that the run started from, if it did.
     """
     figures = {words: results[name] for name, words in FIGURES.items() if results.get(name) is not None}
@@ -75,7 +75,7 @@ def save_network(
         network: one of the library's models.
         folder: where to.
         normalisation: what its images go through.
-        images: what ``images.json`` says of them.
+        images: what ``images.json`` says about them.
         facts: those of its run, for the card.
         licence: that which the user gives to the network.
     """

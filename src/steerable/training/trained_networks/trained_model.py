@@ -115,7 +115,7 @@ class TrainedModel(nn.Module):
         """The network of a run folder, an exported folder, or such a folder on the hub by its name, ``owner/name``.
 
         Args:
-            name: the folder, or the name; no server is asked for names of another form.
+            name: the folder, or the name; names of another form are not looked up on any server.
             **options: what ``huggingface_hub.snapshot_download`` takes, such as ``revision``.
         """
         run = Path(name).expanduser()

@@ -330,7 +330,7 @@ def _counted(bands: Iterable[Band], rows: int, progress: Progress) -> Iterator[B
 
 
 def _within(progress: Progress, before: int, files: int, done: int, rows: int) -> None:
-    """A progress function for the rows of the next file, when this many files are finished."""
+    """Report that this many files are finished, and of the next one this many rows."""
     progress(THOUSAND * before + THOUSAND * done // rows, THOUSAND * files)
 
 
