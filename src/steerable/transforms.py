@@ -38,9 +38,9 @@ def transform(
 ) -> Tensor:
     """[π(g)x](p) = ρ(g) x(g⁻¹p): differentiable, on the tensor's own device and in its dtype.
 
-    Elements that map pixels onto pixels, or voxels onto voxels, move fields exactly. For all others values in between
-    are interpolated, and what comes from outside the field is zero; that takes floating point, as every matrix with
-    fractions does.
+    Elements that map pixels onto pixels, or voxels onto voxels, move fields exactly. For all others, values in between
+    are interpolated, and values outside the field count as zero; this needs floating-point numbers, as does every
+    matrix with fractions.
 
     Args:
         x: (batch, channels, height, width) for groups of the plane, (batch, channels, depth, height, width) for groups

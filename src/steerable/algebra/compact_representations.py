@@ -35,7 +35,7 @@ class CompactRepresentation(Representation):
         waves: the irreps of which it is the sum.
         basis: B, whose columns are the basis vectors of the irreps, in order; by default the identity. It is
             replaced by an orthogonal matrix where ρ is orthogonal.
-        name: what it is called in text.
+        name: its name in text.
 
     >>> from steerable import o2, so3
     >>> G = o2()

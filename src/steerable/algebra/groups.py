@@ -38,7 +38,7 @@ class FiniteGroup(SubgroupLattice, Group):
         action: (order, k, k) orthogonal matrices that say how each element moves the plane (k = 2; x to the right,
             y up) or space (k = 3), or None for an abstract group. It obeys ``action[ab] = action[a] @ action[b]``.
             Several elements may move it alike.
-        name: what the group is called in messages.
+        name: the group's name in messages.
 
     >>> from steerable import dihedral
     >>> dihedral(4).multiply("r", "m")

@@ -102,8 +102,8 @@ def inclusion(subgroup: Group, group: Group, embedding: Mapping[str, str] | None
     """The injective map of one finite group into another.
 
     Without ``embedding`` (subgroup's element → group's element) elements are matched by how they move the plane or
-    space: C2's ``r`` is D4's ``r2``. Where one of the groups is abstract, or several elements move the plane or
-    space alike, elements are matched by name.
+    space: C2's ``r`` is D4's ``r2``. If one of the groups is abstract, or several elements move the plane or space
+    alike, elements are matched by name.
     """
     subgroup, group, candidates = finite_group(subgroup), finite_group(group), []
     if embedding is not None:

@@ -28,8 +28,8 @@ class Representation(MatrixFamily):
     Args:
         group: the finite group that is represented; those of SO(2) and O(2) are made from irreps.
         matrices: (order, d, d), in the order of ``group.elements``, or a dictionary from element to matrix. A
-            dictionary may name a generating set only; the rest is multiplied out.
-        name: what it is called in text, for instance in a field type.
+            dictionary may name just a generating set; the rest is multiplied out.
+        name: its name in text, for instance in a field type.
 
     >>> from steerable import dihedral
     >>> E = dihedral(4).irrep("E")

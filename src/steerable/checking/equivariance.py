@@ -76,13 +76,13 @@ def equivariance_errors(
             is put into evaluation mode meanwhile.
         x: an input; by default a random one in the module's dtype and on its device, which is smooth where an element
             is off the grid.
-        in_type, out_type: the types of input and output, where the function does not say them. An output without
+        in_type, out_type: the types of input and output, if the function does not have them. An output without
             spatial dimensions is moved by ρ alone.
         size: height and width of the random input, or depth, height and width; by default a size that all strides of
             the module fit.
         batch, seed: of the random input.
         spacing: how far apart pixels or voxels are along each axis, if not equally far.
-        elements: some elements of the output's group; by default all of them, and of groups with infinitely many
+        elements: some elements of the output's group; by default all of them, or for infinite groups
             those that the grid carries and eight random ones.
     """
     _check_names(options)
@@ -121,7 +121,8 @@ def equivariance_error(
 ) -> float | NDArray[np.float64]:
     """The largest of :func:`equivariance_errors` over all elements, or one error for each of ``elements``.
 
-    It takes the same arguments. Of SO(2), O(3) and the like, "all" are the elements that are tried by default.
+    It takes the same arguments. For SO(2), O(3) and other infinite groups, "all" means the elements that are tried by
+    default.
     """
     if elements is None:
         errors = equivariance_errors(function, x, **options)
@@ -144,19 +145,20 @@ def assert_equivariant(
     It takes the arguments of :func:`equivariance_errors`, and two tolerances. ``tolerance`` is for elements that the
     pixel grid carries, by default 1e-12 in float64 and 1e-5 in float32, relative to the largest output. ``off_grid``
     is for all others, relative to the root mean square inside the disc. Their errors depend on the image as well as on
-    the network, and the default is coarse: it overlooks small faults, and a sound network can exceed it on some images.
+    the network, and the default is coarse: it overlooks small faults, and a correct network can exceed it on some
+    images.
 
-    Without x and size it is measured on an odd and on an even size, where it takes both: ``x[..., ::2, ::2]`` is exact
-    on one of them only. Further looks are at small numbers, since a softmax of large ones is 1 and 0 whatever they are;
-    at numbers of many magnitudes, in float64, since ordinary ones do not reach a bound of 6; and at a batch of which
-    one sample alone is moved.
+    Without x and size it is measured on an odd and on an even size, if it takes both: ``x[..., ::2, ::2]`` is exact on
+    only one of them. Further measurements use small numbers, since a softmax of large ones is 1 and 0 whatever they
+    are; numbers of many magnitudes, in float64, since ordinary ones do not reach a bound of 6; and a batch of which
+    only one sample is moved.
 
     Constant images turn by every angle without interpolation, so a module whose filters respond to them as they should
-    is tried on those too, where only rounding is allowed, or ``tolerance`` if that is more.
+    is also tried on those; only rounding errors are allowed there, or ``tolerance`` if that is more.
 
     A scale of ones, a matrix that begins as the identity and a running mean of zeros can hide a fault until they are
     trained. So a module is measured on the grid a second time, with parameters and buffers as training may make them.
-    Parameters that are frozen by ``requires_grad_(False)`` stay as they are; where all are, this is left out.
+    Parameters that are frozen by ``requires_grad_(False)`` stay as they are; if all are, this is left out.
     """
     _check_names(options, "elements", "tolerance", "off_grid")
     if (chosen := options.get("elements")) is not None:

@@ -90,7 +90,7 @@ def refused_at_place(refusal: TypeError) -> EquivarianceError:
 def typed(x: Tensor, field_type: FieldType) -> TypedTensor:
     """x as a field of the given type; the values are shared.
 
-    In a model that is being checked, x is a constant, and refused unless the group leaves it as it is.
+    In a model that is being checked, x is a constant, and it is refused unless the group leaves it as it is.
 
     >>> from steerable import FieldType, dihedral
     >>> G = dihedral(4)

@@ -74,9 +74,9 @@ def convert(
 ) -> Converted:
     """The steerable counterpart of an ordinary network: same layout, new weights, exactly equivariant.
 
-    ``model`` is not changed. The weights are freshly drawn: the counterpart has to be trained, since it does not
-    compute what ``model`` computes. Pretrained weights are not carried over, and a warning says so where ``model``
-    has been trained. What was replaced is in ``report``. ``steerable.models.save_converted`` saves the network.
+    ``model`` is not changed. The weights are new and random: the counterpart has to be trained, since it does not
+    compute what ``model`` computes. Pretrained weights are not carried over; if ``model`` has been trained, a warning
+    says so. ``report`` lists what was replaced. ``steerable.models.save_converted`` saves the network.
 
     Args:
         model: convolutions, linear layers, norms, pointwise functions, pooling, dropout, upsampling, sums, products,
@@ -84,7 +84,7 @@ def convert(
         group: the group, or its name, such as ``"D4"`` for images and ``"O"`` for volumes. One that turns them by other
             angles than 90°, such as C8 or D8, gives a network that is exact for the part of the group that the grid
             carries.
-        match: ``"channels"`` keeps the number of channels and so, about, the cost of a step, with fewer parameters;
+        match: ``"channels"`` keeps the number of channels and so roughly the cost of a step, with fewer parameters;
             ``"parameters"`` widens all hidden layers until there are about as many parameters, and a step costs more.
         mix: the capsules of hidden layers as text, such as ``"regular + qm"``, or a function from a number of channels
             to a field type. Copies of ``regular`` and other permutations admit every pointwise activation.
@@ -92,7 +92,7 @@ def convert(
             exact on odd sizes.
         head: ``"keep"`` refuses a network that flattens several pixels into a linear layer, as VGG and AlexNet do;
             ``"pool"`` gives that layer the mean over all pixels instead.
-        in_channels: the number of channels of the image, where no layer shows it.
+        in_channels: the number of channels of the image, if no layer shows it.
         out_type: the type of the output, or its text, in place of invariant scalars; it has as many channels.
 
     Returns:

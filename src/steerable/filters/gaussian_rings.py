@@ -38,8 +38,9 @@ def ring_space(
 ) -> FilterSpace:
     """The space of circular harmonics on Gaussian rings, or spherical ones on shells, which many networks use.
 
-    At the same frequency these filters leak more than those of :func:`~steerable.filter_space`. They serve comparison,
-    and networks that come from elsewhere. For groups that keep one axis of a volume they are rings in every layer.
+    At the same frequency these filters leak more than those of :func:`~steerable.filter_space`. Use them for
+    comparison, and for networks from elsewhere. For groups that keep one axis of a volume they are rings in every
+    layer.
 
     Args:
         group: a group that acts on the plane or on space.

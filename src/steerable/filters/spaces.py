@@ -49,7 +49,7 @@ class FilterSpace:
         sampling: S, of shape (taps, dim V): the taps that each coefficient adds, counted row by row from the top left.
             By default the coefficients are the taps themselves.
         spacing: how far apart the taps are along each axis, if not equally far; the grid then carries fewer elements.
-        name: what it is called in text.
+        name: its name in text.
 
     Attributes:
         representation: ρ_V.

@@ -41,18 +41,18 @@ def filter_space(
 
     Args:
         group: a group that acts on the plane or on space.
-        size: the kernel size, odd or even; one number where the group exchanges axes.
+        size: the kernel size, odd or even; one number if the group exchanges axes.
         leak: in (0, 1], the tolerance: the largest share of a filter's response to band-limited images that may fail to
             turn as it should. Larger tolerances give more filters, of higher frequencies.
         highest: the largest angular frequency, or degree; by default every one that the kernel carries.
-        band: in (0, 1], the frequencies of which images consist, as a share of the highest one that the grid carries
+        band: in (0, 1], the frequencies that images contain, as a share of the highest one that the grid carries
             along every axis.
         falloff: how the power of images falls with their frequency, like |ω|^-falloff; 0 gives all frequencies the
             same weight, natural images have about 2.
         spacing: how far apart pixels or voxels are along each axis, (depth, height, width), if not equally far. Filters
             are sampled at the real positions, and exact for the symmetries that the spacing leaves. Kernels that reach
-            equally far along all axes leak least, such as ``(3, 5, 5)`` where slices are twice as far apart. Leaks then
-            count a little white noise beside the band, which closer pixels carry.
+            equally far along all axes leak least, such as ``(3, 5, 5)`` if slices are twice as far apart. Leaks then
+            include a little white noise outside the band, which closer pixels carry.
 
     >>> from steerable import cyclic, so3
     >>> space = filter_space(cyclic(8), 5, leak=0.02)

@@ -23,15 +23,15 @@ class FeatureMaps(nn.Module):
 
     Args:
         down: layers from each level to the next one.
-        reductions: by how many pixels per axis the image is reduced at each level.
+        reductions: the factor by which each axis of the image is reduced at each level.
         up: the layers of the way back, upsampling, joining and decoding, from the coarsest level on; empty for
             networks that have none.
-        divides: how often height and width must be divisible by 2, where sizes that are not are refused.
+        divides: how often height and width must be divisible by 2, if other sizes are refused.
 
     Attributes:
         in_type: the type of the image.
         feature_types: the type of each level.
-        reductions: by how many pixels per axis the image is reduced at each level.
+        reductions: the factor by which each axis of the image is reduced at each level.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ def local_folder(name: str | Path, **options: Any) -> Path:
     Args:
         name: a folder, or a name of the hub's form. One such as ``runs/x`` has that form as well: where there is a
             folder ``runs``, it is looked for there only.
-        **options: what ``huggingface_hub.snapshot_download`` takes, such as ``revision``.
+        **options: arguments of ``huggingface_hub.snapshot_download``, such as ``revision``.
     """
     folder = _downloaded(str(name), options) if is_hub_name(name) else Path(name).expanduser()
     for place in (folder, folder / "model"):

@@ -65,7 +65,7 @@ class PlainResNet(SavedModel, PlainClassifier):
         crelu: a CReLU inside the block, which doubles the inner channels: with ``width=400, inner=160`` exactly
             the convolutions of the paper's (400, 160) network, without their symmetry.
         in_channels: channels of the image.
-        stem: by how many pixels per axis the first convolution reduces an image, 1, 2, 4 or 8.
+        stem: the factor by which the first convolution reduces each axis of an image, 1, 2, 4 or 8.
         axes: 2 for images, 3 for volumes.
     """
 

@@ -44,10 +44,10 @@ class Tiling:
     """The way in which an image is cut.
 
     A tile begins at a multiple of ``stride``, so that a network which halves images sees the same blocks of pixels in
-    each tile as in the whole image. What a tile says within ``margin`` of its own border counts nothing, unless that is
-    the image's border; further inside its weight rises to 1, and weights are normalised. Where the margin is at least
-    the network's reach, the result is that of the whole image, everywhere. The places of tiles are symmetric, so that a
-    turned image is cut like the image.
+    each tile as in the whole image. A tile's results within ``margin`` of its own border are ignored, unless that is
+    the image's border; further inside its weight rises to 1, and weights are normalised. If the margin is at least
+    the network's reach, the result is that of the whole image everywhere. The places of tiles are symmetric, so that a
+    turned image is cut in the same way.
 
     Args:
         tile: the side of the tiles, a multiple of ``stride``.

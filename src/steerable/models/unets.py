@@ -39,10 +39,10 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
     """f(π_in(g) x) = π_out(g) f(x) for every g: scalars (``A1``) stay as they are, vectors (``E``) turn with the image.
 
     Down: two 3×3 convolutions, each with norm and nonlinearity, then the mean over 2×2 pixels, ``depth`` times, with
-    twice the copies on each level. Up: a transposed 2×2 convolution of stride 2, the skip connection beside it, two
-    convolutions. All of this is exact when height and width are multiples of 2^depth; other sizes are refused. Groups
-    with angles off the grid, such as D8, have a 1×1 convolution and an interpolation in place of the transposed one,
-    whose gaps between taps do not turn well.
+    twice the copies on each level. Up: a transposed 2×2 convolution of stride 2, joined with the skip connection, and
+    two convolutions. All of this is exact when height and width are multiples of 2^depth; other sizes are refused.
+    Groups with angles off the grid, such as D8, have a 1×1 convolution and an interpolation in place of the transposed
+    one, whose gaps between taps do not turn well.
 
     Shapes: (batch, in_type.channels, height, width) → (batch, out_type.channels, height, width), with a depth before
     the height for volumes.
@@ -50,7 +50,7 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
     Args:
         depth: how often the image is halved.
         copies: how often each capsule of the mixes occurs at full size; twice as often on each level below.
-        out_type: what each pixel of the output is, as text: ``"2*A1"`` for the scores of two classes, ``"E"`` for a
+        out_type: the type of each pixel of the output, as text: ``"2*A1"`` for the scores of two classes, ``"E"`` for a
             vector, ``"A1 + E"`` for a scalar and a vector.
         group: by name, ``"D4"`` by default, and ``"O"`` for volumes; groups of the plane move volumes about z.
         axes: 2 for images, 3 for volumes.
@@ -58,7 +58,7 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
             the like.
         inner: the capsule mix between the two convolutions of a level, by default ``stream``.
         in_type: the type of the input, as text.
-        in_channels: in place of ``in_type``, the number of scalar channels; 3 where neither is given.
+        in_channels: in place of ``in_type``, the number of scalar channels; 3 if neither is given.
         restricted_to: subgroups to which the network is restricted when it has been built; :meth:`restrict` sets it.
     """
 

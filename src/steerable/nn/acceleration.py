@@ -35,23 +35,23 @@ def accelerate(
     gradients are compared with the network's own; whatever fails or differs is left out, and a warning says so.
 
     The network is changed in place. Its parameters, ``state_dict``, ``train()``, ``eval()``, ``to()`` and types stay as
-    they are, so that checkpoints fit with and without this. Inputs of other shapes work too: they are recorded when
-    they have come three times, and run as they are until then. ``print(network.forward)`` says what is on. To
-    accelerate a network once more for another example prepares that one as well; for the same one it does nothing.
+    they are, so that checkpoints fit with and without this. Inputs of other shapes work too: a shape is recorded when
+    it appears for the third time, and runs as ordinary code until then. ``print(network.forward)`` says what is on. To
+    accelerate a network again for another example prepares that one as well; for the same one it does nothing.
 
     Args:
         network: a network with layers of this library, on the device where it will run. It takes one tensor and returns
             one. Put wrappers such as ``DistributedDataParallel`` around it afterwards.
-        example: a batch as in use: its shape, dtype and device count, its values do not. Call this under the
+        example: a batch as in use: its shape, dtype and device matter, its values do not. Call this under the
             same ``torch.autocast`` as the network will be called under.
-        training: whether the network will be trained; if not, passes with gradients are prepared when they come.
+        training: whether the network will be trained; if not, passes with gradients are prepared when they occur.
         compile: whether the network goes through ``torch.compile``, by default on a GPU where Triton is installed.
             Training and evaluation are compiled one after the other, which takes far longer than to record them alone.
 
     Raises:
-        TypeError: when the module has no layers of this library, is a wrapper around such a network, or does not return
+        TypeError: if the module has no layers of this library, is a wrapper around such a network, or does not return
             a tensor.
-        ValueError: when the example does not fit the network.
+        ValueError: if the example does not fit the network.
 
     >>> from steerable import FieldType, dihedral
     >>> from steerable import nn as snn

@@ -67,8 +67,8 @@ class Pointwise(EquivariantModule):
 class Odd(Pointwise):
     """y_c = ν(x_c) with ν(-a) = -ν(a); every capsule must be a signed permutation.
 
-    A function that is not odd is refused: it is tried on values of all magnitudes. One that is odd for some values of
-    its parameters only, such as ``nn.PReLU``, is refused as well, because training changes them.
+    A function that is not odd is refused: it is tried on values of all magnitudes. A function that is odd only for some
+    values of its parameters, such as ``nn.PReLU``, is refused as well, because training changes them.
 
     Shapes: any (batch, channels, …) → the same.
     """

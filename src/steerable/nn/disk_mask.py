@@ -27,7 +27,7 @@ class DiskMask(EquivariantModule):
     Args:
         field_type: the type, which stays the same.
         size: height and width of the images, or all three extents of the volumes; one number where they are equal.
-        margin: by how many pixels the disk stays clear of the border.
+        margin: how many pixels the disk stays away from the border.
         softness: width of the edge; 0 for a hard one.
         spacing: how far apart pixels or voxels are along each axis, if not equally far; margin and softness are then
             in units of the smallest distance.

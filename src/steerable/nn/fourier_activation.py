@@ -28,15 +28,15 @@ _TOLERANCE, _TOLERANCE_IN_SPACE = 0.01, 0.05
 class Fourier(EquivariantModule):
     """y = A⁺ν(Ax) for each capsule x: A gives a function's values at samples, and A⁺ coefficients by least squares.
 
-    The capsules are spaces of functions: ``regular(3)``, ``qm(2)`` and their like over SO(2) and O(2), ``sphere(2)``
-    and ``regular(1)`` over SO(3) and O(3), and for every group any capsule that has a constant function and no irrep
-    more often than the functions on the group. Functions on SO(2) and O(2) are sampled on C_N or D_N, to which the
-    layer is exactly equivariant, with N a multiple of 4, so that turns of the pixel grid are among them. Functions on
-    the sphere and on SO(3) are sampled at weighted points that the rotations of the cube exchange. Other rotations have
-    an error, the *aliasing*, which is measured on random functions: √(E‖y(ρ(g)x) - ρ(g)y(x)‖² / E‖y(x)‖²) for normally
-    distributed x and uniform g. It is 0, up to rounding, for a polynomial ν with enough samples. Over a finite group
-    all points are taken, and the layer is exact. A capsule of permutations, such as ``A``, is already made of values:
-    there the layer is ``Pointwise``.
+    The capsules are spaces of functions: ``regular(3)``, ``qm(2)`` and similar ones over SO(2) and O(2), ``sphere(2)``
+    and ``regular(1)`` over SO(3) and O(3), and for every group any capsule that contains a constant function and no
+    irrep more often than the functions on the group do. Functions on SO(2) and O(2) are sampled on C_N or D_N, to which
+    the layer is exactly equivariant, with N a multiple of 4, so that turns of the pixel grid are among them. Functions
+    on the sphere and on SO(3) are sampled at weighted points that the rotations of the cube exchange. Other rotations
+    have an error, the *aliasing*, which is measured on random functions: √(E‖y(ρ(g)x) - ρ(g)y(x)‖² / E‖y(x)‖²) for
+    normally distributed x and uniform g. It is 0, up to rounding, for a polynomial ν with enough samples. Over a finite
+    group all points are used, and the layer is exact. A capsule of permutations, such as ``A``, is already made of
+    values: there the layer is ``Pointwise``.
 
     Shapes: (batch, in_type.channels, …) → (batch, out_type.channels, …).
 
@@ -45,14 +45,14 @@ class Fourier(EquivariantModule):
         function: ν, a module or a function that acts on each value alone.
         samples: N, a multiple of 4, in space of 24 or more; by default the smallest whose aliasing is within the
             tolerance.
-        tolerance: the largest aliasing where ``samples`` is not given; by default 0.01, and 0.05 for
+        tolerance: the largest aliasing if ``samples`` is not given; by default 0.01, and 0.05 for
             SO(3) and O(3), which need many more samples.
         out_type: the type that comes out, by default the same. It has the same numbers of copies, of capsules with
             another cut-off, for instance ``8*regular(4)`` for ``8*regular(2)``.
 
     Attributes:
         samples: N of each kind of capsule, and for finite groups the number of points.
-        aliasing: the largest aliasing among the kinds, as the function was when the layer was made; nan where its
+        aliasing: the largest aliasing among the kinds, for the function as it was when the layer was made; nan if its
             parameters were on the meta device.
 
     >>> from steerable import FieldType, so2

@@ -35,8 +35,8 @@ class GroupPool(EquivariantModule):
     Args:
         field_type: what goes in.
         mode: ``"max"``, the largest channel of a permutation capsule and the largest absolute value of a signed one;
-            ``"mean"``, how much of the invariant direction there is in the mean over the group, for any capsules that
-            have one: the mean of the channels for a permutation capsule; ``"norm"``, the length, for any orthogonal
+            ``"mean"``, the part along the invariant direction of the mean over the group, for any capsule that has such
+            a direction: the mean of the channels for a permutation capsule; ``"norm"``, the length, for any orthogonal
             capsule.
     """
 
@@ -77,8 +77,8 @@ class GroupPool(EquivariantModule):
 class CosetPool(EquivariantModule):
     """The maximum or mean over each coset of a subgroup K: ``regular``, or a quotient by a part of K, becomes G/K.
 
-    y(gK) = max or mean of x(h) over the channels h in gK. What comes out is a field of the whole group;
-    :class:`SubgroupPool` goes on with a subgroup, D_n to C_n for instance.
+    y(gK) = max or mean of x(h) over the channels h in gK. The result is a field of the whole group;
+    :class:`SubgroupPool` continues with a subgroup, D_n to C_n for instance.
 
     Shapes: (batch, in_type.channels, …) → (batch, out_type.channels, …).
 

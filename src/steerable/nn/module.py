@@ -31,8 +31,8 @@ class EquivariantModule(WithPlainCounterpart):
     ``Conv2d("3*A1", "2*regular", 3, group="D4")``.
 
     Attributes:
-        in_type: the type of the field that goes in.
-        out_type: the type of the field that comes out.
+        in_type: the type of the input.
+        out_type: the type of the output.
         map_axes: the axes of a tensor that are those of its pixels, (2, 3), or voxels, (2, 3, 4).
     """
 

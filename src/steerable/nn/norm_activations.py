@@ -23,8 +23,8 @@ _SQUARE_OF_NOTHING = 1e-30  # shorter capsules than its root count as that long,
 class NormActivation(EquivariantModule):
     """y = ν(‖x‖) · x / ‖x‖ for each capsule, with any ν; capsules must be orthogonal. A capsule of length 0 stays 0.
 
-    Take a ν that vanishes at 0: where features are zero but for rounding, as they are on an even background, any other
-    ν makes values of the rounding.
+    Choose a ν that vanishes at 0: where features are zero up to rounding, as on a uniform background, any other ν turns
+    the rounding errors into values.
 
     Shapes: (batch, channels, …) → the same.
 
@@ -59,7 +59,7 @@ class NormReLU(NormActivation):
 
     Args:
         field_type: the type, which stays the same.
-        bias: b at the start; positive, so that the layer is not the identity.
+        bias: the initial b; positive, so that the layer is not the identity.
     """
 
     def __init__(self, field_type: FieldType, bias: float = 0.1) -> None:

@@ -34,21 +34,21 @@ def parameter_groups(
     """Groups of parameters for ``torch.optim`` that let a steerable network use a plain one's rate and decay.
 
     A filter bank stores one coefficient where a plain network has μ = (weights of the bank) / (coefficients) weights,
-    so that its coefficients c are larger than weights by √μ. With these groups they are trained as u = c / √μ would be
-    with the rate η = ``lr`` and the decay λ = ``weight_decay``. As √μ · ∂L/∂c is the gradient by u, that is with SGD
+    so its coefficients c are larger than weights by √μ. With these groups they are trained as u = c / √μ would be
+    with the rate η = ``lr`` and the decay λ = ``weight_decay``. As √μ · ∂L/∂c is the gradient by u, this means for SGD
 
         u ← u - η (√μ ∂L/∂c + λ u)   ⟺   c ← c - μη (∂L/∂c + (λ/μ) c),   with and without momentum,
 
-    the rate μη and the decay λ/μ. Adam divides by the size of gradients, so that there it is √μ in place of μ. The bank
+    the rate μη and the decay λ/μ. Adam divides by the size of gradients, so μ is replaced by √μ there. The bank
     of a network on regular fields has the weights u themselves, each μ = |G| times: u is what group convolutions store.
-    Where nothing is shared, μ = 1. Norms and biases do not decay; frozen parameters are left out.
+    If nothing is shared, μ = 1. Norms and biases do not decay; frozen parameters are left out.
 
     Args:
         model: any module, steerable, plain or mixed.
         lr: the rate η of a plain network.
         weight_decay: its decay λ.
         optimiser: ``"adam"`` for Adam, AdamW and others that divide by the size of gradients, ``"sgd"`` for SGD.
-        by_sharing: whether rates follow μ; without it only norms and biases are set apart.
+        by_sharing: whether rates follow μ; without it, only norms and biases get a group of their own.
 
     Returns:
         Groups with ``params``, ``lr``, ``weight_decay`` and ``rate_factor``, μ or √μ, in a fixed order: those that

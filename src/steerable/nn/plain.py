@@ -26,10 +26,10 @@ class WithPlainCounterpart(nn.Module):
 def to_plain(module: nn.Module) -> nn.Module:
     """A copy in evaluation mode in which every layer of this library is replaced by torch's own.
 
-    Layers with a counterpart become it (Conv2d, Linear, ReLU, AvgPool2d …); the others become a
-    ``torch.fx.GraphModule`` of torch operations, batch norms too, since they take images and pooled fields. Modules of
-    your own keep their class, with their children replaced. The copy shares no memory with ``module``. Its parameters
-    are frozen, because training would break the symmetry, which torch's own modules know nothing of.
+    Layers with a counterpart are replaced by it (Conv2d, Linear, ReLU, AvgPool2d …); the others become a
+    ``torch.fx.GraphModule`` of torch operations, and so do batch norms, since they take images and pooled fields.
+    Modules of your own keep their class, with their children replaced. The copy shares no memory with ``module``. Its
+    parameters are frozen, because training would break the symmetry, which torch's own modules do not know about.
 
     >>> from steerable import FieldType, dihedral
     >>> from steerable import nn as snn

@@ -20,7 +20,7 @@ __all__ = ["Restrict"]
 class Restrict(EquivariantModule):
     """From here on, only a subgroup counts: the same values, in the capsules that the subgroup sees.
 
-    Shapes: (batch, channels, …) → the same; channels are reordered where a capsule falls apart into several.
+    Shapes: (batch, channels, …) → the same; channels are reordered if a capsule splits into several.
 
     Args:
         field_type: a type of the group.

@@ -25,8 +25,8 @@ class SubgroupPool(EquivariantModule):
 
     A subgroup sees D_n's ``regular`` as two regular capsules of C_n, the rotations and the reflections:
     y(h) = max(x(h), x(hm)) is one. In general y(h) = max or mean of x(hg) over one g of each coset Hg of a regular
-    capsule; of other capsules, those parts are pooled that :class:`Restrict` gives equal types. What it sees once
-    stays as it is.
+    capsule; for other capsules, the parts that :class:`Restrict` gives equal types are pooled. Parts that occur once
+    stay as they are.
 
     Shapes: (batch, in_type.channels, …) → (batch, out_type.channels, …).
 

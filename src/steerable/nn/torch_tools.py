@@ -42,8 +42,9 @@ class KnownToTorch(_BatchNorm):
 def convert_sync_batchnorm(module: ModuleT) -> ModuleT:
     """Change a network in place, so that its batch norms take statistics over all processes in training.
 
-    It is the counterpart of ``torch.nn.SyncBatchNorm.convert_sync_batchnorm``, which knows nothing of capsules. In each
-    :class:`BatchNorm2d` of this library it sets ``sync``; torch's own batch norms become ``torch.nn.SyncBatchNorm``.
+    It is the counterpart of ``torch.nn.SyncBatchNorm.convert_sync_batchnorm``, which does not know about capsules. In
+    each :class:`BatchNorm2d` of this library it sets ``sync``; torch's own batch norms become
+    ``torch.nn.SyncBatchNorm``.
 
     >>> from steerable import FieldType, dihedral
     >>> from steerable import nn as snn

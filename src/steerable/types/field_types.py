@@ -31,7 +31,7 @@ class FieldType:
         group: the group H that acts on the fibres, or its name, such as ``"D4"``.
         spec: text such as ``"14*(regular + qm) + 2*E"``, or a capsule, or a sequence of capsules or of
             (multiplicity, capsule) pairs.
-        capsules: capsules of your own that the text may name beside the group's catalogue.
+        capsules: capsules of your own that the text may name, in addition to the group's catalogue.
 
     Attributes:
         terms: each kind of capsule with its number of copies, in the order of their channels.

@@ -19,14 +19,14 @@ class Plan:
     """A request in which everything is decided: the same plan on the same kind of machine is the same run.
 
     Args:
-        settings: the request with its epochs, the network's width, its precision and what else makes it fast.
+        settings: the request with its epochs, the network's width, its precision and its other speed settings.
         data: the names of the classes, sizes, counts and digests of the images, and what was noticed about them.
         backends: how each convolution is computed, by its name, as ``snn.recorded_backends`` writes it.
         accelerator: ``"cpu"``, ``"gpu"`` or ``"mps"``; what is fast on one is not on another.
         threads: how many threads torch uses on the CPU. Their number decides in which order gradients are summed.
-        rescheduled: when and to how many epochs the end of the run was moved, so that it ends on time; None where it is
-            not timed.
-        start: the SHA-256 of the weights that the run starts from; None where they are drawn.
+        rescheduled: changes of the number of epochs, and when they were made, so that the run ends on time; None if it
+            is not timed.
+        start: the SHA-256 of the weights that the run starts from; None if they are random.
         looked: what was found about the orientation of the images, in a line; "" if the run did not look.
     """
 

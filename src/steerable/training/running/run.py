@@ -78,15 +78,15 @@ def train(
 
     Args:
         config: the request.
-        folder: the run folder. If it holds a run of the same request, that run goes on where it was interrupted; with
+        folder: the run folder. If it holds a run of the same request, that run continues where it was interrupted; with
             another request it is an error, and nothing is touched.
         plan: the plan of another run of the same request, or its file, to repeat that run bit for bit.
         progress: called with (images read, all images) while a folder of images is read.
         tell: called with a line about data and network and one about what makes the run fast before the training
             starts, and later with a line about each thing that was not planned.
         started: when the run's minutes began, by ``time.monotonic``; by default when this is called.
-        phase: called with what the run is busy with, apart from training. It returns a context manager that shows this
-            as long as it lasts, and gives a function of (done, total), or None.
+        phase: called with the name of each phase of the run, apart from training. It returns a context manager that
+            shows the phase as long as it lasts, and gives a function of (done, total), or None.
         images_of: the folder of another run on the same images; they are read in the size and scale of that one.
     """
     folder, begun = Path(folder), time.monotonic()

@@ -116,7 +116,7 @@ class TrainedModel(nn.Module):
 
         Args:
             name: the folder, or the name; names of another form are not looked up on any server.
-            **options: what ``huggingface_hub.snapshot_download`` takes, such as ``revision``.
+            **options: arguments of ``huggingface_hub.snapshot_download``, such as ``revision``.
         """
         run = Path(name).expanduser()
         return cls.load(run if (run / "results.json").is_file() else local_folder(name, **options))

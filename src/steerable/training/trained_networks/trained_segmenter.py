@@ -45,7 +45,7 @@ THOUSAND = 1000  # parts of an image, of which a bar shows how many are done
 def load_trained(run: str | Path) -> TrainedModel:
     """The network of a run folder or an exported one: a :class:`TrainedSegmenter` if it answers for each pixel.
 
-    A name ``owner/name`` that is not a folder is looked for on the hub.
+    A name ``owner/name`` that is not a folder is looked up on the hub.
     """
     run = local_folder(run) if is_hub_name(run) else Path(run).expanduser()
     for name, fields in (("images.json", IMAGES), ("results.json", RESULTS)):
@@ -64,7 +64,7 @@ class TrainedSegmenter(TrainedModel):
     """Network, normalisation and class names of a finished run for segmentation.
 
     Called with uint8 tiles (batch, channels, height, width), whose sides are multiples of the network's stride, it
-    gives scores (batch, classes, height, width); :meth:`whole` takes an image of any size. See
+    returns scores (batch, classes, height, width); :meth:`whole` takes an image of any size. See
     :class:`~steerable.training.trained_networks.trained_model.TrainedModel` for the arguments; ``size`` is the side of
     the tiles that it was trained on.
     """
