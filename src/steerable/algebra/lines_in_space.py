@@ -53,7 +53,7 @@ class Line:
     def across(self, motions: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """(…, 2, 2) and (…,): motions (…, 3, 3) in the plane across the line, and 1 or -1 along it.
 
-        None where a motion does not keep the line. Whether reflections flip the line plays no part.
+        None if a motion does not keep the line. Whether reflections flip the line plays no part.
         """
         seen = self.frame.T @ motions @ self.frame
         along = np.round(seen[..., 2, 2])

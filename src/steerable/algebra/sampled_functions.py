@@ -46,7 +46,7 @@ class Domain(ABC):
     """The points on which the functions of some capsules are defined.
 
     Attributes:
-        step: numbers of samples are multiples of it; 0 where the points are finitely many and all are taken.
+        step: numbers of samples are multiples of it; 0 if the points are finitely many and all are taken.
         fewest: the smallest number of samples that tells all functions apart.
         exchanged_by: what exchanges the samples, whatever their number.
     """
@@ -59,7 +59,7 @@ class Domain(ABC):
     def values(self, rho: Representation, samples: int) -> FloatArray:
         """(points, dim): A with f = Av, the values of the function with coefficients v.
 
-        A is scaled such that values have variance 1 where the entries of v do, each independently.
+        A is scaled such that values have variance 1 if the entries of v do, each independently.
         """
 
     def weights(self, samples: int) -> FloatArray | None:
@@ -146,7 +146,7 @@ class _Space(_Samples):
 
     Attributes:
         group: SO(3) or O(3).
-        turns: how many rotations about each point there are; 1 where the functions live on the sphere.
+        turns: how many rotations about each point there are; 1 if the functions live on the sphere.
         degree: the highest degree of the functions.
     """
 

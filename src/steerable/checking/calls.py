@@ -99,7 +99,7 @@ class Operation:
         fields: the arguments that may be fields.
         weights: those that may be tensors without a type, such as a linear layer's weight.
         models: those of which only shape, dtype or device counts, so that any tensor will do.
-        becomes: how ``convert`` follows it, such as ``"sum"`` or ``"activation"``; "" where it does not.
+        becomes: how ``convert`` follows it, such as ``"sum"`` or ``"activation"``; "" if it does not.
         name: the operation's bare name.
         layers: the modules of torch that do the same; a call of the function is converted as if it were the first one.
     """

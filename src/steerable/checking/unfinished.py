@@ -128,7 +128,7 @@ def _before(call: Call, field: Tensor, refused: EquivarianceError) -> Unfinished
 def _type_of(made: Unfinished, value: Tensor, name: str) -> FieldType | None:
     """The type of the result: that of a field, or scalars if all fields have other channels; None for no field.
 
-    Refused where that is because of a capsule that does not admit the step of this name.
+    Refused if that is because of a capsule that does not admit the step of this name.
     """
     group = made.field_type.group
     is_pooled = all(n == 1 for n in value.shape[2:]) and value.ndim <= 2 + (group.axes or 2)

@@ -104,7 +104,7 @@ class GraphAnalysis:
     def tensor(self, value: object, *forms: Form) -> Signal:
         """The signal of an argument that must be a field; in other forms only if ``forms`` has them.
 
-        NoCounterpart where it is something else.
+        NoCounterpart if it is something else.
         """
         if isinstance(value, fx.Node) and value in self.weights:
             raise NoCounterpart(

@@ -111,7 +111,7 @@ def _passes_on(call: PlainCall) -> bool:
 def _write(node: fx.Node, into: fx.Node, unread: set[fx.Node], memory: dict[fx.Node, fx.Node]) -> None:
     """Replace the first argument of a call by its result in later calls, because it was written into.
 
-    NoCounterpart where the same memory is used later under another name.
+    NoCounterpart if the same memory is used later under another name.
 
     Args:
         node: the call.

@@ -30,7 +30,7 @@ class PlainCall:
     Attributes:
         node: the call in the graph of the plain network.
         place: what it is called in messages.
-        operation: its row in the table of operations; None where it has none.
+        operation: its row in the table of operations; None if it has none.
         plain: the module that is called, or the one that does what a function does; None for other functions.
         path: where that module is, or where the counterpart of a function will be.
     """

@@ -14,7 +14,7 @@ from steerable.types.field_types import FieldType
 
 __all__ = ["Builder", "ConversionPlan", "Replacement", "Step"]
 
-# A layer, and a note on what differs from the plain one; "" where nothing does.
+# A layer, and a note on what differs from the plain one; "" if nothing does.
 Replacement = tuple[nn.Module, str]
 
 # Makes the counterpart from the types that go in and the type that comes out.
@@ -29,10 +29,10 @@ class Step:
         call: the plain call whose result it computes.
         inputs: the plain calls whose results it takes.
         before, after: the types that go in and come out.
-        build: makes the counterpart; None where a function of torch stays.
+        build: makes the counterpart; None if a function of torch stays.
         function: that function, which gets the plain call's arguments.
         rests: whether it only passes on its first input in evaluation, as dropout does.
-        note: what differs from the plain call, whatever the types are; "" where nothing does.
+        note: what differs from the plain call, whatever the types are; "" if nothing does.
     """
 
     call: PlainCall

@@ -59,7 +59,7 @@ def read_pad_to(analysis: GraphAnalysis, call: PlainCall) -> None:
     others = [field for field in fields_behind(analysis, sides) if field is not x]
     if len(others) != 1 or not analysis.always(sides, partial(_sides, analysis, x, others[0])):
         raise NoCounterpart(
-            "it pads by what was computed from sizes, and that is followed only where it brings one map to the size of "
+            "it pads by what was computed from sizes, and that is followed only if it brings one map to the size of "
             "another: d // 2 pixels on the left and at the top, d - d // 2 on the right and at the bottom, for "
             "differences d of their widths and heights."
         )

@@ -67,7 +67,7 @@ def stack(variables: Sequence[TypeVariable]) -> TypeVariable:
 
 
 def unify(a: TypeVariable, b: TypeVariable) -> bool:
-    """Make two variables one, if they have equally many channels; False where that is not possible."""
+    """Make two variables one, if they have equally many channels; False if that is not possible."""
     of_a, of_b = a.leaves, b.leaves
     if of_a == of_b:
         return True

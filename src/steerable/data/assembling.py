@@ -30,7 +30,7 @@ __all__ = ["FoundFiles", "LabelledFile", "Reading", "assemble", "read_labelled",
 class LabelledFile:
     """An image file, its name in messages, its class, and the part of the data that it belongs to.
 
-    ``specimen`` is what the image shows a part of; empty where nothing is said about that.
+    ``specimen`` is what the image shows a part of; empty if nothing is said about that.
     """
 
     path: Path

@@ -20,7 +20,7 @@ class Batches(ABC):
     """Iterates over the batches of an epoch: images (b, channels, height, width) and their labels.
 
     Batch k of epoch e is a function of (seed, e, k), augmentation included, on any device and whatever was iterated
-    before; only where images are turned or scaled may devices differ in the rounding of a grey level. Each of several
+    before; only if images are turned or scaled may devices differ in the rounding of a grey level. Each of several
     processes gets its part of every batch; together the parts are the batch of one process.
 
     Args:

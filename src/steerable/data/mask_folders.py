@@ -223,7 +223,7 @@ def stacked_masks(
         items: with their masks.
         channels: of the images; grey ones among coloured ones have their channel repeated.
         names: of the classes.
-        values: the numbers in the masks that stand for them; empty where masks hold objects.
+        values: the numbers in the masks that stand for them; empty if masks hold objects.
         tile: the side of the tiles.
     """
     masks = []

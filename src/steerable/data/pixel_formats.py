@@ -162,7 +162,7 @@ class PixelFormat:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any] | None) -> PixelFormat:
-        """From JSON; None is :data:`EARLIER`. ValueError where something else stands there."""
+        """From JSON; None is :data:`EARLIER`. ValueError if something else stands there."""
         if values is None:
             return EARLIER
         try:

@@ -28,7 +28,7 @@ class Splits(Generic[Images]):
         validation: validation images, where the data set comes with some.
         notes: what was noticed about the files, one sentence or two each.
         pixels: how the numbers in the files became bytes, for a folder or a table.
-        values: the numbers in mask files that the classes stand for; empty where there are none, or they hold objects.
+        values: the numbers in mask files that the classes stand for; empty if there are none, or they hold objects.
     """
 
     train: Images

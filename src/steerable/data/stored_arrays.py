@@ -32,7 +32,7 @@ class StoredImage:
         numbers: reads them, (channels, height, width) or (channels, depth, height, width).
         picture: the image as Pillow opened it, where it is an ordinary one, 8-bit and grey or with colours.
         unused: whether the file has further pages, and channels besides red, green and blue, that nobody has chosen.
-        spacing: how far apart voxels are, in the order of ``size``; empty where all are equally far.
+        spacing: how far apart voxels are, in the order of ``size``; empty if all are equally far.
     """
 
     size: tuple[int, ...]
@@ -62,7 +62,7 @@ def stored_array(
     """The kind of an array of this shape and type: an image or a volume, possibly with channels first or last.
 
     With one axis more than an image or a volume has, the channels are the first axis, unless the last one is shorter or
-    ``channels_last`` says otherwise. ``Unusable`` where it is neither.
+    ``channels_last`` says otherwise. ``Unusable`` if it is neither.
     """
     if len(shape) not in (axes, axes + 1) or not math.prod(shape) or dtype.kind not in "buif":
         either = SIDES[axes]

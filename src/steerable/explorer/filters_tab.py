@@ -132,7 +132,7 @@ def add_filters_tab() -> None:
             count = filter_count(group, source, target, size, leak)
         except MISTAKES as error:
             return error_box(error), gr.update()
-        # The number changes only where it must: what somebody types while this is on its way is kept.
+        # The number changes only if it must: what somebody types while this is on its way is kept.
         bounds: dict[str, Any] = {"maximum": max(count, 2), "interactive": count > 1}
         if number is None or number > count:
             bounds["value"] = max(count, 1)

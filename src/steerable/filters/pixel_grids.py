@@ -91,7 +91,7 @@ def is_even(spacing: Spacing) -> bool:
 
 
 def spacing_text(spacing: Spacing) -> str:
-    """The spacing as text such as ``, 2:1:1 apart``; empty where it is the same along all axes."""
+    """The spacing as text such as ``, 2:1:1 apart``; empty if it is the same along all axes."""
     return "" if is_even(spacing) else f", {':'.join(f'{v:g}' for v in spacing)} apart"
 
 

@@ -88,7 +88,7 @@ class FilterSpace:
         self.name = name
         if representation.dim == 0:
             raise ValueError("a filter space has at least one coefficient; its representation has dimension 0.")
-        self._sampling = self._checked(sampling)  # None where it is the identity, which may be too large to write out
+        self._sampling = self._checked(sampling)  # None if it is the identity, which may be too large to write out
         self._check_commutes()
 
     @classmethod

@@ -24,7 +24,7 @@ class Results(NamedTuple):
 
     Args:
         output: of the network.
-        gradient: of a fixed function of the output, all parameters in a row; empty where none is recorded.
+        gradient: of a fixed function of the output, all parameters in a row; empty if none is recorded.
     """
 
     output: Tensor
@@ -47,7 +47,7 @@ class Agreement:
 
     Args:
         results: what it computes of each input.
-        limit: how far another way may be from this one, relative to its size; None where nothing can be compared,
+        limit: how far another way may be from this one, relative to its size; None if nothing can be compared,
             because the network draws random numbers.
     """
 

@@ -40,7 +40,7 @@ class FilterBankModule(EquivariantModule):
     """The common base of ``Conv2d``, ``ConvTranspose2d`` and ``Linear``.
 
     ``weight`` holds the coefficients of all pairs of capsule kinds, one after the other; ``theta(out, in)`` shows one
-    pair's. ``bias`` holds one coefficient per invariant direction of ``out_type``, and is None where there is none.
+    pair's. ``bias`` holds one coefficient per invariant direction of ``out_type``, and is None if there is none.
     """
 
     basis: Tensor

@@ -69,7 +69,7 @@ class Replay:
         return turn
 
     def end(self, turn: _Turn) -> None:
-        """The backward pass of a turn begins; RuntimeError where there has been one, which overwrote the values."""
+        """The backward pass of a turn begins; RuntimeError if there has been one, which overwrote the values."""
         if not turn.waits:
             raise RuntimeError(
                 "an output of the accelerated network is differentiated a second time, but the first backward pass "

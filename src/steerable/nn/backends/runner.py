@@ -44,7 +44,7 @@ class ConvolutionRunner:
         backend: ``"auto"`` or the name of a backend.
 
     Attributes:
-        choice: what is settled; None where it is not.
+        choice: what is settled; None if it is not.
     """
 
     def __init__(self, problem: ConvolutionProblem, backend: str) -> None:

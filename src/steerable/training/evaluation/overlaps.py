@@ -35,7 +35,7 @@ def soft_dice_loss(scores: Tensor, labels: Tensor) -> Tensor:
     """1 - the mean over classes of 2 Σ p t / (Σ p + Σ t), with probabilities p and the truth t over all pixels.
 
     Unlike cross-entropy it does not matter how many pixels a class has. A class that occurs in no mask of the batch
-    does not count: its best value would be reached only where nothing at all is predicted.
+    does not count: its best value would be reached only if nothing at all is predicted.
 
     Args:
         scores: (batch, classes, height, width).

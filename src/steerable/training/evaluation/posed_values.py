@@ -29,7 +29,7 @@ class PosedValues:
     """Figures of single images, from 0 to 1.
 
     Args:
-        upright: (n,), of all images as they are: 1 where an image is recognised; the mean Dice over the classes that
+        upright: (n,), of all images as they are: 1 if an image is recognised; the mean Dice over the classes that
             occur where it is segmented.
         all_poses: (m,), the mean of the same over all poses, of the images that are tried in them.
         agreement: (m,), 1 if an image gets the same class in all poses; if it is segmented, the share of its

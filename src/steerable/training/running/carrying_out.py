@@ -43,9 +43,9 @@ class PreparedRun:
         data: its images.
         module: the network, on its device and with its backends.
         trainer: Lightning's.
-        keeper: what keeps the best weights; None where the last ones are the run's.
+        keeper: what keeps the best weights; None if the last ones are the run's.
         stopping: what listens to Ctrl-C.
-        origin: one line about the trained network that it starts from; "" where weights are drawn.
+        origin: one line about the trained network that it starts from; "" if weights are drawn.
     """
 
     plan: Plan
