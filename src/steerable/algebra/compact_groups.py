@@ -1,7 +1,7 @@
 """The common base of groups with infinitely many elements: SO(2), O(2), SO(3) and O(3).
 
 Each has countably many real irreps, which are numbered; a *wave* is the label of one of them. A group says what its
-waves are called and how their products fall apart. All else, representations, characters and intertwiners, follows.
+waves are called and how their products decompose. Everything else follows: representations, characters, intertwiners.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Representations of SO(2), O(2), SO(3) and O(3) in closed form: a sum of irreps in some basis, B (⊕ φᵢ(g)) B⁻¹.
 
-Sums, products and changes of basis are again of this form, and everything else follows from the irreps and B:
+Sums, products and changes of basis have this form again, and everything else follows from the irreps and B:
 matrices at any element, characters, types and intertwiners. Nothing is sampled.
 """
 

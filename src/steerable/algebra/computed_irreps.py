@@ -1,7 +1,7 @@
 """The real irreps of any finite group, computed from its multiplication table.
 
 One generic symmetric element of the right group algebra is diagonalised: it commutes with left multiplication, so each
-of its eigenspaces is one irrep. Where an irrep is induced by a sign character of a subgroup, it is written as exact
+of its eigenspaces is one irrep. If an irrep is induced by a sign character of a subgroup, it is written as exact
 signed permutation matrices.
 """
 

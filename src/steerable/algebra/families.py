@@ -1,6 +1,6 @@
 """Groups that move the plane, cyclic and dihedral ones, SO(2) and O(2), and every group by name.
 
-r turns an image by 360°/n counter-clockwise as one sees it, m mirrors left and right: in coordinates (x to the right,
+r turns an image by 360°/n counter-clockwise as you see it, m mirrors left and right: in coordinates (x to the right,
 y up) the matrices E(r) and E(m) of the paper's table 1.
 """
 

@@ -1,7 +1,7 @@
 """The interface of all groups: finite ones, whose elements have names, and those that turn by any angle.
 
-A finite group also has lists (``elements``, ``table``, ``irreps``). The others refuse to give these, with words that
-say what to do instead; whatever works for every group uses only what this class declares as its own.
+A finite group also has lists (``elements``, ``table``, ``irreps``). The others refuse to give these, with a message
+that says what to do instead; code that works for every group uses only what this class declares.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Invariant metrics: the size of a group's matrices in any units of the basis, and so which errors are small.
 
 In its invariant metric every representation of a finite group is orthogonal, so that its entries are at most 1 and an
-error means the same everywhere. In the basis in which a user gives it, entries of 10⁶ may stand beside entries of 1,
-and no single number is small for both.
+error means the same everywhere. In the basis in which a user gives it, there may be entries of 10⁶ next to entries of
+1, and no single number is small for both.
 """
 
 from __future__ import annotations

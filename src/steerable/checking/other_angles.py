@@ -1,8 +1,8 @@
 """The test whether a function commutes with turns that the pixel grid does not carry, as far as pixels can tell.
 
-Constant images turn by every angle without interpolation, π(g)x = ρ(g)x, and so do those of what a sound function makes
-of them, away from the border. Where the border is everywhere, or where filters respond to constant images as they
-should not, a coarse comparison remains, on constant images and on smooth ones inside a disc.
+Constant images turn by every angle without interpolation, π(g)x = ρ(g)x, and so do the results of a correct function,
+away from the border. If the border reaches everywhere, or filters do not respond to constant images as they should,
+only a coarse comparison remains, on constant images and on smooth ones inside a disc.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fields in intermediate forms: stacked, with dimensions joined or exchanged, or partly reduced.
 
-Such a tensor is not a field, but what is made of it may be one again: a mean over flattened pixels, a maximum over a
-stack, what attention between pixels gives. That is measured. π(g) turns fibres by ρ(g) and sends pixels to other
-places: what commutes with every ρ(g), and with permutations of the pixels, commutes with π(g) for each g.
+Such a tensor is not a field, but its further results may be fields again: a mean over flattened pixels, a maximum over
+a stack, the output of attention between pixels. That is measured. π(g) turns fibres by ρ(g) and sends pixels to other
+places: a function that commutes with every ρ(g), and with permutations of the pixels, commutes with π(g) for each g.
 """
 
 from __future__ import annotations

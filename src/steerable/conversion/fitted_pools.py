@@ -7,7 +7,7 @@ sizes, and takes every second pixel on odd ones.
 
 With ``ceil_mode`` there is one output more where pixels are left over: the last window hangs over the border by
 h = -(n + 2p - k) mod s pixels. Here it hangs over both sides by ⌈h/2⌉, and all windows grow by h mod 2: again as many
-outputs as torch's, and symmetric. Pixels beyond the border count for nothing.
+outputs as torch's, and symmetric. Pixels beyond the border do not count.
 """
 
 from __future__ import annotations

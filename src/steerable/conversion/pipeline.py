@@ -1,13 +1,13 @@
 """``convert``: the way from a plain network to its steerable counterpart.
 
-The plain network is followed with torch.fx, so that a custom ``forward``, residual sums, ``torch.cat`` and
-functions such as ``F.relu`` are fine. Every layer is replaced by that of ``steerable.nn``; the image is made of
-scalars, what is in between of copies of a mix of capsules, and the output of invariant scalars.
+The plain network is followed with torch.fx, so that a custom ``forward``, residual sums, ``torch.cat`` and functions
+such as ``F.relu`` are fine. Every layer is replaced by its counterpart in ``steerable.nn``; the image consists of
+scalars, hidden layers of copies of a mix of capsules, and the output of invariant scalars.
 
-What changes besides the types is in the report: channels are rounded to whole copies of the mix; layers of stride 2
-that are off centre on some sizes are brought into an exact form (a convolution of stride 1 and a mean over 2×2 pixels,
-which costs four times as much there; a pooling window that grows by one where needed); groups of channels become groups
-of capsules; flattening a 1×1 map becomes a mean over pixels.
+The report lists what else changes besides the types: channels are rounded to whole copies of the mix; layers of stride
+2 that are off centre on some sizes are brought into an exact form (a convolution of stride 1 and a mean over 2×2
+pixels, which costs four times as much there; a pooling window that grows by one where needed); groups of channels
+become groups of capsules; flattening a 1×1 map becomes a mean over pixels.
 
 >>> plain = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5))
 >>> print(convert(plain, "D4").report)

@@ -1,7 +1,7 @@
 """Type variables: the tensors of a plain network that must get the same field type, which is chosen later.
 
 The output of a convolution gets a new variable; a norm or an activation keeps the one it gets; an addition makes two of
-them one; a concatenation stacks them. The image is made of scalars, and so is what the network returns.
+them one; a concatenation stacks them. The image consists of scalars, and so does the network's output.
 """
 
 from __future__ import annotations

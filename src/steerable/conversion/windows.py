@@ -1,7 +1,7 @@
 """Convolutions, strides and windows of the plain network in a form that is exactly equivariant.
 
-A window of extent k that moves in steps of s over n + 2p pixels is symmetric where s divides n + 2p - k. For s = 2 that
-asks for even n where k is even, and for odd n where k is odd: the usual 3×3 convolution of stride 2 is not exact on 32
+A window of extent k that moves in steps of s over n + 2p pixels is symmetric if s divides n + 2p - k. For s = 2 that
+requires an even n if k is even, and an odd n if k is odd: the usual 3×3 convolution of stride 2 is not exact on 32
 pixels. So pooling windows grow by what the stride leaves over, and such a convolution becomes one of stride 1 followed
 by a mean over as many pixels; see :mod:`steerable.conversion.fitted_pools`. Both are exact on every size.
 """

@@ -1,7 +1,7 @@
 """Specimens: images of one patient, plate or rock belong together, and are all trained on or all tested on.
 
-Two crops of one specimen are alike. A network that was trained on the one recognises the other, and a test on it says
-nothing of specimens that the network has never seen.
+Two crops of one specimen are alike. A network that was trained on one of them recognises the other, and a test on it
+says nothing about specimens that the network has never seen.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pages of TIFF files with any number of channels of any type; Pillow refuses most of them or reduces them to 8 bits.
 
 Pillow's libtiff decompresses them nevertheless: a small file is made in memory, with the strips or tiles of the page
-and a directory that calls them rows of bytes, grey and 8-bit. What comes out is viewed as the numbers that it is.
+and a directory that calls them rows of bytes, grey and 8-bit. The result is viewed as the numbers that it holds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The conditions that a request must meet before the page sees it: its host, origin, size and path.
 
-Gradio serves much that this page does not use, reads the files that a request names, and takes uploads in any number.
+Gradio serves much that this page does not use, reads the files that a request names, and accepts any number of uploads.
 Here everything that the page does not need is refused, whichever part of Gradio would answer it.
 """
 

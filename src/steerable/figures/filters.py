@@ -1,7 +1,7 @@
 """Figures of basis filters: those of a patch (table 1 of the paper), those between two capsules, one in every pose.
 
 Capsules of a group that the pixel grid does not carry, such as C8, have the most steerable filters of the size, or
-those of a filter space that is given in place of it. Under each stand its angular frequency m and its leak. A filter of
+those of a given filter space. Below each are its angular frequency m and its leak. A filter of
 volumes is drawn as its slices, side by side.
 """
 

@@ -1,9 +1,9 @@
 """Equivariant kernels over any filter space: bases of Hom_H(V ⊗ ρ_in, ρ_out), solved in coefficients and sampled last.
 
 A filter bank is an array κ of matrices, one per coefficient, with Σ_w ρ_V(h)[v, w] ρ_out(h) κ(w) ρ_in(h)⁻¹ = κ(v).
-Where H permutes the coefficients up to signs, as it does those of a pixel patch, the bank is fixed by its values at one
+If H permutes the coefficients up to signs, as it does those of a pixel patch, the bank is fixed by its values at one
 coefficient of each orbit, and there it is any intertwiner of that coefficient's stabiliser (Frobenius reciprocity):
-V ⊗ ρ_in is never formed. Where filters turn with angular frequencies or degrees, V falls into small parts, each of
+V ⊗ ρ_in is never formed. If filters turn with angular frequencies or degrees, V splits into small parts, each of
 which is solved once. All other spaces go through the intertwiners of V ⊗ ρ_in.
 """
 

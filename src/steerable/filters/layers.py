@@ -1,7 +1,7 @@
 """Filters of volumes about an axis: filters of the plane across it, each in every layer along it.
 
 Two layers on both sides of the centre give two filters, one even and one odd along the axis, so that motions that turn
-the axis over act by signs. A volume that is turned about the axis is turned layer by layer, so that leaks are those of
+the axis over act by signs. A volume that is turned about the axis is turned layer by layer, so leaks are those of
 the plane.
 """
 

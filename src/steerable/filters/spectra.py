@@ -13,9 +13,9 @@ h(x̂), where B is the Bessel function of the frequency or degree, so that
 
     P(F) = ∫ w (Σ_x B(ω|x|) Σ_d F_d(x) h_d(x̂))² dω,     T(F) = Σ_d F_dᵀ K F_d,     K(x, y) = ∫ w B_0(ω|x - y|) dω.
 
-Where neighbours are not equally far from each other along all axes, the grid carries far more than the ball: along the
-axes with close neighbours there are frequencies which no filter can turn into the others. Images are then taken to have
-some of them too, as a little white noise, so that filters do not live on what is not counted.
+If neighbours are not equally far from each other along all axes, the grid carries far more than the ball: along the
+axes with close neighbours there are frequencies which no filter can turn into the others. Images are then assumed to
+have some of them too, as a little white noise, so that filters do not use frequencies that would not count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Converted networks as a folder of two files: weights in safetensors, and the request to ``convert`` in JSON.
 
-The layout of a converted network is that of a plain one, which only its own Python code says. So the folder is read
-together with the plain network: it is converted again, as it was, and takes the saved weights. Nothing is unpickled.
+The layout of a converted network is that of a plain one, which only its own Python code knows. So the folder is read
+together with the plain network: that is converted again in the same way, and gets the saved weights. Nothing is
+unpickled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Models as a folder of two files: weights in safetensors, and a JSON config that says how to build the network.
 
 Loading never unpickles anything: the config names a model of this library and its arguments. Weights are saved with
-their SHA-256, and compared with it when they are read.
+their SHA-256, which is checked when they are read.
 """
 
 from __future__ import annotations

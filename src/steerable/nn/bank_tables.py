@@ -1,6 +1,6 @@
 """Small tables by which a GPU kernel writes a filter bank straight from the parameters, and reduces its gradient.
 
-Where all capsules are signed permutations, each weight of a bank is one parameter times a factor, and the pattern is
+If all capsules are signed permutations, each weight of a bank is one parameter times a factor, and the pattern is
 the same for every pair of copies:
 
     bank[o, tap, i] = value[u, tap, v] · θ[start[u, tap, v] + copy(o) · step_out[u, v] + copy(i) · step_in[u, v]]

@@ -2,7 +2,7 @@
 
 A plan is made once, from the types alone; it knows how many coefficients each pair of kinds has and where they lie in
 the layer's one parameter vector. Expansion is one matrix product per pair of kinds, whatever the number of copies.
-Where products are small or, on a GPU, wait for each other, there are quicker ways for the usual capsules: a lookup,
+If products are small or, on a GPU, wait for each other, there are faster ways for the usual capsules: a lookup,
 and :mod:`steerable.nn.triton.bank`.
 """
 

@@ -6,7 +6,7 @@ values per channel,
     ∂x = γ/σ · (g - P(Σ g)/N - (x - μ)/σ² · A(Σ g·(x - μ))/N)
 
 where sums are those of channels, P is the projection onto invariant vectors and A the average over each capsule. It is
-torch's batch norm, but for P and A. The gradients of γ and β are sums over capsules of what torch's would be.
+torch's batch norm, except for P and A. The gradients of γ and β are sums over capsules of what torch's would be.
 """
 
 from __future__ import annotations

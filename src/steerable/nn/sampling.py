@@ -1,8 +1,8 @@
 """Symmetric sampling grids: the conditions under which a stride, a window or a padding keeps a layer equivariant.
 
 A window of extent k slides over n + 2p pixels in steps of s. The positions that it visits are symmetric about the
-image's centre when nothing is left over: (n + 2p - k) mod s = 0. Otherwise their own centre lies elsewhere, and only
-axes along which the group does not move that point may do without: those that no symmetry of the grid reverses, and
+image's centre when nothing is left over: (n + 2p - k) mod s = 0. Otherwise their own centre lies elsewhere, which is
+harmless only along axes on which the group does not move that point: those that no symmetry of the grid reverses, and
 that no turn by another angle, such as those of C3, turns away.
 """
 

@@ -1,6 +1,6 @@
 """The conditions on a function for a nonlinearity to be equivariant: it acts on single values, is odd, or scale-free.
 
-Where a function does not keep its promise in a trial, the layer is refused; see :mod:`steerable.nn.function_trials`.
+If a function does not keep its promise in a trial, the layer is refused; see :mod:`steerable.nn.function_trials`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Jinja2 templates that a package keeps in its folder ``templates``.
 
 Every value that a template prints is escaped, unless it is ``Markup`` already, which only templates and our own
-drawings make. A name that a template is not given is an error.
+drawings make. A missing name is an error.
 """
 
 from __future__ import annotations

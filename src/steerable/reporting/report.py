@@ -1,6 +1,6 @@
 """One HTML page that compares runs: headline figures, learning curves, poses, confusion, costs, settings.
 
-The page is self-contained: styles and drawings are inside it, and it loads nothing. What it says is in the templates.
+The page is self-contained: styles and drawings are inside it, and it loads nothing. Its text is in the templates.
 """
 
 from __future__ import annotations

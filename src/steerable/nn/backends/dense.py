@@ -1,6 +1,6 @@
 """Convolution with the expanded filters by torch, and two other ways to ask torch for the same.
 
-They differ in speed on GPUs only, and in rounding.
+They differ only in rounding, and on GPUs in speed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Measured choices, remembered also on disk: the fastest backend, and the fastest memory format.
 
-The file holds nothing but choices. Where it is missing, damaged or read-only they are measured again, for this process.
+The file holds nothing but choices. If it is missing, damaged or read-only, they are measured again, for this process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Batch norm of capsules in compiled graphs: one small kernel each way for the numbers of capsules.
 
-``capsule_affine`` turns the moments of channels into the scale and shift of each channel, where plain tensor code has a
-dozen operations. :mod:`steerable.nn.batch_norm` has the same in tensor code, :mod:`steerable.nn.triton.norm_passes` the
-like for eager code.
+``capsule_affine`` turns the moments of channels into the scale and shift of each channel, for which plain tensor code
+needs a dozen operations. :mod:`steerable.nn.batch_norm` has the same in tensor code, and
+:mod:`steerable.nn.triton.norm_passes` something similar for eager code.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A probe for an up and a handedness of images: a small network learns to tell an image from its turned copy.
 
-The probe is one number f(x), how much an image looks as those of the folder do. It is trained to be larger for an image
-than for its other poses, and asked about images that it has not seen: shown x and gx, which one is the original? Where
-the images have no preferred pose under g, x and gx are equally likely, and nothing can be right more often than in half
-of the cases. The share of right answers is thus a figure with a known chance level and a binomial spread.
+The probe is one number f(x), how much an image looks like those of the folder. It is trained to be larger for an image
+than for its other poses, and tested on images that it has not seen: shown x and gx, which one is the original? If the
+images have no preferred pose under g, x and gx are equally likely, and no probe can be right in more than half
+of the cases. So the share of right answers is a figure with a known chance level and a binomial spread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checkpoints of a run: the last two, each complete or absent, with a checksum, and read without running code.
 
-A checkpoint is an ordinary file of ``torch.save``, a zip archive whose comment holds the SHA-256 of all that comes
-before it. Archive and checksum are thus one file, and come into place together.
+A checkpoint is an ordinary file of ``torch.save``, a zip archive whose comment holds the SHA-256 of everything
+before it. So archive and checksum are one file, and appear together.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A run folder has
 
 - ``config.json``: the request, as it was given
 - ``plan.json``: what was decided: images, network, epochs, precision, and how each convolution is computed
-- ``start.safetensors`` and ``start.json``: the trained network that it starts from, where there is one
+- ``start.safetensors`` and ``start.json``: the trained network that it starts from, if there is one
 - ``environment.json``: versions, hardware, git revision
 - ``checkpoints/``: the run as it was last saved, to resume from, and as it was saved before that
 - ``metrics/``: learning curves, CSV and TensorBoard

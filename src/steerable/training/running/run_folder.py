@@ -1,7 +1,7 @@
 """Checks of a run folder before anything is written: which run it holds, whether it can continue, and who may write.
 
 A folder of the last revision has no ``plan.json``. Its ``config.json`` leaves nothing open, has the epochs that were
-fitted to its minutes, and is all that its plan takes; ``resolved.json`` says which images the run began with.
+fitted to its minutes, and is enough for its plan; ``resolved.json`` says which images the run began with.
 """
 
 from __future__ import annotations
