@@ -54,7 +54,7 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert config.volumes
     train(config, out, tell=told.append)
     assert "16 training, 4 test volumes of 2 classes, 8×8×8 voxels, 16-bit grey, counts 300 … 899" in told[0]
-    assert "Volumes are shown with turns up to 45° about z" in told[0]
+    assert "Augmentation: turns up to 45° about z" in told[0]
     write_report([out], out / "report.html")
     return out
 

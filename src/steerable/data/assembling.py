@@ -160,13 +160,15 @@ def _classes(files: Sequence[LabelledFile], read: Sequence[Read], source: Path, 
             f"fewer there is nothing to tell apart. {' '.join(notes) or 'Add images of other classes.'}"
         )
     if lost:
-        notes.append(f"no training image of {listing(lost)} can be read; training goes on without such images.")
+        notes.append(f"no training image of {listing(lost)} can be read; training continues without such images.")
     folded: defaultdict[str, list[str]] = defaultdict(list)
     for name in classes:
         folded[name.casefold().strip()].append(name)
     for alike in folded.values():
         if len(alike) > 1:
-            notes.append(f"the classes {listing(alike)} differ in capitals or spaces only, and are kept apart.")
+            notes.append(
+                f"the classes {listing(alike)} differ only in capitals or spaces, and are treated as different classes."
+            )
     return classes
 
 
@@ -184,7 +186,7 @@ def _same_pixels_other_label(read: Sequence[Read], size: int) -> list[str]:
     sides = "×".join([str(size)] * (read[0][1].ndim - 1))
     same = f"picture, at {sides} pixels" if read[0][1].ndim == 3 else f"volume, at {sides} voxels"
     return [
-        f"the same {same}, has two labels: {'; '.join(pairs[:5])}{more}. Nothing can learn both; remove one of each "
+        f"the same {same}, has two labels: {'; '.join(pairs[:5])}{more}. No network can learn both; remove one of each "
         "pair."
     ]
 
@@ -200,5 +202,7 @@ def _held_out(
             "out to test on. Add images."
         )
     if single:
-        notes.append(f"{listing(single)} has only one image, which is trained on and never tested. Add images.")
+        notes.append(
+            f"{listing(single)} has only one image, which is used for training and never for testing. Add images."
+        )
     return train.split(fraction, seed)

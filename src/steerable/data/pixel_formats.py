@@ -136,7 +136,7 @@ class PixelFormat:
             raise Unusable(f"it has {_channels(channels)}, expected {self.channels} as in the training images")
 
     def in_words(self) -> str:
-        """What the images are, for the line that a run begins with.
+        """The kind of the images, for the line that a run begins with.
 
         >>> PixelFormat("16-bit", 1, (290.0,), (420.0,)).in_words()
         '16-bit grey, counts 290 … 420 shown as 0 … 255'

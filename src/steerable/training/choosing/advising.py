@@ -166,7 +166,10 @@ def _about_time(sizes: Sequence[SizeAndTime], minutes: float, known: int) -> dic
         beyond = ", the largest there is" if len(sizes) == known else "; more --seconds would time larger ones"
     epochs = ENOUGH[0][0]
     return {
-        "size": (largest, f"the largest timed with some {epochs} epochs in that time; `train` chooses by itself"),
+        "size": (
+            largest,
+            f"the largest one timed that has about {epochs} epochs in that time; `train` chooses by itself",
+        ),
         "minutes": (f"{minutes:g}", f"on this machine that is enough for {largest}{beyond}"),
     }
 
@@ -174,7 +177,7 @@ def _about_time(sizes: Sequence[SizeAndTime], minutes: float, known: int) -> dic
 def _images_in_words(about: Mapping[str, Any]) -> str:
     """The consequences of the number of images and their classes for the training."""
     counts = [count for count in about["counts"] if count]
-    parts = [f"made for {sum(about['images'].values()):,} images such as these: small batches, averaged weights"]
+    parts = [f"suited to {sum(about['images'].values()):,} images like these: small batches, averaged weights"]
     if len(counts) > 1 and max(counts) > UNEVEN * min(counts):
         parts.append(
             f"classes have {min(counts):,} to {max(counts):,} images, so look at balanced accuracy and F1 as well"

@@ -151,7 +151,7 @@ def _held_out(config: RunConfig, train: Images, known: Images | None) -> tuple[I
     if share is None:
         are_few = isinstance(train, LabelledImages) and len(train) < FEW_LABELS * len(train.classes)
         if are_few and config.evaluate == "test":
-            few = f"classes have fewer than {FEW_LABELS} images on average, so that all of them are learnt from"
+            few = f"classes have fewer than {FEW_LABELS} images on average, so all of them are used for training"
             return train, None, (f"{few}; the last weights are kept. --validation holds some of them out.",)
         share = HELD_OUT
     if not share:
@@ -199,7 +199,7 @@ def _quick_to_validate(
     if middles is validation:
         return validation, notes
     side = max(max(mask.shape) for mask in middles.masks)
-    note = f"validation looks at the middle of large images, up to {side}×{side} pixels; the test looks at all of them."
+    note = f"validation looks at the middle of large images, up to {side}×{side} pixels; the test uses whole images."
     return middles, (*notes, note)
 
 

@@ -143,7 +143,7 @@ def announcement(run: PreparedRun) -> str:
         f"{data.name}: {counts} {things} {_what_they_show(data)}, {tiles}{shape}"
         f"{_reduction(data)}, {data.colours}. "
         f"{settings.model['name']} with {size:,} parameters{size_in_words(settings, sides[0])}, {length}{early}."
-        + (f" {things.capitalize()} are shown with {shown}." if shown is not None else "")
+        + (f" Augmentation: {shown}." if shown is not None else "")
     )
 
 
