@@ -65,7 +65,7 @@ def test_numbers_out_of_range_are_refused(kind: type, name: str, allowed: Range)
     wrong += [allowed.highest + 1, allowed.lowest - 1]
     wrong += [allowed.lowest] if allowed.above else []
     wrong += [allowed.highest] if allowed.below else []
-    expected = f"{name} is {'a whole' if allowed.whole else 'a'} number .*; got "
+    expected = f"{name} must be {'a whole' if allowed.whole else 'a'} number .*; got "
     for value in wrong:
         with pytest.raises(ValueError, match=expected) as stop:
             made(kind, **{name: value})
