@@ -129,7 +129,7 @@ ALL = dict.fromkeys(ELEMENTS, 0.95)
         (evidence(m=0.9, mr=0.9, mr2=0.9, mr3=0.9), tilted(0.5), trial(0.05, 0.01), {"group": "C4"}, {}, "handedness"),
         (evidence(m=0.7, mr=0.7), tilted(0.5), trial(0.01, 0.6), {}, {}, "no reason to choose C4"),
         (evidence(**ALL), None, trial(0.02, 0.03), {"head": "linear"}, {"mirror": False}, "a clear up"),
-        (evidence(**ALL), None, trial(0.02, 0.3), {}, {}, "within chance (p = 0.3)"),
+        (evidence(**ALL), None, trial(0.02, 0.3), {}, {}, "which may be chance (p = 0.3)"),
         (evidence(**ALL), None, trial(-0.02, 0.03), {}, {}, "no reason to choose a head"),
         (evidence(**ALL), None, None, {}, {}, "too few images for a trial of a head"),
         (evidence(96, r2=0.64), tilted(0.5), trial(0.0, 1.0), {}, {}, "no preferred pose"),
