@@ -203,7 +203,7 @@ def _check_numbers(
         if samples < fewest or samples % step:
             enough = max(fewest, step * math.ceil(samples / step))
             raise ValueError(
-                f"{label}: expected samples for capsule `{capsule}` to be a multiple of {step}, so "
+                f"{label}: expected samples for capsule `{capsule}` to be a multiple of {step}, so that "
                 f"{exchanged} exchange them, and at least {fewest}, so that they tell its waves apart; got {samples}. "
                 f"Use samples={enough}."
             )
