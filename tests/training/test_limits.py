@@ -107,7 +107,7 @@ def test_names_are_among_the_known_ones(kind: type, name: str, allowed: OneOf, v
 def test_what_is_text_is_text(name: str, value: object) -> None:
     if name == "data_dir" and value is None:
         value = 7  # none is what it usually is
-    with pytest.raises(ValueError, match="must be text; got|needs a name"):
+    with pytest.raises(ValueError, match=r"must be text; got|needs a name"):
         made(RunConfig, **{name: value})
 
 
