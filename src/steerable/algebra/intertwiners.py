@@ -47,7 +47,7 @@ class SparseBasis:
 
     @staticmethod
     def of(arrays: FloatArray, scales: FloatArray | None = None) -> SparseBasis:
-        """From a dense (count, *shape) array; entries at rounding level are dropped.
+        """The basis of a dense (count, *shape) array; entries at rounding level are dropped.
 
         ``scales``, of a shape that broadcasts to ``shape``, says how large an entry at each place naturally is; by
         default all are equally large.

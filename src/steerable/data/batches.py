@@ -64,7 +64,7 @@ class Batches(ABC):
 
     @abstractmethod
     def _draw(self, generator: torch.Generator) -> Any:
-        """What happens in an epoch: its order, and how images move. Drawn at once: one transfer, no waiting."""
+        """The order of an epoch, and the moves of its images. Drawn at once: one transfer, no waiting."""
 
     @abstractmethod
     def _cut(self, plan: Any, part: slice) -> tuple[Tensor, Tensor]:

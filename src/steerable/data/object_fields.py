@@ -1,4 +1,4 @@
-"""What a network learns of objects that are numbered: inside, boundary, and a vector to the centre, at each pixel."""
+"""The fields that a network learns for numbered objects: inside, boundary, and a vector to the centre, per pixel."""
 
 from __future__ import annotations
 

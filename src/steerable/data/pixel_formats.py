@@ -1,4 +1,4 @@
-"""What the numbers in image files are, and how they become the bytes that a network is trained on."""
+"""The numbers in image files, and the way in which they become the bytes that a network is trained on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST_REDUCTION = 16  # of an image after it has been read; the sum of 16² by
 
 @dataclass(frozen=True)
 class Selection:
-    """Which pictures and channels of a file are used.
+    """The pictures and channels of a file that are used.
 
     Args:
         page: the number of a page, counted from 0, or ``"all"``, which makes the pages channels of one image. None is
@@ -64,7 +64,7 @@ class Selection:
         return self.page is not None or bool(self.channels)
 
     def in_words(self) -> list[str]:
-        """What is chosen, in a few words each."""
+        """The choices, in a few words each."""
         page = [] if self.page is None else ["all pages" if self.page == "all" else f"page {self.page}"]
         which = "channel" if len(self.channels) == 1 else "channels"
         return [*page, *([f"{which} {_enumerated(list(map(str, self.channels)))}"] if self.channels else [])]
@@ -72,7 +72,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class PixelFormat:
-    """How the numbers in the files of one data set become bytes.
+    """The way in which the numbers in the files of one data set become bytes.
 
     Bytes stay as they are. Other numbers, called counts here, go through one affine map for each channel,
     ``255 · (count - low) / (high - low)``, rounded and cut to 0 … 255. Where images are stretched, low and high are
@@ -162,7 +162,7 @@ class PixelFormat:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any] | None) -> PixelFormat:
-        """From JSON; None is :data:`EARLIER`. ValueError if something else stands there."""
+        """A format from JSON; None is :data:`EARLIER`. A ValueError for anything else."""
         if values is None:
             return EARLIER
         try:

@@ -64,5 +64,5 @@ class _TypePieces:
 
 
 def _latin1(text: str, encoding: str) -> bytes:
-    """How Python 3 writes bytes in old protocols."""
+    """The bytes that Python 3 has written as text, as it does in old protocols."""
     return text.encode("latin1")

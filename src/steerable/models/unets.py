@@ -183,7 +183,7 @@ def _level(start: FieldType, inner: FieldType, out: FieldType, *, halves: bool =
 
 
 def _enlarging(start: FieldType, out: FieldType) -> snn.EquivariantModule:
-    """From a level to the next finer one."""
+    """The layers from a level to the next finer one."""
     kinds = layers_of(start)
     if start.group.keeps_grid:
         transposed: snn.EquivariantModule = kinds.transposed(start, out, 2, stride=2)

@@ -42,7 +42,7 @@ class Restrict(EquivariantModule):
         return take_channels(x, self.order) if self.reorder else x
 
     def restricted_to(self, subgroup: Group) -> Restrict:
-        """The same reordering, seen by a subgroup; what comes out belongs to the part of it in the smaller group."""
+        """The same reordering, seen by a subgroup; the output belongs to the part of it in the smaller group."""
         seen_in, seen_out = both_ends(self, subgroup)
         order = seen_in.back[self._constants["order"][seen_out.order]]
         new = retyped(self, seen_in.field_type, seen_out.field_type, order=order)

@@ -124,7 +124,7 @@ class RunRecord:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What was found out about the images."""
+        """The facts about the images."""
         return self.plan.get("data") or self.resolved
 
     @property
@@ -151,7 +151,7 @@ class RunRecord:
 
     @property
     def pose_sample(self) -> int:
-        """How many test images were tried in all poses, where those were not all; else 0."""
+        """The number of test images that were tested in all poses, if it was not all of them; else 0."""
         tried, count = self.poses.get("images"), sum(map(sum, self.confusion))
         return tried if isinstance(tried, int) and 0 < tried < count else 0
 

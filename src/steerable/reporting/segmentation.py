@@ -1,4 +1,4 @@
-"""What a report shows of segmentation: overlap by class, and pictures of image, truth, prediction and error."""
+"""The part of a report about segmentation: overlap by class, and pictures of image, truth, prediction and error."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def capsules_seen(group: Group, name: str, larger: Sequence[str]) -> list[Capsul
 
 
 def _name_of_part(capsule: Capsule, number: int | None) -> str:
-    """Such as ``E3[D8]``; what comes from a capsule that its group's name does not find is called ``…_restricted``."""
+    """A name such as ``E3[D8]``, or ``…_restricted`` if the capsule is not found by its name in its group."""
     is_written = is_named(capsule.group)
     if is_written and "[" not in capsule.name:  # else it was named here
         try:

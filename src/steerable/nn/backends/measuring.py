@@ -89,7 +89,7 @@ def _fastest_forward(question: _Question) -> str:
 
 
 def _fastest_gradients(question: _Question, forward: str) -> tuple[str, str]:
-    """Of input and weights; one that is not recorded follows the other, and both where none is the forward pass."""
+    """The fastest backends of both gradients; one that is not recorded follows the other, else the forward pass."""
     x, filters, graphs = question.x.detach(), question.filters, question.cuda_graphs
     records = torch.is_grad_enabled()
     for_input, for_weight = records and question.x.requires_grad, records and filters.weight.requires_grad
@@ -118,7 +118,7 @@ def _fastest_gradients(question: _Question, forward: str) -> tuple[str, str]:
 
 
 def _seconds(runs: Mapping[Name, Run], cuda_graphs: bool) -> dict[Name, float]:
-    """By the name of each, a backend or a pair of them; those that Python starts as they will be started."""
+    """Seconds by name, of a backend or a pair; runs that Python will start in use are started by it here, too."""
 
     def timed(name: str | tuple[str, str], run: Run) -> Run:
         names = (name,) if isinstance(name, str) else name

@@ -24,7 +24,7 @@ Size = tuple[int, ...]
 
 
 class Window(NamedTuple):
-    """How filters move over the input: one number per axis of the grid, and the groups of its channels."""
+    """The movement of filters over the input: one number per axis of the grid, and the groups of its channels."""
 
     padding: Size
     dilation: Size

@@ -173,7 +173,7 @@ class ConvolutionRunner:
         return self._remembered[key]
 
     def _fits(self, x: Tensor, weight: Tensor) -> bool:
-        """Where dtypes disagree or nothing comes out, torch's own convolution says what is wrong."""
+        """Whether dtypes, devices and sizes fit; if not, torch's own convolution says what is wrong."""
         if is_exported() or is_transformed():
             return False
         same = x.dtype == weight.dtype or (

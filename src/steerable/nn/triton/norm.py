@@ -33,7 +33,7 @@ NormTables = tuple[Tensor, Tensor, Tensor, Tensor, int, float]
 
 @triton.jit
 def channels_of(first, k, inside, WIDTH: tl.constexpr):
-    """Of capsules k: the number of channels, the channels in rows of WIDTH, and which of these there are."""
+    """For capsules k: the number of channels, the channels in rows of WIDTH, and which of these exist."""
     start = tl.load(first + k, mask=inside, other=0)
     dim = tl.load(first + k + 1, mask=inside, other=1) - start
     channel = start[:, None] + tl.arange(0, WIDTH)[None, :]

@@ -37,7 +37,7 @@ Kind = Literal["free", "handed", "upright"]
 
 @dataclass(frozen=True)
 class Orientation:
-    """What the images say about their poses.
+    """The orientation of the images, from their poses.
 
     Args:
         kind: ``"free"``: no pose is preferred; ``"handed"``: turns are free, mirror images are noticed; ``"upright"``:

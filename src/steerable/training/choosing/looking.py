@@ -44,7 +44,7 @@ TRIAL_STEPS, TRIAL_BATCH = 120, 32  # of each of the two networks, which are the
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found in the images, and what follows for the network.
+    """The findings about the images, and the recommendation for the network.
 
     Args:
         poses: how well turns by 90° and mirror images were told; None if there are too few images.

@@ -145,7 +145,7 @@ class Direction:
         return np.concatenate(parts)
 
     def placements(self, out_kind: int, in_kind: int) -> tuple[Placement, ...]:
-        """Where the rows of ``coefficients`` go."""
+        """The places of the rows of ``coefficients``."""
         into, out = self.in_bases[in_kind], self.out_bases[out_kind]
         found, first = [], 0
         for number, block in enumerate(self.blocks):

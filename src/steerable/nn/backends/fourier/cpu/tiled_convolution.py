@@ -204,7 +204,7 @@ def _pixel_steps(grid: Sequence[int]) -> list[int]:
 
 
 def _lines(shape: Sequence[int], steps: Sequence[int], first: int = 0) -> Indices:
-    """Where each line of (batch, *grid) begins, the last axis being that of the lines."""
+    """The beginning of each line of (batch, *grid); lines run along the last axis."""
     places = np.array(first)
     for n, step in zip(shape[:-1], steps[:-1], strict=True):
         places = np.add.outer(places, step * np.arange(n))
