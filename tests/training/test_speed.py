@@ -94,13 +94,13 @@ def test_the_dense_backends_are_those_of_the_layers() -> None:
             ON,
             [DENSE, FOURIER],
             "Speed: 1 of 2 convolutions by fourier, the rest dense; bfloat16, channels_last, CUDA graphs. "
-            "Switched off by `--backend dense`, `--precision 32-true`, `--eager`.",
+            "To switch off: `--backend dense`, `--precision 32-true`, `--eager`.",
         ),
         (OFF, [DENSE, DENSE], "Speed: all 2 convolutions dense; float32."),
         (
             OFF | {"compile": True},
             [DENSE] * 2,
-            "Speed: all 2 convolutions dense; float32, torch.compile. Switched off by `--eager`.",
+            "Speed: all 2 convolutions dense; float32, torch.compile. To switch off: `--eager`.",
         ),
         (OFF, [], "Speed: float32."),
     ],

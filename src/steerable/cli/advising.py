@@ -95,7 +95,7 @@ def _print_poses(found: Mapping[str, Any]) -> None:
     ]
     if tilt is not None:
         rows.append(("a tilt by 45°", tilt["told"]["tilt"]))
-    table = Table(title=f"How often a move of {poses['images']:,} images is noticed (50 % is chance)")
+    table = Table(title=f"How often a move is noticed ({poses['images']:,} images; chance is 50 %)")
     for head in ("", "noticed", "95 % interval"):
         table.add_column(head, justify="left" if not head else "right")
     for name, share in rows:

@@ -29,7 +29,7 @@ def announce_speed(settings: Mapping[str, Any], backends: Iterable[str]) -> str:
         "`--eager`": settings["cuda_graphs"] or settings["compile"],
     }
     switches = [option for option, is_on in off.items() if is_on]
-    off_by = f" Switched off by {', '.join(switches)}." if switches else ""
+    off_by = f" To switch off: {', '.join(switches)}." if switches else ""
     numbers = [precision_in_words(settings["precision"]), *switched_on(settings)]
     return f"Speed: {convolutions}{', '.join(numbers)}.{off_by}"
 
