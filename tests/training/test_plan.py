@@ -256,13 +256,15 @@ def test_an_edited_plan_is_refused_in_words(changes: dict[str, Any], message: st
 
 def test_a_plan_that_contradicts_its_request(run: Path, mixed: Plan) -> None:
     replace(mixed, settings=replace(mixed.settings, seed=3)).save(run / "plan.json")
-    with pytest.raises(ValueError, match=r"plan\.json` and `.*config\.json` differ in `seed`\. The run cannot go on"):
+    with pytest.raises(
+        ValueError, match=r"plan\.json` and `.*config\.json` differ in `seed`\. The run cannot continue"
+    ):
         train(config(), run)
 
 
 def test_a_plan_that_is_gone(run: Path) -> None:
     (run / "plan.json").unlink()
-    with pytest.raises(ValueError, match=r"there is no file `.*plan\.json`\. The run cannot go on without its plan"):
+    with pytest.raises(ValueError, match=r"there is no file `.*plan\.json`\. The run cannot continue without its plan"):
         train(config(), run)
 
 

@@ -263,7 +263,7 @@ def test_a_run_that_is_told_to_stop_says_so_and_goes_on(sent: signal.Signals, co
     process.send_signal(sent)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (code, "")
-    assert f"was interrupted ({sent.name}). The same command goes on from the last checkpoint." in err
+    assert f"was interrupted ({sent.name}). The same command continues from the last checkpoint." in err
     assert not (tmp_path / "run" / "results.json").exists()
 
 

@@ -112,7 +112,9 @@ def test_what_a_file_holds_is_said_in_words(content: str, words: str, tmp_path: 
 @pytest.mark.usefixtures("quick")
 def test_a_run_with_a_broken_plan_is_not_resumed_blindly(content: bytes, run: Path) -> None:
     (run / "plan.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"plan\.json` .*cannot go on without its plan: put the file back as it was"):
+    with pytest.raises(
+        ValueError, match=r"plan\.json` .*cannot continue without its plan: put the file back as it was"
+    ):
         train(config(), run)
     assert "plan.json` " in write_report([run], run.parent / "report.html").read_text("utf-8")
 

@@ -101,7 +101,7 @@ class Augmentation:
         """Draw the change of each image: the shift down, the shift to the right and the symmetry, int64, (count, 3).
 
         A symmetry is three bits: 1 mirrors left and right, 2 up and down, and 4 swaps rows and columns after that.
-        With a turn, a scale or a change of the grey levels it is float32, (count, 7), and goes on with the angle in
+        With a turn, a scale or a change of the grey levels it is float32, (count, 7), and continues with the angle in
         degrees, the logarithm of the scale, and what is added to the grey levels' factor 1 and to the levels.
 
         For volumes it is (count, 4) or (count, 10). Shifts begin with the one along the depth, symmetries are those of

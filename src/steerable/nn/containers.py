@@ -72,7 +72,7 @@ class Sequential(EquivariantModule):
         )
 
     def restricted_to(self, subgroup: Group) -> Sequential:
-        """Layer by layer; behind a layer that goes on with a smaller group, what that one shares with the subgroup."""
+        """Layer by layer; after a layer that continues with a smaller group, its intersection with the subgroup."""
         restricted: dict[tuple[EquivariantModule, Group], EquivariantModule] = {}  # a layer may be used twice
         layers: OrderedDict[str, EquivariantModule] = OrderedDict()
         for name, layer in zip(self._modules, self, strict=True):

@@ -71,7 +71,7 @@ class _Epochs(Callback):
     def __init__(self, folder: Path, seconds: float) -> None:
         self.path, self.seconds = folder / "checkpoints" / LAST, seconds
         self.saved = self.started = time.monotonic()
-        self.earlier = 0.0  # seconds up to the checkpoint that the run goes on from
+        self.earlier = 0.0  # seconds up to the checkpoint that the run continues from
         self.begun = False
 
     def trained(self) -> float:

@@ -242,7 +242,7 @@ RESULTS_NEEDED = ("dataset", "model", "parameters", "epochs")
 """What every ``results.json`` has."""
 
 START_JSON, START_WEIGHTS = "start.json", "start.safetensors"
-"""The copy of the network that a run starts from, where it goes on from a trained one."""
+"""The copy of the network that a run starts from, if it starts from a trained one."""
 
 START: Fields = {"name": TEXT, "model": MODEL, "classes": NAMES}
 """``start.json``."""

@@ -29,7 +29,7 @@ EARLY = 3  # epochs of which too little is known to go by
 LONGEST_TO_WRITE = 5.0  # seconds for the network, its results, the report, and Python itself; less in a short run
 SHARE_TO_WRITE = 1 / 36  # of the run's time, for the same
 LIKE_LOADING = 0.3  # of the time that loading took, for the same: a busy machine is as slow at the end
-WORTH_TELLING = 0.1  # by which share the number of epochs has changed since it was last told
+WORTH_TELLING = 0.1  # the share by which the number of epochs must change to be reported again
 
 
 class Deadline(Callback):

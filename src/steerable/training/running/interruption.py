@@ -18,7 +18,7 @@ class RunInterrupted(KeyboardInterrupt):
     """A run ended early, because someone pressed Ctrl-C or the system asked it to terminate.
 
     Args:
-        message: which run, and how to go on.
+        message: which run, and how to continue it.
         exit_code: what a program returns then: 128 and the number of the signal.
     """
 
@@ -50,6 +50,6 @@ def reporting_interruptions(folder: Path) -> Iterator[None]:
 
 def _interrupted(folder: Path, received: signal.Signals) -> RunInterrupted:
     saved = has_checkpoint(folder / "checkpoints")
-    how = "goes on from the last checkpoint" if saved else "begins anew, for nothing was saved yet"
+    how = "continues from the last checkpoint" if saved else "starts again, because nothing was saved yet"
     message = f"the run in `{folder}` was interrupted ({received.name}). The same command {how}."
     return RunInterrupted(message, 128 + received)

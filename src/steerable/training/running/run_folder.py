@@ -90,7 +90,7 @@ def is_of_last_revision(earlier: RunConfig, folder: Path) -> bool:
 def recorded_plan(folder: Path, earlier: RunConfig) -> Plan | None:
     """The plan of the run that the folder holds; None if it has none and needs none."""
     path = folder / "plan.json"
-    way_on = "The run cannot go on without its plan: put the file back as it was, or choose another run folder."
+    way_on = "The run cannot continue without its plan: put the file back as it was, or choose another run folder."
     if not path.exists():
         if earlier.left_open and has_checkpoint(folder / "checkpoints"):
             raise ValueError(f"there is no file `{path}`. {way_on}")

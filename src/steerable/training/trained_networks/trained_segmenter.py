@@ -213,7 +213,7 @@ class TrainedSegmenter(TrainedModel):
     ) -> tuple[list[str], list[tuple[str, str]]]:
         """Segment an image or all images below a folder, and write a PNG with the numbers of the masks for each.
 
-        What was written before is kept, so that a command that was killed goes on, unless its image has changed since.
+        Label images that were written before are kept unless their images have changed, so a killed command continues.
         A folder with label images of another network, of other images or with another tile is refused.
 
         Args:
