@@ -213,7 +213,7 @@ def test_results_without_value_are_read(run: Path) -> None:
 def test_a_folder_in_the_way_of_a_file_is_refused_before_training(name: str, run: Path) -> None:
     (run / name).unlink(missing_ok=True)
     (run / name).mkdir()
-    with pytest.raises(FileExistsError, match=rf"{name}` is in the way: a run has a file of that name\. Remove it"):
+    with pytest.raises(FileExistsError, match=rf"{name}` is in the way: a run needs a file of that name\. Remove it"):
         train(config(), run)
 
 
@@ -221,7 +221,7 @@ def test_a_folder_in_the_way_of_a_file_is_refused_before_training(name: str, run
 def test_a_file_in_the_way_of_a_folder_is_refused_before_training(name: str, run: Path) -> None:
     shutil.rmtree(run / name)
     (run / name).write_text("x")
-    with pytest.raises(FileExistsError, match=rf"{name}` is in the way: a run has a folder of that name\. Remove it"):
+    with pytest.raises(FileExistsError, match=rf"{name}` is in the way: a run needs a folder of that name\. Remove it"):
         train(config(), run)
 
 
