@@ -26,7 +26,7 @@ from steerable.training.evaluation.intervals import Estimate
 
 __all__ = ["Alternative", "Orientation", "Recommendation", "alternative", "orientation", "recommended"]
 
-TOLD = 0.55  # a move counts as noticed ("told") if the whole interval of its share is above this; a half is chance
+NOTICED = 0.55  # a move counts as noticed if the whole interval of its share is above this; a half is chance
 CLEARLY = 0.85
 TURNS, MIRRORS = ("r", "r2", "r3"), ("m", "mr", "mr2", "mr3")
 
@@ -79,19 +79,19 @@ class Recommendation:
 def orientation(poses: PoseEvidence, tilt: PoseEvidence | None) -> Orientation:
     """The orientation of images, from how well their poses were told."""
     turns, mirrors = ([poses.told[move] for move in moves] for moves in (TURNS, MIRRORS))
-    kind: Kind = "upright" if any(map(_is_told, turns)) else "handed" if any(map(_is_told, mirrors)) else "free"
-    missed = [found.high for found in poses.told.values() if not _is_told(found)]
+    kind: Kind = "upright" if any(map(_is_noticed, turns)) else "handed" if any(map(_is_noticed, mirrors)) else "free"
+    missed = [found.high for found in poses.told.values() if not _is_noticed(found)]
     return Orientation(
         kind,
         strength=max(found.value for found in (mirrors if kind == "handed" else turns)),
-        mirrored=not _is_told(poses.told["m"]),
-        aligned=None if tilt is None else _is_told(tilt.told["tilt"]),
+        mirrored=not _is_noticed(poses.told["m"]),
+        aligned=None if tilt is None else _is_noticed(tilt.told["tilt"]),
         doubtful=max(missed, default=0.5),
     )
 
 
-def _is_told(share: Estimate) -> bool:
-    return share.low > TOLD
+def _is_noticed(share: Estimate) -> bool:
+    return share.low > NOTICED
 
 
 def alternative(found: Orientation, task: str) -> Alternative | None:
