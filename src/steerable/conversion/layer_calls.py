@@ -196,7 +196,7 @@ def _check_channels(signal: Signal, wanted: int) -> None:
     if not signal.variable.has_channels(wanted):
         raise NoCounterpart(
             f"it takes {wanted} channels but gets {signal.variable.channels or 'an unknown number'}. Correct the plain "
-            "network, or give in_channels=... where the image's channels cannot be seen."
+            "network, or give in_channels=... if the image's channels cannot be seen."
         )
 
 

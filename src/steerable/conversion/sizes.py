@@ -74,7 +74,7 @@ def read_resize_to(analysis: GraphAnalysis, call: PlainCall) -> None:
     like = _taken_from(analysis, x, size)
     if like is None or any(given.get(name) for name in ("scale_factor", "recompute_scale_factor", "antialias")):
         raise NoCounterpart(
-            "its arguments are computed from sizes, which is followed where they are the size of another map. Use "
+            "its arguments are computed from sizes, which is followed only if they are the size of another map. Use "
             "F.interpolate(x, other.shape[2:]), or scale_factor=2."
         )
     note = "exact where it enlarges by a whole factor" if mode.startswith("nearest") else ""

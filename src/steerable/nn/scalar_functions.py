@@ -70,8 +70,8 @@ def check_valuewise(label: str, function: ScalarFunction, channels: int) -> None
         moved_back, mixed_back = y.ravel()[order].reshape(shape), np.where(kept, y, mixed)
         if trial.differ(moved, moved_back) is not None or trial.differ(mixed, mixed_back) is not None:
             raise TypeError(
-                f"{label}: the function does not act on each value alone; what it does to a value depends on where "
-                f"the value stands or on the other values. {REMEDY}"
+                f"{label}: the function does not act on each value alone; what it does to a value depends on the "
+                f"value's place or on other values. {REMEDY}"
             )
 
 
@@ -87,8 +87,8 @@ def check_pixelwise(label: str, function: ScalarFunction, channels: int) -> None
         y, moved = trial(x.reshape(shape), x[..., order].reshape(shape))
         if trial.differ(moved.reshape(flat), y.reshape(flat)[..., order]) is not None:
             raise TypeError(
-                f"{label}: the function does not act on each pixel alone; what it does to a length depends on where "
-                f"in the image it stands. {REMEDY}"
+                f"{label}: the function does not act on each pixel alone; what it does to a length depends on its "
+                f"place in the image. {REMEDY}"
             )
 
 
